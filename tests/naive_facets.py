@@ -26,29 +26,28 @@ def least_inflow(u):
 
 
 def potentials_matrix(weight, on, n_centred):
-    """Return the dense matrix of the potentials of a flow, as `blocks` orders them."""
-    n_steps, n = on.shape
-    responses = []
-    for t in range(n_steps):
+    """Return the dense matrix of the potentials of a flow: for each step those into its nodes, then those out of them.
+
+    `weight` is a list of matrices, `on` one of vectors, because steps may have different numbers of states.
+    """
+    places = iter(np.split(np.arange(2 * sum(map(len, on))), np.cumsum(np.repeat([len(o) for o in on], 2))[:-1]))
+    ends = [(next(places), next(places)) for _ in on]
+    used = np.concatenate(sum(ends, ()))[len(on[0]) : -len(on[-1])]
+    matrix = np.zeros((2 * sum(map(len, on)),) * 2)
+    for t in range(len(on)):
         response = np.diag(on[t])
         if t < n_centred:
             response = response - np.outer(on[t], on[t]) / on[t].sum()
-        responses.append(response)
-    matrix = np.zeros((2 * n_steps - 2, n, 2 * n_steps - 2, n))
-    for k in range(2 * n_steps - 2):
-        t = (k + 1) // 2
-        matrix[k, :, k] += responses[t]
-        if k % 2 == 0:
-            matrix[k, :, k] += np.diag(weight[t].sum(axis=1))
-            matrix[k, :, k + 1] += weight[t]
-            matrix[k + 1, :, k] += weight[t].T
-        else:
-            matrix[k, :, k] += np.diag(weight[t - 1].sum(axis=0))
-            if k + 1 < 2 * n_steps - 2:
-                matrix[k, :, k + 1] += responses[t]
-                matrix[k + 1, :, k] += responses[t]
-    size = (2 * n_steps - 2) * n
-    return matrix.reshape(size, size)
+        for rows in ends[t]:
+            for columns in ends[t]:
+                matrix[np.ix_(rows, columns)] += response
+    for t, between in enumerate(weight):
+        for i, leave in enumerate(ends[t][1]):
+            for j, enter in enumerate(ends[t + 1][0]):
+                pair = np.ix_([leave, enter], [leave, enter])
+                matrix[pair] += between[i, j]
+    # Nothing flows into the first step, nor out of the last.
+    return matrix[np.ix_(used, used)]
 
 
 def projector(equations, free):

@@ -26,6 +26,7 @@ from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 from sklearn_sparsemap.structures._chain.flow.blocks import factorize, new_factors, solve
 from sklearn_sparsemap.structures._chain.flow.choice import spread_of_paths_range
+from sklearn_sparsemap.structures._chain.flow.layout import new_layout
 from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
 from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
 from sklearn_sparsemap.structures._subset.facets import subset_facets, subset_products
@@ -90,30 +91,37 @@ def test_separation_finds_a_violated_set_where_there_is_one():
 
 
 @njit
-def solve_blocks(weight, on, n_centred, x):
-    factors = new_factors(on.shape[0], weight.shape[1])
-    factorize(weight, 1.0, on, n_centred, 0.0, 1e-14, factors)
-    solve(factors, x)
+def solve_blocks(counts, weight, on, n_centred, x):
+    layout = new_layout(counts)
+    factors = new_factors(layout)
+    factorize(layout, weight, 1.0, on, n_centred, 0.0, 1e-14, factors)
+    solve(factors, layout, x)
 
 
 def padded_rows(array):
-    """Pad the last axis with zeros, as the files of `structures/_chain/flow` do."""
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)])
+    """Pad the last axis with zeros, as the files of `structures/_chain/flow` do, and flatten."""
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)]).ravel()
 
 
 def test_block_factor_equals_a_dense_solve():
     rng = np.random.default_rng(2)
-    for n_steps, n in ((2, 1), (2, 3), (5, 4), (4, 5), (3, 10)):
-        for n_centred in (1, n_steps):
-            weight, on = rng.random((n_steps - 1, n, n)) + 0.1, np.ones((n_steps, n))
-            if n > 3:
-                weight[:, 2, :2] = 0.0
+    for counts in ((1, 1), (3, 3), (4, 4, 4, 4, 4), (5, 5, 5, 5), (10, 10, 10), (2, 9, 1, 5, 3), (7, 1, 13)):
+        for n_centred in (1, len(counts)):
+            weight = [rng.random((n, m)) + 0.1 for n, m in itertools.pairwise(counts)]
+            if counts[0] > 3:
+                weight[0][2, :2] = 0.0
+            on = [np.ones(n) for n in counts]
             matrix = naive_facets.potentials_matrix(weight, on, n_centred)
             rhs = matrix @ rng.normal(size=len(matrix))
-            x = padded_rows(rhs.reshape(2 * n_steps - 2, n))
-            solve_blocks(padded_rows(weight), padded_rows(on), n_centred, x)
-            assert not x[:, n:].any()
-            np.testing.assert_allclose(matrix @ x[:, :n].ravel(), rhs, atol=1e-10)
+            rows = np.split(
+                np.concatenate([np.zeros(counts[0]), rhs, np.zeros(counts[-1])]), np.cumsum(np.repeat(counts, 2))
+            )
+            x = np.concatenate([padded_rows(row) for row in rows[:-1]])
+            is_used = np.concatenate([padded_rows(np.ones(n)) for n in np.repeat(counts, 2)]) > 0.0
+            flat = (np.concatenate([padded_rows(row) for row in values]) for values in (weight, on))
+            solve_blocks(np.array(counts), *flat, n_centred, x)
+            assert not x[~is_used].any()
+            np.testing.assert_allclose(matrix @ x[is_used][counts[0] : -counts[-1]], rhs, atol=1e-10)
 
 
 @njit

@@ -167,7 +167,7 @@ def _curvature_of_columns(rows, chosen, n, curvature):
             if rows.u[r, chosen[a]] > 0.0:
                 inside[r, a], shares[r, a] = 1.0, share
                 curvature[a, a] += 1.0
-    take_off_products(shares, inside, n, curvature)
+    take_off_products(shares, inside, 0, n_rows, width, n, curvature)
 
 
 @kernel

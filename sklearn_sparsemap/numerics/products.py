@@ -5,19 +5,31 @@ from .._core.lanes import WIDTH, load, padded, pick, spread, store
 
 
 @kernel
-def take_off_products(left, right, n, out):
+def take_off_products(left, right, first, n_summed, width, n, out):
     """Subtract ``left' right`` from the upper triangle of the first n rows and columns of `out`.
 
-    All three are C-contiguous, with rows of the same padded length. The entries below the diagonal become meaningless.
+    The entries below the diagonal become meaningless.
+
+    Parameters
+    ----------
+    left, right : C-contiguous arrays
+        Two matrices with the same shape.
+    first : int
+        Where the matrix `right` begins in its flattened array.
+    n_summed, width : int
+        The number of rows of both, and the padded length of all rows.
+    n : int
+    out : C-contiguous array
+        A matrix with rows of the same length.
     """
-    width, used, n_summed = out.shape[1], padded(n), right.shape[0]
+    used = padded(n)
     # Four rows at a time share their loads and have independent dependency chains.
     for i in range(0, n - 3, 4):
         for p in range(i // WIDTH * WIDTH, used, WIDTH):
             a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
             for j in range(n_summed):
                 q = j * width
-                row = load(right, q + p)
+                row = load(right, first + q + p)
                 a += row * pick(left, q + i)
                 b += row * pick(left, q + i + 1)
                 c += row * pick(left, q + i + 2)
@@ -31,5 +43,5 @@ def take_off_products(left, right, n, out):
         for p in range(i // WIDTH * WIDTH, used, WIDTH):
             a = spread(0.0)
             for j in range(n_summed):
-                a += load(right, j * width + p) * pick(left, j * width + i)
+                a += load(right, first + j * width + p) * pick(left, j * width + i)
             store(out, i * width + p, load(out, i * width + p) - a)

@@ -65,7 +65,7 @@ def _products(ints, n_parts, k, shares):
     for b in range(n_blocks):
         for a in range(width):
             means[b, a] = shares[b] * counts[b, a]
-    take_off_products(means, counts, k, products)
+    take_off_products(means, counts, 0, n_blocks, width, k, products)
     return products
 
 

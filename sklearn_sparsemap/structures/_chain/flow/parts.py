@@ -7,8 +7,8 @@ state must enter if its max-marginal is above those of all states in the working
 solution is no threshold: as soon as one step violates it, almost all do.) If no state must enter, the best path under
 ``scores - u`` uses states of the working sets only, and the solution is exact for the whole chain.
 
-Arrays of a chain are (T, M) or, padded, (T, P); see the package's docstring. Arrays of a part have its own numbers of
-steps and states; the states are places in the working sets.
+Arrays of a chain are (T, M) or, padded, (T, P). A part is a network with its own number of states at each step, whose
+arrays are flat, see the package's docstring; the states are places in the working sets.
 """
 
 from collections import namedtuple
@@ -20,11 +20,12 @@ from ...._core.lanes import padded
 from ....numerics.facets import TIE
 from ....numerics.sparsemax import highest, lower_to_zero, sparsemax
 from ....numerics.support import EPS, FEASIBLE
-from .crossover import best_paths, cross_over, onward
+from .crossover import best_paths, cross_over, guess_open_arcs, onward
 from .interior_point import Network, interior_point, new_flow
+from .layout import arc_of, new_layout, width_of
 from .pricing import max_marginals
 from .scores import part_of
-from .working_sets import choose_first_states, has_tied_states, let_states_enter, most_states, new_sets, next_part
+from .working_sets import choose_first_states, has_tied_states, let_states_enter, new_sets, next_part
 
 # If scores spread more than this, rounding of the potentials can leave fewer than six correct digits of the marginals,
 # in one of ten thousand chains. The active set is fast there, because few paths have weight. But it takes very long for
@@ -76,7 +77,7 @@ def _append(arcs, ends, flow):
 
 
 @kernel
-def _part_scores(nodes, additional, dims, sets, start, stop):
+def _part_scores(nodes, additional, dims, sets, start, layout):
     """Return the scores of a part's nodes, with those of the arcs from and to its neighbours; -inf in the padding.
 
     Parameters
@@ -86,62 +87,76 @@ def _part_scores(nodes, additional, dims, sets, start, stop):
     additional, dims
         Of the chain, as in a MAP oracle.
     sets : WorkingSets
-    start, stop : int
-        The first step of the part, and the step after its last.
+    start : int
+        The first step of the part.
+    layout : Layout
+        The layout of the part.
     """
-    n_states = most_states(sets.counts, start, stop)
-    scores = np.full((stop - start, padded(n_states)), -np.inf)
+    stop = start + layout.counts.shape[0]
+    scores = np.full(layout.nodes[-1], -np.inf)
     for t in range(start, stop):
         for x in range(sets.counts[t]):
-            i = sets.states[t, x]
-            scores[t - start, x] = nodes[t, i]
+            i, node = sets.states[t, x], layout.nodes[t - start] + x
+            scores[node] = nodes[t, i]
             if t == start and start > 0:
-                scores[t - start, x] += additional[part_of(dims, t - 1, sets.states[t - 1, 0], i)]
+                scores[node] += additional[part_of(dims, t - 1, sets.states[t - 1, 0], i)]
             if t == stop - 1 and stop < dims[0]:
-                scores[t - start, x] += additional[part_of(dims, t, i, sets.states[t + 1, 0])]
+                scores[node] += additional[part_of(dims, t, i, sets.states[t + 1, 0])]
     return scores
 
 
 @kernel
-def _part_gains(additional, dims, sets, start, stop):
+def _part_gains(additional, dims, sets, start, layout):
     """Return the scores of the arcs between the steps of a part; -inf in the padding."""
-    n_states = most_states(sets.counts, start, stop)
-    gains = np.full((stop - start - 1, n_states, padded(n_states)), -np.inf)
-    for t in range(start, stop - 1):
+    gains = np.full(layout.arcs[-1], -np.inf)
+    for t in range(start, start + layout.counts.shape[0] - 1):
+        width = width_of(layout, t - start + 1)
         for x in range(sets.counts[t]):
-            first = part_of(dims, t, sets.states[t, x], 0)
+            first, row = part_of(dims, t, sets.states[t, x], 0), layout.arcs[t - start] + x * width
             for y in range(sets.counts[t + 1]):
-                gains[t - start, x, y] = additional[first + sets.states[t + 1, y]]
+                gains[row + y] = additional[first + sets.states[t + 1, y]]
     return gains
 
 
 @kernel
-def _close_dead_ends(nodes, gains, allowed, on):
-    """Mark the nodes and arcs on allowed paths, and set other scores to 0."""
-    n_steps, n_states = nodes.shape[0], gains.shape[1]
-    for t in range(n_steps):
-        for j in range(n_states):
-            reached = t == 0
-            for i in range(n_states):
-                reached |= t > 0 and on[t - 1, i] > 0.0 and gains[t - 1, i, j] > -np.inf
-            on[t, j] = 1.0 if reached and nodes[t, j] > -np.inf else 0.0
-    for t in range(n_steps - 1, -1, -1):
-        for i in range(nodes.shape[1]):
-            leads_on = t == n_steps - 1 and i < n_states
-            for j in range(n_states):
-                if t < n_steps - 1 and i < n_states:
-                    passes = on[t, i] > 0.0 and on[t + 1, j] > 0.0 and gains[t, i, j] > -np.inf
-                    allowed[t, i, j] = 1.0 if passes else 0.0
-                    leads_on |= passes
+def _close_dead_ends(layout, scores, gains, allowed, on):
+    """Mark the nodes and arcs on allowed paths, and set other scores to 0.
+
+    Parameters
+    ----------
+    layout : Layout
+    scores, gains : arrays
+        Scores of nodes and arcs.
+    allowed, on : arrays of zeros
+        Get 1.0 for the arcs and nodes that are on an allowed path.
+    """
+    last = layout.counts.shape[0] - 1
+    for p in range(layout.nodes[1]):
+        on[p] = 1.0 if scores[p] > -np.inf else 0.0
+    for t in range(last):
+        width = width_of(layout, t + 1)
+        for i in range(layout.counts[t]):
+            for j in range(layout.counts[t + 1]):
+                node = layout.nodes[t + 1] + j
+                leads_on = on[layout.nodes[t] + i] > 0.0 and gains[layout.arcs[t] + i * width + j] > -np.inf
+                if leads_on and scores[node] > -np.inf:
+                    on[node] = 1.0
+    for t in range(last - 1, -1, -1):
+        width = width_of(layout, t + 1)
+        for i in range(layout.counts[t]):
+            node, leads_on = layout.nodes[t] + i, False
+            for j in range(layout.counts[t + 1]):
+                arc = layout.arcs[t] + i * width + j
+                if on[node] > 0.0 and on[layout.nodes[t + 1] + j] > 0.0 and gains[arc] > -np.inf:
+                    allowed[arc], leads_on = 1.0, True
             if not leads_on:
-                on[t, i] = 0.0
-            if on[t, i] == 0.0:
-                nodes[t, i] = 0.0
-    for t in range(n_steps - 1):
-        for i in range(n_states):
-            for j in range(gains.shape[2]):
-                if allowed[t, i, j] == 0.0:
-                    gains[t, i, j] = 0.0
+                on[node] = 0.0
+    for p in range(on.shape[0]):
+        if on[p] == 0.0:
+            scores[p] = 0.0
+    for a in range(allowed.shape[0]):
+        if allowed[a] == 0.0:
+            gains[a] = 0.0
 
 
 @kernel
@@ -158,40 +173,47 @@ def _spread_of(values, weights):
 
 
 @kernel
-def _is_flow(flow, open_arcs, u):
+def _is_flow(layout, state, open_arcs):
     """Tell whether open arcs carry one unit of flow from the first step to the last, through nodes that carry `u`."""
-    n_steps, n_states = u.shape[0], open_arcs.shape[1]
     unit = 0.0
-    for i in range(n_states):
-        unit += u[0, i]
+    for p in range(layout.nodes[1]):
+        unit += state.u[p]
     worst = abs(unit - 1.0)
-    for t in range(n_steps - 1):
-        for i in range(n_states):
-            leaving, entering = 0.0, 0.0
-            for j in range(n_states):
-                if open_arcs[t, i, j] > 0.0:
-                    leaving += flow[t, i, j]
-                    worst = max(worst, -flow[t, i, j])
-                if open_arcs[t, j, i] > 0.0:
-                    entering += flow[t, j, i]
-            worst = max(worst, max(abs(leaving - u[t, i]), abs(entering - u[t + 1, i])))
+    missing = state.u.copy()
+    for t in range(layout.counts.shape[0] - 1):
+        width = width_of(layout, t + 1)
+        for i in range(layout.counts[t]):
+            leaving = 0.0
+            for j in range(layout.counts[t + 1]):
+                arc = layout.arcs[t] + i * width + j
+                if open_arcs[arc] > 0.0:
+                    leaving += state.flow[arc]
+                    missing[layout.nodes[t + 1] + j] -= state.flow[arc]
+                    worst = max(worst, -state.flow[arc])
+            worst = max(worst, abs(leaving - state.u[layout.nodes[t] + i]))
+    for p in range(layout.nodes[1], missing.shape[0]):
+        worst = max(worst, abs(missing[p]))
     return worst <= FEASIBLE
 
 
 @kernel
 def _has_ties(network, state, open_arcs):
     """Tell whether an open arc has no flow, or a closed arc is on a path that ties with those with weight."""
-    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
-    before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
+    layout = network.layout
+    before, after = np.empty(state.u.shape[0]), np.empty(state.u.shape[0])
     best_paths(network, state, before, after)
-    least = highest(before[n_steps - 1]) - TIE * network.scale
-    for t in range(n_steps - 1):
-        for i in range(n_states):
-            for j in range(n_states):
-                if open_arcs[t, i, j] > 0.0:
-                    if state.flow[t, i, j] <= TIE * network.scale:
+    last = layout.counts.shape[0] - 1
+    least = highest(before[layout.nodes[last] :]) - TIE * network.scale
+    for t in range(last):
+        width = width_of(layout, t + 1)
+        for i in range(layout.counts[t]):
+            reached = before[layout.nodes[t] + i]
+            for j in range(layout.counts[t + 1]):
+                arc = layout.arcs[t] + i * width + j
+                if open_arcs[arc] > 0.0:
+                    if state.flow[arc] <= TIE * network.scale:
                         return True
-                elif before[t, i] + onward(network, state, after, t, i, j) >= least:
+                elif reached + onward(network, state, after, arc, layout.nodes[t + 1] + j) >= least:
                     return True
     return False
 
@@ -211,14 +233,15 @@ def project_step(scores, u):
 
 
 @kernel
-def _keep_flow(sets, start, stop, state, open_arcs, found, arcs):
+def _keep_flow(sets, start, layout, state, open_arcs, found, arcs):
     """Write the flow of a part to `found` and to the arcs, which are returned because they may have moved.
 
     Parameters
     ----------
     sets : WorkingSets
-    start, stop : int
-        The steps of the part.
+    start : int
+        The first step of the part.
+    layout : Layout
     state : Flow
         The flow of the part.
     open_arcs : array
@@ -226,19 +249,20 @@ def _keep_flow(sets, start, stop, state, open_arcs, found, arcs):
     found : Found
     arcs : Arcs
     """
-    n_states = sets.where.shape[1]
-    for t in range(start, stop):
-        for x in range(sets.counts[t]):
-            found.u[t, sets.states[t, x]] = max(state.u[t - start, x], 0.0)
-    for t in range(start, stop - 1):
-        arcs = _with_room(arcs, sets.counts[t] * sets.counts[t + 1])
-        found.first_arc[t] = arcs.used[0]
-        for x in range(sets.counts[t]):
-            for y in range(sets.counts[t + 1]):
-                if open_arcs[t - start, x, y] > 0.0:
-                    ends = sets.states[t, x] * n_states + sets.states[t + 1, y]
-                    _append(arcs, ends, max(state.flow[t - start, x, y], 0.0))
-        found.last_arc[t] = arcs.used[0]
+    n_states, last = sets.where.shape[1], layout.counts.shape[0] - 1
+    for t in range(last + 1):
+        for x in range(layout.counts[t]):
+            found.u[start + t, sets.states[start + t, x]] = max(state.u[layout.nodes[t] + x], 0.0)
+    for t in range(last):
+        arcs, width = _with_room(arcs, layout.arcs[t + 1] - layout.arcs[t]), width_of(layout, t + 1)
+        found.first_arc[start + t] = arcs.used[0]
+        for x in range(layout.counts[t]):
+            for y in range(layout.counts[t + 1]):
+                a = layout.arcs[t] + x * width + y
+                if open_arcs[a] > 0.0:
+                    ends = sets.states[start + t, x] * n_states + sets.states[start + t + 1, y]
+                    _append(arcs, ends, max(state.flow[a], 0.0))
+        found.last_arc[start + t] = arcs.used[0]
     return arcs
 
 
@@ -265,6 +289,37 @@ def _keep_cuts(sets, found, arcs):
 
 
 @kernel
+def _open_known_arcs(sets, start, layout, found, arcs, state, open_arcs):
+    """Give a part the flow of the solution so far; return whether it has any.
+
+    Parameters
+    ----------
+    sets : WorkingSets
+    start : int
+        The first step of the part.
+    layout : Layout
+    found : Found
+    arcs : Arcs
+    state : Flow
+    open_arcs : array
+        Gets 1.0 for the arcs that have flow.
+    """
+    n_states = sets.where.shape[1]
+    for t in range(layout.counts.shape[0] - 1):
+        n_open = 0
+        for a in range(found.first_arc[start + t], found.last_arc[start + t]):
+            x = sets.where[start + t, arcs.ends[a] // n_states]
+            y = sets.where[start + t + 1, arcs.ends[a] % n_states]
+            if x >= 0 and y >= 0 and arcs.flow[a] > 0.0:
+                arc = arc_of(layout, t, x, y)
+                open_arcs[arc], state.flow[arc] = 1.0, arcs.flow[a]
+                n_open += 1
+        if n_open == 0:
+            return False
+    return True
+
+
+@kernel
 def _solve_part(nodes, additional, dims, sets, start, stop, found, arcs):
     """Solve a part on its working sets.
 
@@ -282,27 +337,32 @@ def _solve_part(nodes, additional, dims, sets, start, stop, found, arcs):
     n_iter : int
         Number of iterations of the interior point method.
     """
-    n_steps, scores = stop - start, _part_scores(nodes, additional, dims, sets, start, stop)
-    n_states, width = most_states(sets.counts, start, stop), scores.shape[1]
-    if n_steps == 1:
+    layout = new_layout(sets.counts[start:stop])
+    scores = _part_scores(nodes, additional, dims, sets, start, layout)
+    if stop - start == 1:
+        n_states = layout.counts[0]
         u = np.empty(n_states)
-        found.tied[start], found.failed[start] = project_step(scores[0, :n_states], u) > 0.0, False
+        found.tied[start], found.failed[start] = project_step(scores[:n_states], u) > 0.0, False
         for x in range(n_states):
             found.u[start, sets.states[start, x]] = u[x]
         return arcs, 1
-    gains = _part_gains(additional, dims, sets, start, stop)
-    shape = (n_steps - 1, n_states, width)
-    allowed, open_arcs = np.zeros(shape), np.zeros(shape)
-    on, open_nodes = np.zeros((n_steps, width)), np.zeros((n_steps, width))
-    _close_dead_ends(scores, gains, allowed, on)
-    scale = max(_spread_of(scores.reshape(-1), on.reshape(-1)), _spread_of(gains.reshape(-1), allowed.reshape(-1)))
-    network, state = Network(scores, gains, allowed, on, max(scale, 1e-12)), new_flow(n_steps, n_states)
-    n_iter = interior_point(network, state)
-    cross_over(network, state, open_arcs, open_nodes)
+    gains = _part_gains(additional, dims, sets, start, layout)
+    allowed, open_arcs = np.zeros(gains.shape[0]), np.zeros(gains.shape[0])
+    on, open_nodes = np.zeros(scores.shape[0]), np.zeros(scores.shape[0])
+    _close_dead_ends(layout, scores, gains, allowed, on)
+    scale = max(_spread_of(scores, on), _spread_of(gains, allowed))
+    network, state = Network(scores, gains, allowed, on, max(scale, 1e-12), layout), new_flow(layout)
+    # A part that was solved before has a few new states. Its former arcs are nearly those of the new solution.
+    n_iter, is_known = np.int64(0), _open_known_arcs(sets, start, layout, found, arcs, state, open_arcs)
+    if not (is_known and cross_over(network, state, open_arcs, open_nodes)):
+        state = new_flow(layout)
+        n_iter = interior_point(network, state)
+        guess_open_arcs(network, state, open_arcs)
+        cross_over(network, state, open_arcs, open_nodes)
     limit = _TOO_SPREAD if dims[0] <= LONG else _TOO_SPREAD_IF_LONG
     found.tied[start] = _has_ties(network, state, open_arcs)
-    found.failed[start] = not (network.scale < limit and _is_flow(state.flow, open_arcs, state.u))
-    return _keep_flow(sets, start, stop, state, open_arcs, found, arcs), n_iter
+    found.failed[start] = not (network.scale < limit and _is_flow(layout, state, open_arcs))
+    return _keep_flow(sets, start, layout, state, open_arcs, found, arcs), n_iter
 
 
 @kernel

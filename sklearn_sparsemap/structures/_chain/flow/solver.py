@@ -3,16 +3,16 @@
 import numpy as np
 
 from ...._core.jit import kernel
-from ...._core.lanes import padded
 from ....numerics.facets import as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ..map import NO_TRANSITIONS, places_of_ends
 from .blocks import new_factors
 from .crossover import settle
 from .interior_point import Network, new_flow, set_nodes
+from .layout import arc_of, new_layout
 from .parts import LONG, new_arcs, new_found, project_step, solve_by_parts
 from .scores import node_scores, part_of
-from .working_sets import choose_states, most_states, new_sets, next_part
+from .working_sets import choose_states, new_sets, next_part
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
@@ -118,26 +118,39 @@ def _states_with_flow(dims, marginals, slots, additional_slots, first_row):
 
 @kernel
 def _direct_part(nodes, additional_direction, sets, start, stop, slots, additional_slots, first_row):
-    """Return the direction in a part as a network, whose allowed arcs are those with flow."""
-    n_steps, n_states = stop - start, most_states(sets.counts, start, stop)
-    all_states, width = sets.where.shape[1], padded(n_states)
-    shape = (n_steps - 1, n_states, width)
-    scores, on = np.zeros((n_steps, width)), np.zeros((n_steps, width))
-    gains, open_arcs = np.zeros(shape), np.zeros(shape)
+    """Return the direction in a part as a network, whose allowed arcs are those with flow.
+
+    Parameters
+    ----------
+    nodes : array (T, P)
+        The direction of the nodes.
+    additional_direction : array
+    sets : WorkingSets
+    start, stop : int
+        The steps of the part.
+    slots, additional_slots : arrays
+        The arcs with flow.
+    first_row : int array (T + 1,)
+        The first arc out of each step.
+    """
+    all_states, layout = sets.where.shape[1], new_layout(sets.counts[start:stop])
+    scores, on = np.zeros(layout.nodes[-1]), np.zeros(layout.nodes[-1])
+    gains, open_arcs = np.zeros(layout.arcs[-1]), np.zeros(layout.arcs[-1])
     for t in range(start, stop):
         for x in range(sets.counts[t]):
-            scores[t - start, x], on[t - start, x] = nodes[t, sets.states[t, x]], 1.0
+            node = layout.nodes[t - start] + x
+            scores[node], on[node] = nodes[t, sets.states[t, x]], 1.0
     for r in range(first_row[max(start - 1, 0)], first_row[stop]):
         t, i, j = slots[r] // all_states, slots[r] % all_states, additional_slots[r] % all_states
         change = additional_direction[additional_slots[r]]
         if t < start:
-            scores[0, sets.where[t + 1, j]] += change
+            scores[sets.where[t + 1, j]] += change
         elif t == stop - 1:
-            scores[t - start, sets.where[t, i]] += change
+            scores[layout.nodes[t - start] + sets.where[t, i]] += change
         else:
-            x, y = sets.where[t, i], sets.where[t + 1, j]
-            gains[t - start, x, y], open_arcs[t - start, x, y] = change, 1.0
-    return Network(scores, gains, open_arcs, on, 1.0)
+            arc = arc_of(layout, t - start, sets.where[t, i], sets.where[t + 1, j])
+            gains[arc], open_arcs[arc] = change, 1.0
+    return Network(scores, gains, open_arcs, on, 1.0, layout)
 
 
 @as_products
@@ -153,18 +166,19 @@ def chain_products(
     start, stop = next_part(sets.counts, 0)
     while start < n_steps:
         network = _direct_part(nodes, additional_direction, sets, start, stop, slots, additional_slots, first_row)
-        n, width = network.scores.shape[0], network.gains.shape[1]
-        state = new_flow(n, width)
-        if n == 1 or first_row[n_steps] == 0:
-            set_nodes(network, network.on, n, 0.0, state)
+        layout = network.layout
+        state = new_flow(layout)
+        if stop - start == 1 or first_row[n_steps] == 0:
+            set_nodes(network, network.on, stop - start, 0.0, state)
         else:
-            settle(network, network.allowed, network.on, 0.0, _RHO, state, new_factors(n, width))
+            settle(network, network.allowed, network.on, 0.0, _RHO, state, new_factors(layout))
         for t in range(start, stop):
             for x in range(sets.counts[t]):
-                out[t * n_states + sets.states[t, x]] = state.u[t - start, x]
+                out[t * n_states + sets.states[t, x]] = state.u[layout.nodes[t - start] + x]
         for r in range(first_row[start], first_row[stop - 1]):
             t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
-            additional_out[additional_slots[r]] += state.flow[t - start, sets.where[t, i], sets.where[t + 1, j]]
+            arc = arc_of(layout, t - start, sets.where[t, i], sets.where[t + 1, j])
+            additional_out[additional_slots[r]] += state.flow[arc]
         start, stop = next_part(sets.counts, stop)
     for r in range(first_row[n_steps]):
         t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states

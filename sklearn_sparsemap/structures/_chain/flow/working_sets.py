@@ -16,7 +16,7 @@ WorkingSets = namedtuple("WorkingSets", ["states", "counts", "where"])
 # responses end farther from the solution. Chosen by the time of random chains, as is the next one.
 _SWEEPS, _SHARE = 3, 0.5
 # difference of max-marginals; a state this close to the best of its step enters with the best
-_NEAR = 0.05
+_NEAR = 0.2
 
 
 @kernel
@@ -56,34 +56,22 @@ def next_part(counts, first):
 
 
 @kernel
-def most_states(counts, start, stop):
-    """Return the size of the largest working set of some steps."""
-    most = np.int64(0)
-    for t in range(start, stop):
-        most = max(most, counts[t])
-    return most
-
-
-@kernel
 def choose_with_padding(priced, is_in, sets):
-    """Choose working sets from a mask, and fill the padding of all steps of a part with their best other states.
+    """Choose working sets from a mask, and fill the padding of steps with several states with their best other states.
 
-    These cost nothing, and may be among those that have weight.
+    These cost little, and may be among those that have weight.
     """
     choose_states(is_in, sets)
     n_steps, n_states = is_in.shape
-    start, stop = next_part(sets.counts, 0)
-    while start < n_steps:
-        room = min(n_states, padded(most_states(sets.counts, start, stop)))
-        for t in range(start, stop):
-            for _ in range(sets.counts[t], room):
+    for t in range(n_steps):
+        if sets.counts[t] > 1:
+            for _ in range(sets.counts[t], min(n_states, padded(sets.counts[t]))):
                 best, best_state = -np.inf, np.int64(-1)
                 for i in range(n_states):
                     if not is_in[t, i] and priced[t, i] > best:
                         best, best_state = priced[t, i], i
                 if best_state >= 0:
                     is_in[t, best_state] = True
-        start, stop = next_part(sets.counts, stop)
     choose_states(is_in, sets)
 
 
