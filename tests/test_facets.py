@@ -7,13 +7,13 @@ import naive_facets
 import numpy as np
 import pytest
 from interpreted import interpreted
-from numba import njit
+from numba import njit, types
 from registry import RANDOM, Instance
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._core.jit import copy_into, readonly
+from sklearn_sparsemap._core.jit import FLOATS, INTS, copy_into, entry, readonly
 from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.numerics.active_set import active_set
@@ -25,7 +25,7 @@ from sklearn_sparsemap.numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE
 from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 from sklearn_sparsemap.structures._chain.flow.blocks import factorize, new_factors, solve
-from sklearn_sparsemap.structures._chain.flow.choice import spread_of_paths_range
+from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
 from sklearn_sparsemap.structures._chain.flow.layout import new_layout
 from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
 from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
@@ -146,6 +146,11 @@ def test_lanes_equal_numpy():
     np.testing.assert_array_equal(seconds, a[:, WIDTH // 3])
 
 
+@entry(types.float64(FLOATS, FLOATS, INTS))
+def spread_of_paths(scores, additional, dims):
+    return _spread_of_paths(scores, additional, dims)
+
+
 def test_spread_of_paths_is_that_of_what_paths_are_worth():
     rng, n_mixed = np.random.default_rng(1), 0
     for n_steps, n_states in 3 * ((1, 3), (4, 2), (5, 3)):
@@ -158,9 +163,8 @@ def test_spread_of_paths_is_that_of_what_paths_are_worth():
             value = scores[np.arange(n_steps), path].sum() + sum(transitions[a, b] for a, b in itertools.pairwise(path))
             worth[np.arange(n_steps), path] = np.maximum(worth[np.arange(n_steps), path], value)
         expected = sum(np.count_nonzero(sparsemap(Simplex(), row).marginals) for row in worth)
-        found = np.empty(1)
-        spread_of_paths_range(lay_out(structure, scores, {"transitions": transitions})[0].problems, 0, 1, found)
-        assert found[0] == expected
+        dims = np.array(structure.dims(scores.shape, {"transitions": transitions.shape}), np.int64)
+        assert spread_of_paths(scores.ravel(), transitions.ravel(), dims) == expected
         n_mixed += expected > n_steps
     assert n_mixed > 5
 

@@ -123,12 +123,16 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
     """
     left = np.arange(len(problems.sizes))
     if is_auto and own.budget is not None:
-        limits = own.budget.limits(problems.dims)
-        if limits is not None:
-            # If few structures are expected, the active set goes first, until it has too many. Each problem has its own
-            # limits, so that its solution does not depend on the others.
-            most, enough = limits
-            first, is_left = _choose_by_budget(own.budget, problems, most < max_iter, enough, n_jobs)
+        if own.budget.applies(problems.dims):
+            # Each problem has its own limit of calls, so that its solution does not depend on the others.
+            most, is_tried = np.empty((2, len(left)), np.int64)
+            over_ranges(
+                lambda start, stop: own.budget.estimate(problems, start, stop, most, is_tried),
+                _n_parts(problems),
+                n_jobs,
+            )
+            is_left = (is_tried == 0) & (most < max_iter)
+            first = np.flatnonzero(~is_left)
             if len(first):
                 yield SOLVERS["active_set"], first, min(int(most[first].max()), max_iter)
                 calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
@@ -147,16 +151,6 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
         gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)
         if len(gave_up):
             yield SOLVERS["active_set"], gave_up, max_iter
-
-
-def _choose_by_budget(budget, problems, is_bounded, enough, n_jobs):
-    """Return the problems that the active set solves first, and a mask of all that go to the specialised solver."""
-    is_left = _n_parts(problems) > enough
-    if is_left.any():
-        expected = np.empty(len(is_left))
-        over_ranges(lambda start, stop: budget.expect(problems, start, stop, expected), _n_parts(problems), n_jobs)
-        is_left = (expected > enough) & is_bounded
-    return np.flatnonzero(~is_left), is_left
 
 
 def _merge(problems, solution, chosen, found):

@@ -37,20 +37,19 @@ def always(scores, dims):
 
 
 class CallBudget(NamedTuple):
-    """When to stop the active set and take a solver whose cost does not depend on the scores.
+    """When to stop the active set and take a specialised solver.
 
     Attributes
     ----------
-    limits : callable
-        ``limits(dims)`` returns two int arrays of shape (n_problems,). After the first number of oracle calls, the
-        active set is stopped. If the expected number of structures reaches the second number, it is not tried at all.
-        With None it is never tried.
-    expect : Entry
-        ``expect(problems, start, stop, n_structures)`` writes the expected number of structures of each problem.
+    applies : callable
+        ``applies(dims)`` tells whether the active set may be faster for any problem of a batch.
+    estimate : Entry
+        ``estimate(problems, start, stop, most, is_tried)`` writes for each problem the number of oracle calls after
+        which the active set is stopped, and whether it is tried at all.
     """
 
-    limits: Callable
-    expect: Entry
+    applies: Callable
+    estimate: Entry
 
 
 class PolytopeSolver(NamedTuple):

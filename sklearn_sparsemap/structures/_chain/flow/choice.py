@@ -1,11 +1,9 @@
 """The flow solver of chains, and the rule when it is faster than the active set, which works with single paths."""
 
-from functools import lru_cache
-
 import numpy as np
 from numba import types
 
-from ...._core.jit import FLOATS_OUT, entry, kernel
+from ...._core.jit import INTS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
 from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
 from ....numerics.sparsemax import sparsemax
@@ -13,6 +11,9 @@ from .paths import flow_paths
 from .pricing import max_marginals
 from .scores import node_scores
 from .solver import chain_interior_point, chain_products
+
+# The active set makes at least so many calls. It is tried if it probably takes less than this share of the flow's time.
+_FEWEST_CALLS, _LESS = 16, 0.8
 
 
 @kernel
@@ -33,39 +34,48 @@ def _spread_of_paths(scores, additional, dims):
     return total
 
 
-@entry(types.void(PROBLEMS, types.int64, types.int64, FLOATS_OUT))
-def spread_of_paths_range(problems, start, stop, spread):
-    """Estimate the number of paths of chains start..stop, which have transitions; infeasible chains get 0."""
+@kernel
+def _time_of_paths(n_steps, n_states, n_paths):
+    """Return the time of a number of paths: a call of the oracle each, and products with all earlier paths."""
+    calls = 0.3 * n_steps * n_states**2 * n_paths
+    return calls + 0.5 * n_steps * n_paths**2 + 0.12 * n_paths**3
+
+
+@kernel
+def _time_of_flow(n_steps, n_states, spread):
+    """Return the time of the flow solver: sweeps over all states, and networks of the states that may have weight.
+
+    `spread` is the result of `_spread_of_paths`. About 1.7 times as many states have weight, and two more are kept.
+    """
+    width = min(1.7 * spread / n_steps + 2.0, n_states)
+    sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
+    return n_steps * (sweeps + 2100.0 * width + 350.0 * width**2)
+
+
+@entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
+def calls_of_active_set_range(problems, start, stop, most, is_tried):
+    """Decide for the chains start..stop, which have transitions, how long the active set works; see `CallBudget`.
+
+    All constants are nanoseconds on one machine; only their ratios matter.
+    """
     for i in range(start, stop):
-        spread[i] = _spread_of_paths(
+        dims = problems.dims[i]
+        spread = _spread_of_paths(
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
-            problems.dims[i],
+            dims,
         )
+        time = _time_of_flow(dims[0], dims[1], spread)
+        calls = _FEWEST_CALLS
+        while _time_of_paths(dims[0], dims[1], calls) < time:
+            calls += 1 + calls // 8
+        most[i] = calls
+        is_tried[i] = spread <= _FEWEST_CALLS or _time_of_paths(dims[0], dims[1], spread) < _LESS * time
 
 
-# If few paths are expected, the fraction of the time of the flow solver that is first spent on the active set.
-_SPENT_ON_PATHS = 0.5
-
-
-@lru_cache(maxsize=4096)
-def _most_paths(n_steps, n_states):
-    """Return the numbers of paths that the active set finds in a fraction of the flow solver's time, and in all of it.
-
-    A path costs a call of the oracle, and a comparison and a product with each earlier path. The constants are
-    nanoseconds on one machine; only their ratios matter.
-    """
-    k = np.arange(1, 4097)
-    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
-    flow = n_steps * (6.0 * n_states**3 + 2500.0 * n_states)
-    return tuple(max(16, int(np.searchsorted(paths, fraction * flow))) for fraction in (_SPENT_ON_PATHS, 1.0))
-
-
-def _limits(dims):
-    """Return the limits of `CallBudget`; None for chains without transitions, whose flow is a closed form."""
-    if not dims[:, 2].any():
-        return None
-    return np.array([_most_paths(*shape) for shape in dims[:, :2].tolist()]).T
+def _have_transitions(dims):
+    """Tell whether any chain has transitions. The flow of others is a closed form."""
+    return dims[:, 2].any()
 
 
 # Losses solve chains by the active set, which can start from the paths of the previous epoch.
@@ -74,6 +84,6 @@ FLOW = PolytopeSolver(
     chain_interior_point,
     chain_products,
     prefers=never,
-    budget=CallBudget(_limits, spread_of_paths_range),
+    budget=CallBudget(_have_transitions, calls_of_active_set_range),
     paths=flow_paths,
 )
