@@ -12,8 +12,8 @@ from .pricing import max_marginals
 from .scores import node_scores
 from .solver import chain_interior_point, chain_products
 
-# The active set makes at least so many calls. It is tried if it probably takes less than this share of the flow's time.
-_FEWEST_CALLS, _LESS = 16, 0.8
+# The active set makes at least so many calls.
+_FEWEST_CALLS = 16
 
 
 @kernel
@@ -43,13 +43,14 @@ def _time_of_paths(n_steps, n_states, n_paths):
 
 @kernel
 def _time_of_flow(n_steps, n_states, spread):
-    """Return the time of the flow solver: sweeps over all states, and networks of the states that may have weight.
+    """Return the time of the flow solver: sweeps over all states, and rounds on networks of those in working sets.
 
-    `spread` is the result of `_spread_of_paths`. About 1.7 times as many states have weight, and two more are kept.
+    `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large, and if they are large,
+    more rounds are needed to find them.
     """
-    width = min(1.7 * spread / n_steps + 2.0, n_states)
+    width = min(2.2 * spread / n_steps + 1.0, n_states)
     sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
-    return n_steps * (sweeps + 2100.0 * width + 350.0 * width**2)
+    return n_steps * (sweeps + (1.0 + width / 8.0) * (1500.0 * width + 250.0 * width**2))
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
@@ -72,7 +73,7 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
         most[i] = calls
         # The first path has a state of each step, and most others bring one more. Some leave again.
         expected = 1.2 * (spread - dims[0])
-        is_tried[i] = expected <= _FEWEST_CALLS or _time_of_paths(dims[0], dims[1], expected) < _LESS * time
+        is_tried[i] = expected <= _FEWEST_CALLS or _time_of_paths(dims[0], dims[1], expected) < time
 
 
 def _have_transitions(dims):

@@ -229,8 +229,8 @@ def guess_open_arcs(network, state, open_arcs):
     layout, potentials = network.layout, state.potentials
     for t in range(layout.counts.shape[0] - 1):
         leave, enter, width = out_of(layout, t), into(layout, t + 1), width_of(layout, t + 1)
-        # The flow of a step is divided by its states, and the slack by the scale.
-        unit = layout.counts[t] * network.scale
+        # The flow of a step is divided by its states, and the slack by its scale.
+        unit = layout.counts[t] * network.slack_scale
         for i in range(layout.counts[t]):
             for j in range(width):
                 arc = layout.arcs[t] + i * width + j

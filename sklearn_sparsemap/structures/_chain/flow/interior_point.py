@@ -12,14 +12,15 @@ from ...._core.lanes import WIDTH, larger, largest, load, spread, store, total
 from .blocks import factorize, new_factors, solve
 from .layout import into, out_of, width_of
 
-# A network with the scores of its nodes and arcs; see the package's docstring.
-Network = namedtuple("Network", ["scores", "gains", "allowed", "on", "scale", "layout"])
+# A network with the scores of its nodes and arcs; see the package's docstring. ``scale`` is that of all scores, and
+# ``slack_scale`` that of the differences between arcs.
+Network = namedtuple("Network", ["scores", "gains", "allowed", "on", "scale", "slack_scale", "layout"])
 Flow = namedtuple("Flow", ["u", "flow", "potentials"])
 # Work arrays of an iteration: one value for each arc, and the steps of the potentials.
 _Arcs = namedtuple("_Arcs", ["slack", "inverse_slack", "weight", "flow_step", "slack_step", "potential_steps"])
 
 _MOST_ITERATIONS = 60
-# Complementarity at the end, relative to the scale of the scores and the number of arcs between two steps.
+# Complementarity at the end, relative to the scale of the slacks and the number of arcs between two steps.
 _COMPLEMENTARITY = 1e-8
 _INFEASIBILITY = 1e-9
 
@@ -188,7 +189,7 @@ def interior_point(network, state):
     n_arcs = 0.0
     for a in range(network.allowed.shape[0]):
         n_arcs += network.allowed[a]
-    goal = _COMPLEMENTARITY * network.scale * (layout.counts.shape[0] - 1) / n_arcs
+    goal = _COMPLEMENTARITY * network.slack_scale * (layout.counts.shape[0] - 1) / n_arcs
     before, step = np.inf, 0.0
     for iteration in range(_MOST_ITERATIONS):
         complementarity, residual = _advance(network, state, arcs, step)

@@ -33,6 +33,8 @@ from .working_sets import choose_first_states, has_tied_states, let_states_enter
 _TOO_SPREAD, _TOO_SPREAD_IF_LONG = 1e3, 1e5
 # Number of steps from which on rounding can leave a gap above the tolerance.
 LONG = 100
+# The scale of transitions, relative to that of all scores, below which rounding hides their differences.
+_WEAKEST = 1e-6
 # Rounds after which working sets only grow, so that the rounds end.
 _SHRINKING_ROUNDS = 20
 
@@ -350,8 +352,11 @@ def _solve_part(nodes, additional, dims, sets, start, stop, found, arcs):
     allowed, open_arcs = np.zeros(gains.shape[0]), np.zeros(gains.shape[0])
     on, open_nodes = np.zeros(scores.shape[0]), np.zeros(scores.shape[0])
     _close_dead_ends(layout, scores, gains, allowed, on)
-    scale = max(_spread_of(scores, on), _spread_of(gains, allowed))
-    network, state = Network(scores, gains, allowed, on, max(scale, 1e-12), layout), new_flow(layout)
+    gains_scale = _spread_of(gains, allowed)
+    scale = max(max(_spread_of(scores, on), gains_scale), 1e-12)
+    # If transitions are weak, the best arcs and the next best differ by little.
+    slack_scale = max(gains_scale, _WEAKEST * scale)
+    network, state = Network(scores, gains, allowed, on, scale, slack_scale, layout), new_flow(layout)
     # A part that was solved before has a few new states. Its former arcs are nearly those of the new solution.
     n_iter, is_known = np.int64(0), _open_known_arcs(sets, start, layout, found, arcs, state, open_arcs)
     if not (is_known and cross_over(network, state, open_arcs, open_nodes)):

@@ -150,7 +150,7 @@ def _direct_part(nodes, additional_direction, sets, start, stop, slots, addition
         else:
             arc = arc_of(layout, t - start, sets.where[t, i], sets.where[t + 1, j])
             gains[arc], open_arcs[arc] = change, 1.0
-    return Network(scores, gains, open_arcs, on, 1.0, layout)
+    return Network(scores, gains, open_arcs, on, 1.0, 1.0, layout)
 
 
 @as_products
