@@ -134,13 +134,11 @@ def test_rules_of_labels_negate_and_have_several_causes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     Y = np.array([v for v in product((0, 1), repeat=4) if holds(v)])[rng.integers(3, size=60)]
-    model = MultilabelLPSparseMAP(
-        constraints=rules, label_graph=None, label_names=names, max_iter=3, random_state=0, decision="map"
-    )
+    model = MultilabelLPSparseMAP(constraints=rules, label_graph=None, max_iter=3, random_state=0, decision="map")
     with warnings.catch_warnings():
         # Three epochs are few.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, Y)
+        model.fit(X, Y, classes=names)
     assert all(map(holds, model.predict(3 * rng.normal(size=(50, 3))).tolist()))
     # A label may have a negative number for its name.
     indices, signs, _, _ = Exclusive([-1, -2]).resolve([-1, 5, 7])

@@ -293,7 +293,7 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
         (lambda: fit(loss="hinge", solver="mira"), "not for factor graphs"),
-        (lambda: fit(cost=[[0.0]]), "cost is for"),
+        (lambda: fit(loss=("sparsemap", [[0.0]])), "cost is for"),
         (lambda: fit(class_weight="balanced"), "class_weight is for"),
         (lambda: fit(3), "is not one of"),
     ]:
@@ -401,7 +401,7 @@ def test_a_model_bounds_the_time_for_an_assignment():
     rng = np.random.default_rng(0)
     X = list(rng.normal(size=(3, n, 2)))
     y = [np.arange(n) % 2 == 0] * 3
-    model = StructuredSparseMAPClassifier(lambda x: graph, loss="sparsemap", max_iter=2, map_time_limit=1e-9)
+    model = StructuredSparseMAPClassifier(lambda x: graph, loss="sparsemap", max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
@@ -409,10 +409,10 @@ def test_a_model_bounds_the_time_for_an_assignment():
     model.coef_ = np.zeros((1, 2))
     model.additional_scores_["pairs"][...] = rng.normal(size=len(first))
     with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 3 samples \(0, 1, 2\)"):
-        found = model.predict(X)
+        found = model.predict(X, map_time_limit=1e-9)
     assert [labels.shape for labels in found] == [(n,)] * 3
     with pytest.raises(ValueError, match="map_time_limit"):
-        model.set_params(map_time_limit=0.0).predict(X)
+        model.predict(X, map_time_limit=0.0)
 
 
 def test_map_of_a_list_of_graphs():

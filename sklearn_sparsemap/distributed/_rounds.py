@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import Learner
+from ..estimators._fitting import Learner, held_out_fraction
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,
@@ -50,7 +50,7 @@ class Training:
             estimator.random_state = rng.randint(2**31 - 1)
         estimator._check_params()
         self.seed = rng.randint(2**31 - 1)
-        held = mixing.validation_fraction if mixing.early_stopping else 0.0
+        held = held_out_fraction(mixing)
         self.n_shards = source.count_shards(mixing.n_shards, held)
         self.shards, self.held_out = source.shards(engine, self.n_shards, held, rng)
         if source.parts:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training. Losses are inexact by this much, which is small compared with the
 # noise of the gradients.
 _ONLINE_TOL = 1e-8
+# AdaGrad's step size, if the estimator's `eta0` is None.
+_ADAGRAD_STEP = 0.1
 # Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Up to this number of weights of merged columns, an online optimiser stores all of them.
@@ -381,6 +383,12 @@ class Validation:
         return found
 
 
+def held_out_fraction(estimator):
+    """Return the fraction of the samples that early stopping holds out, 0.0 without it."""
+    stops = estimator.early_stopping
+    return estimator.validation_fraction * stops if isinstance(stops, bool | np.bool_) else float(stops)
+
+
 def relative(weights):
     """Return sample weights with mean 1, as the objective, which is a mean, uses them."""
     weights = weights / weights.max()
@@ -450,10 +458,12 @@ def adjust_optimizer(estimator, optimizer):
 
 def _configured(estimator, optimizer):
     if isinstance(optimizer, MiraOptimizer):
-        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
+        largest = np.inf if estimator.eta0 is None else estimator.eta0
+        optimizer.configure(C=largest, fit_intercept=estimator.fit_intercept)
     else:
         optimizer.configure(
-            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept,
+            alpha=estimator.alpha, eta0=_ADAGRAD_STEP if estimator.eta0 is None else estimator.eta0, tol=_ONLINE_TOL,
+            fit_intercept=estimator.fit_intercept,
             batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

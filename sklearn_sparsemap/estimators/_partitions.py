@@ -16,7 +16,7 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._fitting import Epochs, Monitor, leaves_whole
+from ._fitting import Epochs, Monitor, held_out_fraction, leaves_whole
 from ._progress import Progress, with_callbacks
 
 
@@ -159,7 +159,7 @@ class PartitionsMixin:
             them.
         validation : partition, default=None
             For early stopping by its score, and for selecting the best model. By default, if the parameter
-            `early_stopping` is set, the fraction `validation_fraction` of the partitions of a sequence is held out.
+            `early_stopping` is set, its fraction of the partitions of a sequence is held out.
 
         Returns
         -------
@@ -199,8 +199,7 @@ class PartitionsMixin:
 
     def _validation_of(self, source, validation, rng):
         """Return the training partitions, and the held-out ones or None."""
-        early_stopping = getattr(self, "early_stopping", False)
-        if validation is None and not early_stopping:
+        if validation is None and not getattr(self, "early_stopping", False):
             return source, None
         if not hasattr(self, "n_iter_no_change"):
             raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
@@ -209,7 +208,7 @@ class PartitionsMixin:
         n = 0 if source.places is None else len(source.places)
         if n < 2:
             raise ValueError("early_stopping holds out partitions, of a sequence of two or more; pass validation")
-        n_held = min(n - 1, int(np.ceil(self.validation_fraction * n)))
+        n_held = min(n - 1, int(np.ceil(held_out_fraction(self) * n)))
         places = rng.permutation(n)
         return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
 

@@ -21,6 +21,7 @@ from .._state.state import TrainingStateMixin
 from .data import read_known
 
 DECISIONS = ("auto", "seen", "threshold", "map")
+MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-6
 # Number of scores in a block of samples at prediction.
@@ -30,7 +31,7 @@ _BLOCK = 2**22
 class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
-    A subclass has the parameters `temperature`, `decision`, `map_time_limit`, `threshold` and `n_jobs`. It sets
+    A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets
     `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `_sets`
     (`SeenSets` or None), `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
     """
@@ -41,7 +42,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     _counts_samples = True
 
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
-    _step_size = "learning_rate_init"
+    _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_draws", "threshold_", "n_violations_",
         "n_features_in_",
@@ -99,12 +100,17 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         marginals = self.predict_marginals(X)
         return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
+        map_time_limit : float or None, default=1.0
+            Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If
+            time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
+            that names the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40
+            labels that attract and repel each other at random.
 
         Returns
         -------
@@ -112,8 +118,10 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             Indicator matrix; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
-        check_parameters(self, ["decision", "threshold", "map_time_limit"])
-        chosen = self._choose(self._model, X)
+        check_parameters(self, ["decision", "threshold"])
+        if map_time_limit is not None:
+            check_positive("map_time_limit", map_time_limit)
+        chosen = self._choose(self._model, X, map_time_limit)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -139,12 +147,12 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X):
+    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT):
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
-        graph, task = self._graph, self._task()
+        graph, task = self._graph, self._task(map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
-            # SparseMAP's regulariser subtracts half the temperature for each label that is on.
-            cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
+            # SparseMAP's regulariser subtracts 1/2 for each label that is on.
+            cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
                     task.predict(self._finite(model.scores(X[rows])) - cost, model.additional, self.n_jobs)
@@ -165,30 +173,29 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return chosen
 
     def _task(self, **data):
-        return LabelTask(self._graph, self._loss, self.temperature, map_time_limit=self.map_time_limit, **data)
+        return LabelTask(self._graph, self._loss, 1.0, **data)
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
         task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
-        additional = model.additional / self.temperature
         for rows in blocks(X.shape[0], self._graph.n_labels):
-            scores = self._finite(model.scores(X[rows])) / self.temperature
-            out[rows], gaps, objectives = task.marginals(scores, additional, self.n_jobs)
+            scores = self._finite(model.scores(X[rows]))
+            out[rows], gaps, objectives = task.marginals(scores, model.additional, self.n_jobs)
             if gaps is not None:
                 n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
                 largest = max(largest, float(gaps.max()))
         if warn and n_inexact:
             warn_of_convergence(
                 f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
-                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
+                "probabilities are inexact; raise alpha for both weights and edges, or scale the features"
             )
         return out
 
     @staticmethod
     def _finite(scores):
         if not np.isfinite(scores).all():
-            raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
+            raise ValueError("the model's scores are not finite; scale the features, or lower eta0")
         return scores
 
     def strongest_edges(
@@ -293,7 +300,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         check_is_fitted(self)
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_parameters(self, ["temperature", "n_jobs"])
+        check_parameters(self, ["n_jobs"])
         self._check_whole()
         X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))

@@ -22,11 +22,13 @@ from ..._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     Number,
+    PairOf,
     check_magnitude,
     check_matrix,
     check_parameters,
     check_positive,
     check_sample_weight,
+    pair_of,
 )
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
@@ -34,7 +36,7 @@ from ...training._data import LinearModel
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import Batch, Epochs, learn_batch, leaves_whole, relative, visits, warn_of_inference
+from .._fitting import Batch, Epochs, held_out_fraction, learn_batch, leaves_whole, relative, visits, warn_of_inference
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
@@ -58,8 +60,9 @@ _SOLVERS = ("auto", "lbfgs", "adam")
 # Maximum number of iterations of L-BFGS or epochs of Adam, and tolerance of the gradient of L-BFGS.
 _MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
 _BATCH_SIZE = 64
-# L2 penalty of Adam if alpha="auto".
-_ADAM_ALPHA = 1e-4
+# Penalty of Adam if alpha="auto", and that on the edge scores if alpha is not a pair.
+_ADAM_ALPHA, _EDGE_ALPHA = 1e-4, 1e-3
+_ALPHA = [NOT_NEGATIVE, StrOptions({"auto"})]
 _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
 # it has many, long steps make the final weights noisy.
@@ -88,6 +91,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         label that have the most mutual information in the training data (`partial_fit`: in the first mini-batch), or
         for hinge those of the tree. ``"tree"`` is the spanning tree with the most mutual information. Training with
         loss="logistic", and classification with one label for each sample, use no edges.
+        Names are the columns of `y`, if it is a DataFrame, or the argument `classes` of `fit`.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
         in training (except for loss="logistic") and in every prediction. Training samples that violate them are left
@@ -98,19 +102,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
         - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
         - ``"logistic"``: independent labels, the baseline.
-    temperature : float, default=1.0
-        Scores are divided by it in the loss and in `predict_proba`: the higher, the more labels have a probability.
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto", or a pair (float or "auto", float), default="auto"
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` is, with
         L-BFGS, 0.02 times the summed variance of the features over the root of the number of samples, so that it suits
-        features at any scale; with Adam 1e-4.
-    edge_alpha : float, default=1e-3
-        Strength of the penalty on the edge scores.
-    learning_rate_init : float, default=None
+        features at any scale; with Adam 1e-4. The strength for the edge scores is 1e-3, or the second number of a pair.
+    eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. Default: 0.001 for networks. For linear scores, between 0.01 if an epoch has one or two
-        mini-batches, and 0.003 if it has twenty or more; 0.01 in streams.
-    edge_learning_rate_init : float, default=None
-        Learning rate of Adam for the edge scores. Default: that of the network.
+        mini-batches, and 0.003 if it has twenty or more; 0.01 in streams. The second number of a pair is the rate for
+        the edge scores.
     dropout : float, default=0.0
         Fraction of the hidden units that are dropped at each step of training.
     batch_size : int, default=None
@@ -122,12 +121,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         stopping, if neither the validation score nor the mean loss on held-out samples has. L-BFGS stops if no entry of
         the gradient is larger than `tol` (default: 1e-5).
     n_iter_no_change : int, default=10
-    early_stopping : bool, default=False
-        Whether to hold out a part of the samples, to stop when the score and the loss on them no longer improve, and to
-        return the last model with the best score. The score is the example F1 at the best threshold, or that of the
-        fixed decision rule.
+    early_stopping : bool or float, default=False
+        Whether to hold out a fraction of the samples, to stop when the score and the loss on them no longer improve,
+        and to return the last model with the best score. The score is the example F1 at the best threshold, or that of
+        the fixed decision rule. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The part to hold out, for early stopping and for ``threshold="auto"``, of Adam.
+        The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``.
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
         How `predict` chooses labels. All satisfy all constraints.
 
@@ -141,7 +140,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
           set of the highest sum of marginals less threshold.
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
-          loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
+          loss, 1/2 is subtracted from the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
     threshold : float or "auto", default=0.5
         From 0 to below 1. ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation, whose three folds depend
@@ -149,8 +148,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         would be held out. Where seen sets may be chosen, of all that are within a point of the highest F1 the one with
         the most whole sets is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
         See the notes for which one serves which metric.
-    label_names : array-like of shape (n_labels,), default=None
-        Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -159,11 +156,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Number of threads. Results do not depend on it.
     verbose : int, default=0
         1 reports the first epochs and every tenth, 2 reports all.
-    map_time_limit : float or None, default=1.0
-        Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If time
-        runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning that names
-        the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40 labels that attract
-        and repel each other at random.
     solver : {"auto", "lbfgs", "adam"}, default="auto"
         - ``"lbfgs"``: the minimum over all samples, from no seed, in no epochs. For linear scores without edges, where
           the loss is smooth: "sparsemap", with or without constraints, or "logistic".
@@ -237,8 +229,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     >>> X = rng.normal(size=(200, 3))
     >>> Y = np.stack([X[:, 0] > 0.5, X[:, 0] > 0, X[:, 1] > 0], axis=1).astype(int)
     >>> model = MultilabelLPSparseMAP(
-    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], random_state=0
-    ... ).fit(X, Y)
+    ...     constraints=[Implies("jazz", "music")], random_state=0
+    ... ).fit(X, Y, classes=["jazz", "music", "live"])
     >>> model.predict([[2.0, 1.0, 0.0]])
     array([[1, 1, 1]])
     """
@@ -249,22 +241,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         "constraints": "no_validation",
         "hidden_layer_sizes": "no_validation",
         "loss": [StrOptions(set(LABEL_LOSSES))],
-        "temperature": [POSITIVE],
-        "alpha": [NOT_NEGATIVE, StrOptions({"auto"})],
-        "edge_alpha": [NOT_NEGATIVE],
-        "learning_rate_init": [POSITIVE, None],
-        "edge_learning_rate_init": [POSITIVE, None],
+        "alpha": [*_ALPHA, PairOf(_ALPHA, [NOT_NEGATIVE])],
+        "eta0": [POSITIVE, None, PairOf([POSITIVE, None], [POSITIVE])],
         "dropout": [Number(Real, 0, 1, closed="left")],
         "batch_size": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
         "n_iter_no_change": [POSITIVE_INT],
-        "early_stopping": ["boolean"],
+        "early_stopping": ["boolean", FRACTION],
         "validation_fraction": [FRACTION],
         "decision": [StrOptions(set(DECISIONS))],
-        "map_time_limit": [POSITIVE, None],
         "threshold": [StrOptions({"auto"}), Number(Real, 0, 1, closed="left")],
-        "label_names": "no_validation",
         "shuffle": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
@@ -278,37 +265,29 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
         hidden_layer_sizes: Sequence[int] = (),
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
-        temperature: float = 1.0,
-        alpha: float | Literal["auto"] = "auto",
-        edge_alpha: float = 1e-3,
-        learning_rate_init: float | None = None,
-        edge_learning_rate_init: float | None = None,
+        alpha: float | Literal["auto"] | tuple[float | Literal["auto"], float] = "auto",
+        eta0: float | tuple[float, float] | None = None,
         dropout: float = 0.0,
         batch_size: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         n_iter_no_change: int = 10,
-        early_stopping: bool = False,
+        early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
         decision: Literal["auto", "seen", "threshold", "map"] = "auto",
         threshold: float | Literal["auto"] = 0.5,
-        label_names: Sequence[Any] | None = None,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
-        map_time_limit: float | None = 1.0,
         solver: Literal["auto", "lbfgs", "adam"] = "auto",
     ) -> None:
         self.label_graph = label_graph
         self.constraints = constraints
         self.hidden_layer_sizes = hidden_layer_sizes
         self.loss = loss
-        self.temperature = temperature
         self.alpha = alpha
-        self.edge_alpha = edge_alpha
-        self.learning_rate_init = learning_rate_init
-        self.edge_learning_rate_init = edge_learning_rate_init
+        self.eta0 = eta0
         self.dropout = dropout
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -318,17 +297,22 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.validation_fraction = validation_fraction
         self.decision = decision
         self.threshold = threshold
-        self.label_names = label_names
         self.shuffle = shuffle
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.map_time_limit = map_time_limit
         self.solver = solver
 
     @with_callbacks
     @leaves_whole
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+    ) -> Self:
         """Learn from samples with their labels.
 
         Parameters
@@ -338,6 +322,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             Indicator matrix; or one label a sample. NaN in an indicator matrix is a label that is unknown: it is free,
             but for what the others imply by a hierarchy.
         sample_weight : array-like of shape (n_samples,), default=None
+        classes : array-like of shape (n_labels,), default=None
+            Names of the columns of an indicator matrix. By default, those of a DataFrame, else their indices.
 
         Returns
         -------
@@ -352,7 +338,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         hidden = self._check_params()
         data = X, y
         y, known = read_known(y)
-        X, gold, classes, single = self._check_data(X, y, reset=True, has_unknown=known is not None)
+        X, gold, classes, single = self._check_data(X, y, reset=True, classes=classes, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
         self._check_known(known, graph)
@@ -391,7 +377,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _batch(self, task, X):
         """Return the learner of linear scores by L-BFGS."""
         start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
-        alpha = automatic_alpha(X.values, task.weights) if self.alpha == "auto" else self.alpha
+        alpha, _ = pair_of(self.alpha, _EDGE_ALPHA)
+        alpha = automatic_alpha(X.values, task.weights) if alpha == "auto" else alpha
         tol, max_iter = _LBFGS_TOL if self.tol is None else self.tol, self._most_iter("lbfgs")
         return Batch(task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
 
@@ -400,9 +387,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         rng = check_random_state(self.random_state)
         max_iter, tunes = self._most_iter("adam"), self._tunes_threshold(self._single)
         task, held_out = self._task(gold=gold, weights=weights, known=known), None
-        n_held = int(np.ceil(self.validation_fraction * len(X))) if self.early_stopping or tunes else 0
+        fraction = held_out_fraction(self) or self.validation_fraction
+        n_held = int(np.ceil(fraction * len(X))) if self.early_stopping or tunes else 0
         if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
-            train, held = self._split(gold, self._single, rng)
+            train, held = self._split(gold, self._single, fraction, rng)
             if weights[train].any():
                 held_out = X.values[held], task.take(held)
                 X, task = X[train], task.take(train)
@@ -556,15 +544,16 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
         batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
-        rate = self.learning_rate_init
+        rate, edge_rate = pair_of(self.eta0, None)
         if rate is None and len(self.hidden_layer_sizes):
             rate = _NETWORK_RATE
         elif rate is None:
             n_steps = 1.0 if stream else n_samples / batch_size
             rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
+        alpha, edge_alpha = pair_of(self.alpha, _EDGE_ALPHA)
         optimizer.configure(
-            rates=(rate, rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init),
-            alphas=(_ADAM_ALPHA if self.alpha == "auto" else self.alpha, self.edge_alpha),
+            rates=(rate, rate if edge_rate is None else edge_rate),
+            alphas=(_ADAM_ALPHA if alpha == "auto" else alpha, edge_alpha),
             batch_size=batch_size,
             n_jobs=self.n_jobs,
             dropout=self.dropout,
@@ -623,20 +612,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         graph.check_feasible()
         return graph
 
-    def _split(self, gold, single, rng):
+    def _split(self, gold, single, fraction, rng):
         """Split samples into those to train on and those to hold out."""
         n = gold.shape[0]
-        n_held = int(np.ceil(self.validation_fraction * n))
+        n_held = int(np.ceil(fraction * n))
         if n_held >= n:
             raise ValueError(
-                f"early_stopping with validation_fraction={self.validation_fraction!r} would hold out all of the {n} "
-                "samples; lower it, or take more samples"
+                f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
+                "smaller fraction, or take more samples"
             )
         counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
         can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
         return train_test_split(
             np.arange(n),
-            test_size=self.validation_fraction,
+            test_size=fraction,
             random_state=rng.randint(2**31 - 1),
             stratify=gold.indices if can_stratify else None,
         )
@@ -716,7 +705,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_
-        is_indicator = self.label_names is not None or self.constraints or hasattr(names, "columns")
+        is_indicator = (not partial and classes is not None) or self.constraints or hasattr(names, "columns")
         is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
         if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
             # As scikit-learn reads a single column, unless something says that it is an indicator.
@@ -728,6 +717,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if not single:
             return X, *self._check_indicator(y, names, classes, known), single
         check_classification_targets(y)
+        if classes is not None and not partial:
+            raise ValueError("classes name the columns of an indicator matrix; leave them at None for a 1-D y")
         given = given_classes(classes, known) if partial else np.unique(y)
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
@@ -742,17 +733,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         names : object
             `y` in the user's form, whose columns may have names.
         classes : sequence or None
-            The parameter of `partial_fit`.
+            The argument of `fit` or `partial_fit`.
         known : array or None
             The names in earlier calls.
         """
         gold = read_indicator(y)
         if known is not None and gold.shape[1] != len(known):
             raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
-        if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
-            raise ValueError("classes differ from label_names; give one of them")
-        given = self.label_names if classes is None else classes
-        given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
+        given = read_names(classes, names, gold.shape[1]) if known is None or classes is not None else known
         if known is not None and given.tolist() != known.tolist():
             raise ValueError("classes differ from those of the first call; fit a clone")
         return gold, given

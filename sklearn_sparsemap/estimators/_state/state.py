@@ -249,8 +249,8 @@ class TrainingStateMixin:
         if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
         state._check()
-        if state.dtype != self._dtype:
-            raise ValueError(f"the state has weights of {state.dtype}, but this estimator has dtype={self._dtype}")
+        if self._dtype not in (None, state.dtype):
+            raise ValueError(f"the state has weights of {state.dtype}, but this estimator has {self._dtype}")
         if not state.attributes and not self.__sklearn_is_fitted__():
             raise ValueError(
                 "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
+    PairOf,
     check_magnitude,
     check_matrix,
     check_parameters,
@@ -21,7 +23,9 @@ from ..._core.validation import (
     check_sample_weight,
     check_samples,
     check_scores,
+    pair_of,
 )
+from ...inference._graph.map import MAP_TIME_LIMIT
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._partial_task import PartialTask
@@ -34,7 +38,6 @@ from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
 from .questions import QuestionsMixin, check_converged
-from .unfit import fit_trees
 from .weights import LearnedWeightsMixin
 
 # The remedy in messages about several labels a sample.
@@ -42,11 +45,10 @@ _SEVERAL_LABELS = (
     "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
     "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
 )
-# Checks of the features of unstructured data, by the type of the weights.
-_CHECKS = {
-    dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
-    for dtype, accepted in (("float64", (np.float64, np.float32)), ("float32", np.float32))
-}
+# Checks of the features of unstructured data.
+_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
+# Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
+LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
@@ -75,7 +77,7 @@ class LinearStructuredClassifier(
 ):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight`, `unfit` and `n_jobs`. It sets
+    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
     `_structure` (that of the fit; the parameter may change later), `classes_` for structures made of labels, and
     `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made on demand.
 
@@ -88,6 +90,8 @@ class LinearStructuredClassifier(
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
+    # The type of the weights. If None, that of X in the first call.
+    _dtype = None
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -112,7 +116,7 @@ class LinearStructuredClassifier(
         task = self._task(X)
         return task.in_shapes(self._tilted(task, scores, "map"))
 
-    def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
 
         If structures differ in their number of parts, the prediction maximises the objective of the loss: the
@@ -125,6 +129,9 @@ class LinearStructuredClassifier(
         known : sequence, default=None
             Partially known structures, to be completed: labels with None if unknown; likewise heads of words or columns
             of rows. None for a sample of which nothing is known.
+        map_time_limit : float or None, default=10.0
+            Factor graphs: maximum number of seconds for the best assignment of a sample. If time runs out, the best one
+            found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
 
         Returns
         -------
@@ -132,8 +139,12 @@ class LinearStructuredClassifier(
             Labels; for structures a 1-D object array of them, label arrays if they are made of labels.
         """
         structure, X = self._check_predict(X)
+        task = self._task(X)
+        if map_time_limit is not None:
+            check_positive("map_time_limit", map_time_limit)
+        task.map_time_limit = map_time_limit
         with blamed_on_known(known):
-            codes = self._predict_codes(self._task(X), X, self._current, known)
+            codes = self._predict_codes(task, X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
@@ -222,7 +233,7 @@ class LinearStructuredClassifier(
         dtype = self._current.dtype
         if is_flat(structure):
             X = _flat_rows(X)
-            values = validate_data(self, X, **_CHECKS[dtype.name], reset=False)
+            values = validate_data(self, X, **_CHECKS, reset=False)
             X = _one_row_each(values, dtype)
         else:
             check_names_of_features(self, X, reset=False)
@@ -243,18 +254,19 @@ class LinearStructuredClassifier(
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        dtype = self._dtype if reset else self._current.dtype
         if is_flat(structure):
-            X, y = self._check_flat(X, y, reset)
+            X, y = self._check_flat(X, y, reset, dtype)
             labels = y.tolist()
         else:
-            X = self._check_sequences(structure, X, y, reset)
+            X = self._check_sequences(structure, X, y, reset, dtype)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
                 raise ValueError(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
                     "such"
                 )
-        check_magnitude(X, self._dtype)
+        check_magnitude(X, dtype or X.values.dtype)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
@@ -266,7 +278,7 @@ class LinearStructuredClassifier(
         self.n_features_in_ = X.values.shape[1]
         return X, codes, classes
 
-    def _check_flat(self, X, y, reset):
+    def _check_flat(self, X, y, reset, dtype):
         """Check training data with one label for each sample; return the rows as samples, and the labels."""
         X = _flat_rows(X)
         check_target(y, _SEVERAL_LABELS)
@@ -274,11 +286,11 @@ class LinearStructuredClassifier(
         unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
         if unlabelled:
             raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-        values, y = validate_data(self, X, y, **_CHECKS[self._dtype.name], reset=reset, multi_output=False)
+        values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
-        return _one_row_each(values, self._dtype), y
+        return _one_row_each(values, dtype or values.dtype), y
 
-    def _check_sequences(self, structure, X, y, reset):
+    def _check_sequences(self, structure, X, y, reset, dtype):
         """Check the features of structured training data, and that y has as many samples."""
         if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
             raise ValueError(
@@ -287,7 +299,7 @@ class LinearStructuredClassifier(
         if hasattr(X, "__len__") and hasattr(y, "__len__"):
             check_same_length(X, y)
         check_names_of_features(self, X, reset=reset)
-        X = _check_structured(structure, X, None if reset else self.n_features_in_, self._dtype)
+        X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
         check_same_length(X, y)
         return X
 
@@ -339,19 +351,15 @@ class LinearStructuredClassifier(
         return task
 
     def _lay_out(self, structure, X, n_outputs):
-        if not isinstance(structure, GraphsOf):
-            return StructureTask(structure, X, n_outputs)
-        check_parameters(self, ["map_time_limit"])
-        task = structure.lay_out(X)
-        task.map_time_limit = self.map_time_limit
-        return task
+        return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
-    def _training_task(self, structure, X, codes, classes, weights, cost=None):
+    def _training_task(self, structure, X, codes, classes, weights):
         """Lay out samples for training."""
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
-        return task.learn(codes, weights, self.loss, self.temperature, cost)
+        loss, cost = pair_of(self.loss, None)
+        return task.learn(codes, weights, loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
@@ -402,7 +410,7 @@ class LinearStructuredClassifier(
         """The loss that the model minimised last."""
         return self._loss
 
-    def _check_stream(self, X, y, classes, sample_weight, cost=None):
+    def _check_stream(self, X, y, classes, sample_weight):
         """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
 
         Returns
@@ -414,8 +422,7 @@ class LinearStructuredClassifier(
         classes : array or None
             All labels; None if structures are not made of labels.
         X : RaggedArray
-        task : Task or None
-            None if `unfit` has dropped all samples. If this is the first call, the next call counts as the first one.
+        task : Task
         """
         structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
@@ -430,14 +437,8 @@ class LinearStructuredClassifier(
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
-        if len(X):
-            task = self._training_task(structure, X, codes, classes, weights, cost)
-            return first, structure, classes, X, task if first else self._check_task(task)
-        if first:
-            for name in ("n_features_in_", "feature_names_in_"):
-                vars(self).pop(name, None)
-        return first, structure, classes, X, None
+        task = self._training_task(structure, X, codes, classes, weights)
+        return first, structure, classes, X, task if first else self._check_task(task)
 
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""
@@ -445,7 +446,7 @@ class LinearStructuredClassifier(
 
     def _begin(self, structure, classes):
         """Set the structure, loss and classes of the model."""
-        self._structure, self._loss = structure, self.loss
+        self._structure, self._loss = structure, pair_of(self.loss, None)[0]
         if classes is not None:
             self.classes_ = classes
         elif hasattr(self, "classes_"):

@@ -36,16 +36,13 @@ class Phase(Epochs):
         return self.first.n_steps > 0
 
     def run(self, watch):
-        for number in range(self.max_iter):
-            loss = self.visit()
-            if number + 1 == self.estimator.freeze_after and self.optimizer is self.first:
-                self.estimator._configure(self.first, self.n_samples, frozen=float(self.first.sigma[0]))
-            if watch(loss):
+        for _ in range(self.max_iter):
+            if watch(self.visit()):
                 break
         return ""
 
     def model(self):
-        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator.budget_weights)
+        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
 
     def keep(self, monitor):
         """Store the progress; the first phase may go on, and before its first step the second one has no weights."""

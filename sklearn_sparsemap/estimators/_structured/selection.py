@@ -100,7 +100,7 @@ class SelectionMixin:
 def norms_before_shrinking(estimator, task, X):
     """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None."""
     weights = estimator.group_weights
-    if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
+    if not isinstance(weights, str) or weights == "uniform" or estimator._budget.groups is None:
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))

@@ -1,0 +1,75 @@
+"""Parameters of estimators: few, flat, of one meaning, and all in the table of the guide."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap.distributed import ParameterMixing
+from sklearn_sparsemap.estimators._fitting import held_out_fraction
+
+MOST = 20
+ESTIMATORS = (StructuredSparseMAPClassifier, GroupLassoPerceptron, MultilabelLPSparseMAP, ParameterMixing)
+TABLE = Path(__file__).parents[1] / "doc" / "guide" / "parameters.rst"
+
+
+def defaults(estimator):
+    """Return the defaults of an estimator's parameters, as the guide shows them."""
+    parameters = list(inspect.signature(estimator).parameters.values())
+    return {p.name: "required" if p.default is p.empty else f"``{p.default!r}``" for p in parameters}
+
+
+def read_table():
+    """Return the rows of the table by parameter: the meaning, then the default of each estimator or an empty string."""
+    rows, cells = {}, []
+    for line in TABLE.read_text().splitlines():
+        text = line.strip()
+        if text.startswith("* - ") or text.startswith("- "):
+            cells = [] if text.startswith("* - ") else cells
+            cells.append(text.removeprefix("* ").removeprefix("-").strip())
+            if len(cells) == 2 + len(ESTIMATORS):
+                rows[cells[0].strip("`")] = cells[1:]
+    return rows
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_parameters_are_few_and_documented(estimator):
+    names = list(defaults(estimator))
+    assert len(names) <= MOST
+    heads = [line.split(" : ")[0].strip() for line in inspect.getdoc(estimator).splitlines() if " : " in line]
+    assert [name for name in names if name not in heads] == []
+
+
+def test_the_guide_lists_them_all():
+    rows = read_table()
+    homes = dict.fromkeys(ESTIMATORS, "sklearn_sparsemap") | {ParameterMixing: "sklearn_sparsemap.distributed"}
+    heads = [f":class:`~{home}.{estimator.__name__}`" for estimator, home in homes.items()]
+    assert rows.pop("parameter")[1:] == heads
+    expected = [defaults(estimator) for estimator in ESTIMATORS]
+    assert set(rows) == set().union(*expected)
+    for name, (meaning, *cells) in rows.items():
+        assert meaning and cells == [each.get(name, "") for each in expected], name
+
+
+def test_early_stopping_takes_a_fraction():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    for kind in (StructuredSparseMAPClassifier, MultilabelLPSparseMAP, ParameterMixing):
+        common = {} if kind is ParameterMixing else {"max_iter": 5}
+        arguments = (StructuredSparseMAPClassifier(),) if kind is ParameterMixing else ()
+        model = kind(*arguments, random_state=0, **common)
+        assert held_out_fraction(model) == 0.0
+        assert held_out_fraction(clone(model).set_params(early_stopping=True)) == 0.1
+        one = clone(model).set_params(early_stopping=0.3)
+        other = clone(model).set_params(early_stopping=True, validation_fraction=0.3)
+        assert held_out_fraction(one) == held_out_fraction(other) == 0.3
+        with np.testing.suppress_warnings() as ignored:
+            ignored.filter(UserWarning)
+            one.fit(X, y), other.fit(X, y)
+        assert one.validation_scores_ == other.validation_scores_ and len(one.validation_scores_)
+        for wrong in (0.0, 1.0, 2, "yes"):
+            with pytest.raises(ValueError, match="'early_stopping' parameter"):
+                clone(model).set_params(early_stopping=wrong).fit(X, y)
