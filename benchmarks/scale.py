@@ -272,7 +272,7 @@ def constants(X, y):
         estimator = phase.awaken(blank, state.without_history())
         ((task, laid_out),) = shard.samples(phase, estimator)
         estimator._configure_epoch(len(X), number)
-        visit = task.epochs(estimator._optimizer, laid_out, remember=False)
+        visit = task.epochs(estimator._learned.optimizer, laid_out, remember=False)
         visited = process_time()
         visit(np.arange(len(X)))
         visited = process_time() - visited

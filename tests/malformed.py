@@ -565,7 +565,7 @@ def _run_stores(cases):
 
         def attempt(edit=edit):
             edited = copy.deepcopy(model)
-            edit(edited._optimizer.store)
+            edit(edited._learned.optimizer.store)
             pickle.loads(pickle.dumps(edited))
 
         cases.run(f"store, {title}", attempt)

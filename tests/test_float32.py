@@ -135,7 +135,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     resumed = clone(narrow).set_training_state(narrow.get_training_state())
     for model in (wide, narrow, again, resumed):
         model.partial_fit(X[halves[1]], y[halves[1]])
-        arrays = arrays_of(model._optimizer)
+        arrays = arrays_of(model._learned.optimizer)
         assert len(arrays) >= 3 and {a.dtype.name for a in arrays} == {"float64" if model is wide else "float32"}
     assert_close(wide, narrow)
     for one, other, third in zip(*map(weights_of, (narrow, again, resumed)), strict=True):

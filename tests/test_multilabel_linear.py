@@ -175,7 +175,7 @@ def test_decisions(data):
     # The empty set is the only one that was seen: far from samples with sure labels.
     far = MultilabelLPSparseMAP(decision="seen").fit(X, Y)
     far._sets = SeenSets(sparse.csr_array((1, 5)), np.ones(1))
-    far._model.intercepts[0][:] = 50.0
+    far._learned.model.intercepts[0][:] = 50.0
     assert far.predict(X).all()
     stream = MultilabelLPSparseMAP().partial_fit(X, Y)
     assert_array_equal(stream.predict(X), stream.predict_marginals(X) > 0.5)

@@ -462,7 +462,7 @@ def test_a_stream_reports_the_last_shrinkage():
     for start in range(90, 350, 35):
         model.partial_fit(X[start : start + 35], y[start : start + 35])
         assert len(model.selected_groups_) == 2
-    assert model._optimizer.alive_groups().sum() > 2, "others compete until the next shrinkage"
+    assert model._learned.optimizer.alive_groups().sum() > 2, "others compete until the next shrinkage"
     assert model.selected_groups_.tolist() == [1, 3]
     assert pickle.loads(pickle.dumps(model)).selected_groups_.tolist() == [1, 3]
     # After fit, too; and where nothing is ever shrunk there is nothing to warn of.

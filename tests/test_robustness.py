@@ -123,7 +123,7 @@ def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
     model.partial_fit(X[:5], Y[:5])
 
     def interrupted(*arguments):
-        store = model._optimizer.store
+        store = model._learned.optimizer.store
         store.values[store.n_dense :] += 1.0
         raise KeyboardInterrupt
 
@@ -155,10 +155,10 @@ def test_partial_fit_follows_changed_parameters():
     model = chain().partial_fit(X, Y, classes=CLASSES)
     before = model.coef_.copy()
     model.set_params(eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
-    store = model._optimizer.store
+    store = model._learned.optimizer.store
     last = store.values[store.n_dense :].copy()
     model.partial_fit(X, Y)
-    assert np.array_equal(model._optimizer.store.values[store.n_dense :], last)
+    assert np.array_equal(model._learned.optimizer.store.values[store.n_dense :], last)
     assert not np.array_equal(model.coef_, before), "the average moves towards the last weights"
     with pytest.raises(ValueError, match="average cannot change"):
         model.set_params(average=False).partial_fit(X, Y)

@@ -79,7 +79,7 @@ CASES = {
 
 def learned(estimator, data):
     """Return all numbers that a fit leaves, as bytes."""
-    model = clone(estimator).fit(*data)._model
+    model = clone(estimator).fit(*data)._learned.model
     names = ("coefs", "intercepts", "edges") if hasattr(model, "coefs") else ("coef", "intercept", "additional")
     parts = [getattr(model, name) for name in names if hasattr(model, name)]
     arrays = [array for part in parts for array in (part if isinstance(part, list) else [part])]

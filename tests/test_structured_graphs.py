@@ -320,7 +320,7 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     with pytest.warns(Warning):
         graph.fit(flat, y)
     # Under the same weights, all is the same.
-    graph._model = tree._model
+    graph._learned = tree._learned
     losses, _, _, _ = graph_losses_of(graph, flat, y)
     for x, own, gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)

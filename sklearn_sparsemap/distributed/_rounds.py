@@ -93,7 +93,7 @@ class Training:
         self.reached, monitor.validate = monitor.model().reached, None
         phase, state = self.reached[0]
         first = phase.awaken(self.estimator, state.result())
-        last = first._debiasing_optimizer(first._optimizer, self.n_samples)
+        last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
@@ -128,7 +128,7 @@ class Training:
         estimator = awake[-1]
         # A random state that was drawn for this fit is not kept.
         estimator.random_state = self.mixing.estimator.random_state
-        estimator._take_rounds([each._optimizer for each in awake], monitor)
+        estimator._take_rounds([each._learned.optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
             shard = (self.held_out or self.shards)[0]
             estimator.threshold_ = self.engine.submit(tune, *reached[-1], self.blank, shard).result()

@@ -18,6 +18,7 @@ from .._core.ragged import RaggedArray
 from .._core.validation import quoted
 from ._fitting import Epochs, Monitor, held_out_fraction, leaves_whole
 from ._progress import Progress, with_callbacks
+from ._state.learned import Learned
 
 
 class Partitions:
@@ -216,7 +217,7 @@ class PartitionsMixin:
         """Run the epochs; see `fit_partitions`."""
         self._take_first(source, classes)
         self._configure_epoch(n_samples)
-        optimizer = self._optimizer
+        optimizer = self._learned.optimizer
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
@@ -231,7 +232,7 @@ class PartitionsMixin:
         for X, y in source.parts():
             self._take_in(X, y, classes)
             del X, y
-            if getattr(self, "_optimizer", None) is not None:
+            if self._learned.optimizer is not None:
                 return
         raise ValueError("no partition has a sample to learn from; mend their labels or structures")
 
@@ -243,7 +244,7 @@ class PartitionsMixin:
     def _sum_of_scores(self, source, model):
         """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
-        shadow._model, shadow._optimizer = model, None
+        shadow._learned = Learned(model)
         for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n

@@ -17,7 +17,7 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
-from .._state.state import TrainingStateMixin
+from .._state.learned import TrainingStateMixin
 from .data import read_known
 
 DECISIONS = ("auto", "seen", "threshold", "map")
@@ -31,9 +31,9 @@ _BLOCK = 2**22
 class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
-    A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets
-    `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `_sets`
-    (`SeenSets` or None), `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
+    A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
+    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
+    `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -61,7 +61,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             For a 1-D y of two classes of shape (n_samples,): the score of the second minus that of the first.
         """
         X = self._check_predict(X)
-        scores = self._model.scores(X)
+        scores = self._learned.model.scores(X)
         return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
 
     def predict_marginals(self, X: Any) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         marginals : ndarray of shape (n_samples, n_labels)
         """
         X = self._check_predict(X)
-        return self._marginals(self._model, X, warn=True)
+        return self._marginals(self._learned.model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the probability of each label: its marginal, kept strictly between 0 and 1.
@@ -121,7 +121,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
-        chosen = self._choose(self._model, X, map_time_limit)
+        chosen = self._choose(self._learned.model, X, map_time_limit)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -252,22 +252,22 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         if feature_names is None:
             feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
         values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0]
-        (scores,), (marginals,) = self._model.scores(X), self._marginals(self._model, X)
+        (scores,), (marginals,) = self._learned.model.scores(X), self._marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
             shadow = copy(self)
             shadow._graph = LabelGraph(len(scores), self._graph.edges)
-            (free,) = shadow._marginals(self._model, X)
+            (free,) = shadow._marginals(self._learned.model, X)
         table = []
         for j, label in enumerate(self.classes_.tolist()):
-            if len(self._model.coefs) > 1:
+            if len(self._learned.model.coefs) > 1:
                 table.append((label, "score", "network", float(scores[j])))
             else:
-                amounts = values * self._model.coefs[0][:, j]
+                amounts = values * self._learned.model.coefs[0][:, j]
                 named = [i for i in np.argsort(-np.abs(amounts), kind="stable")[:n_features] if amounts[i]]
                 table += [(label, "feature", str(feature_names[i]), float(amounts[i])) for i in named]
                 table.append((label, "feature", "others", float(amounts.sum() - amounts[named].sum())))
-                table.append((label, "intercept", "", float(self._model.intercepts[0][j])))
+                table.append((label, "intercept", "", float(self._learned.model.intercepts[0][j])))
             for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
                 other = int(self.edges_[e].sum() - j)
                 amount = float(self.edge_scores_[e] * marginals[other])
@@ -282,15 +282,15 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     @property
     def edge_scores_(self) -> NDArray[np.float64]:
-        return self._fitted("_model").additional
+        return self._fitted("_learned").model.additional
 
     @property
     def coefs_(self) -> list[NDArray[np.float64]]:
-        return self._fitted("_model").coefs
+        return self._fitted("_learned").model.coefs
 
     @property
     def intercepts_(self) -> list[NDArray[np.float64]]:
-        return self._fitted("_model").intercepts
+        return self._fitted("_learned").model.intercepts
 
     def _fitted(self, name):
         check_is_fitted(self)
@@ -314,7 +314,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
                 f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
                 "for each, or fit again"
             )
-        self._model.check(self.n_features_in_, n_labels, len(self._graph.edges))
+        self._learned.model.check(self.n_features_in_, n_labels, len(self._graph.edges))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_graph")

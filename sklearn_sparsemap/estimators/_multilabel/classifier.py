@@ -38,6 +38,7 @@ from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import Batch, Epochs, held_out_fraction, learn_batch, leaves_whole, relative, visits, warn_of_inference
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._state.learned import Learned
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
 from .data import (
@@ -361,7 +362,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         monitor.follow(learner)
         monitor.take()
         if self._tunes_threshold(self._single):
-            tuning, model, sets = self._new_tuning(), self._model, None
+            tuning, model, sets = self._new_tuning(), self._learned.model, None
             folds = folds_by_content(X.values, gold)
             for train, held in folds or [(np.arange(len(weights)),) * 2]:
                 if folds:
@@ -411,7 +412,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         monitor.take()
         if tunes:
             tuning = self._new_tuning()
-            self._tune(tuning, self._model, *(held_out or (X.values, task)), self._sets if held_out else None)
+            self._tune(tuning, self._learned.model, *(held_out or (X.values, task)), self._sets if held_out else None)
             self.threshold_, self._draws = tuning.best()
         self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
         monitor.end()
@@ -447,11 +448,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task, X = self._take_in(X, y, classes, sample_weight)
         if task is None:
             return self
-        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        self._learned = Learned(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        n_inexact = self._optimizer.unconverged
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X))
-        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        n_inexact = self._learned.optimizer.unconverged
+        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X))
+        warn_of_inference(self._learned.optimizer.unconverged - n_inexact)
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
@@ -480,42 +481,39 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if first:
             rng = check_random_state(self.random_state)
             self._begin(graph, classes, single, 0)
-            self._model = self._initial(X.values, hidden, rng)
-            self._optimizer = self._running = self._sets = None
+            self._learned = Learned(self._initial(X.values, hidden, rng))
+            self._running = self._sets = None
             self._draws = False
             self.n_iter_, self.loss_curve_ = 0, []
         elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
+        elif (fitted := [c.shape[1] for c in self._learned.model.coefs[:-1]]) != hidden:
             raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
         self._loss = self.loss
         self.n_violations_ += n_violations
         if not weights.any():
             return None, X
-        if self._optimizer is None:
-            self._optimizer = self._new_begin()
+        if self._learned.optimizer is None:
+            self._learned = Learned(optimizer=self._new_begin())
         return self._task(gold=gold, weights=weights, known=known), X
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        return MinibatchOptimizer(self._model.copy(), check_random_state(self.random_state))
-
-    def _took_state(self):
-        self._model = self._optimizer.model()
+        return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
     def _labels_in(self, y):
         """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
 
     def _configure_epoch(self, n_samples, number=0):
-        self._model = self._configure(self._optimizer, n_samples).model()
+        self._learned = Learned(optimizer=self._configure(self._learned.optimizer, n_samples))
 
     def _begin_pass(self):
         self.n_violations_ = 0
 
     def _validation_score(self, X, y):
         task, X = self._held_out(X, y)
-        return self._validate(self._model, X.values, task)
+        return self._validate(self._learned.model, X.values, task)
 
     def _held_out(self, X, y):
         y, known = read_known(y)
@@ -527,7 +525,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if self._tunes_threshold(self._single):
             task, X = self._held_out(*held.read_first())
             tuning = self._new_tuning()
-            self._tune(tuning, self._model, X.values, task, self._sets)
+            self._tune(tuning, self._learned.model, X.values, task, self._sets)
             self.threshold_, self._draws = tuning.best()
 
     def _tune_along(self, task, X):
@@ -537,7 +535,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         elif self._tunes_threshold(self._single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for held in self._known_marginals(self._model, X.values, task):
+            for held in self._known_marginals(self._learned.model, X.values, task):
                 self._running.update(*held)
             self.threshold_ = self._running.threshold
 

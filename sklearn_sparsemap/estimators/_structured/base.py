@@ -32,7 +32,7 @@ from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.state import TrainingStateMixin
+from .._state.learned import TrainingStateMixin
 from .completions import blamed_on_known, codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
@@ -79,7 +79,7 @@ class LinearStructuredClassifier(
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
     `_structure` (that of the fit; the parameter may change later), `classes_` for structures made of labels, and
-    `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made on demand.
+    `_learned`, whose model is a `LinearModel`.
 
     Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
     one output for each label, or a single one if structures are not made of labels. `codes` represents y: an int array

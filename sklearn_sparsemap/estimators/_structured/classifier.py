@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Callable, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -38,6 +38,7 @@ from .._fitting import (
     relative,
 )
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def __init__(
         self,
         structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
-        loss: str | tuple[str, ArrayLike] = "sparsemap",
+        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float = 1e-4,
         solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
@@ -360,32 +361,29 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
-        goes_on = getattr(self, "_optimizer", None) is not None
+        goes_on = self._learned.optimizer is not None
         task, X = self._take_in(X, y, classes, sample_weight)
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
+        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            self._model, self._optimizer = self._new_model(task, X.values), None
+            self._learned = Learned(self._new_model(task, X.values))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        if self._optimizer is None:
-            self._optimizer = self._new_begin()
-        else:
-            adjust_optimizer(self, self._optimizer)
+        optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._model = None
+        self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
         return task, X
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        return new_optimizer(self, check_startable(self._model))
+        return new_optimizer(self, check_startable(self._learned.model))
 
     def _configure_epoch(self, n_samples, number=0):
-        adjust_optimizer(self, self._optimizer)
+        adjust_optimizer(self, self._learned.optimizer)
 
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     N_JOBS,
@@ -42,6 +42,7 @@ from .._fitting import (
     warn_user,
 )
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .phases import MIRA, Phase, final_state, kept_columns, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
@@ -245,7 +246,7 @@ default="perceptron"
     def __init__(
         self,
         structure: str | Structure = "auto",
-        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "perceptron",
+        loss: LossName | tuple[LossName, ArrayLike] = "perceptron",
         groups: Any = None,
         group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
         budget: int | tuple[int, Literal["weights"]] | None = None,
@@ -313,7 +314,7 @@ default="perceptron"
         weights = self._sample_weights(X, codes, classes, None)
         task = self._training_task(structure, X, codes, classes, relative(weights))
         self._begin(structure, classes, *self._make_groups(X))
-        self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+        self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
 
         def visit_with(optimizer):
@@ -340,7 +341,7 @@ default="perceptron"
         norms : array, default=None
             See `warn_of_sizes`.
         """
-        first, debiases = self._optimizer, self._selects and self.debias is not None
+        first, debiases = self._learned.optimizer, self._selects and self.debias is not None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
@@ -383,10 +384,11 @@ default="perceptron"
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         task, X = self._take_in(X, y, classes)
-        self._configure(self._optimizer, self.shrink_every)
-        n_inexact = self._optimizer.unconverged
-        self._losses.note(learn_batch(self, self._optimizer, task, X))
-        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        optimizer = self._learned.optimizer
+        self._configure(optimizer, self.shrink_every)
+        n_inexact = optimizer.unconverged
+        self._losses.note(learn_batch(self, optimizer, task, X))
+        warn_of_inference(optimizer.unconverged - n_inexact)
         return self
 
     @leaves_whole
@@ -436,15 +438,14 @@ default="perceptron"
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
             task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
-        first = self._optimizer
-        if first is None:
-            first = self._new_begin()
+        before = self._learned
+        first = self._new_begin() if before.optimizer is None else before.optimizer
         self._configure(first, self.shrink_every)
         exceeds = first.exceeds
-        if self._selects and (self._optimizer is not None or exceeds):
+        if self._selects and (before.optimizer is not None or exceeds):
             # The shrinkage is kept even if the following steps fail.
             keep_if(self, lambda: True)
-            self._model, self._optimizer = None, first
+            self._learned = Learned(optimizer=first, final=before.final)
             self._select(first)
         last, loss = first, self._latest_loss
         if X is not None and self._selects and self.debias is not None:
@@ -455,10 +456,9 @@ default="perceptron"
             phase.run(partial(check_finite_loss, step_size=self._step_size))
             warn_of_inference(last.unconverged)
         final = final_state(first, last, loss)
-        if self._final is not None and not exceeds:
-            final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
-        self._model = wide_model(last, self.n_features_in_, self._budget.weights)
-        self._final, self._optimizer = final, None
+        if before.final is not None and not exceeds:
+            final |= {name: before.final[name] for name in ("norms", "sigma", "curve")}
+        self._learned = Learned(wide_model(last, self.n_features_in_, self._budget.weights), final=final)
         return self
 
     def _make_groups(self, X):
@@ -492,16 +492,16 @@ default="perceptron"
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             self._begin(structure, classes, *self._make_groups(X))
-            self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+            optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
             self.n_iter_, self._losses = 0, Course(mean_of)
-        elif self._optimizer is None:
-            self._optimizer, self._final = self._new_begin(), None
+        else:
+            optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
         self._check_budget(self.groups_)
-        if self._optimizer.average != self.average:
+        if optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = pair_of(self.loss, None)[0]
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._model = None
+        self._learned = Learned(optimizer=optimizer)
         return task, X
 
     def _new_optimizer(self, n_outputs, n_additional, columns=None):
@@ -516,10 +516,11 @@ default="perceptron"
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        n_features, n_outputs, n_additional = self._model.sizes
+        model = self._learned.model
+        n_features, n_outputs, n_additional = model.sizes
         self.groups_._check(n_features)
         optimizer = self._new_optimizer(n_outputs, n_additional)
-        optimizer.load(self._model, self._final["shrunk"])
+        optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
 
     def _debiasing_optimizer(self, first, n_samples):
@@ -570,11 +571,11 @@ default="perceptron"
 
     def _configure_epoch(self, n_samples, number=0):
         """Configure the optimiser for a round over all samples, with a constant step size."""
-        self._configure(self._optimizer, _NO_PERIOD, eta0=self.eta0 / np.sqrt(number + 1.0))
+        self._configure(self._learned.optimizer, _NO_PERIOD, eta0=self.eta0 / np.sqrt(number + 1.0))
 
     def _end_round(self, n_samples, number):
         """Shrink the mixture of several shards after a round, so that the budget holds."""
-        optimizer = self._optimizer
+        optimizer = self._learned.optimizer
         self._configure_epoch(n_samples, number)
         if self._selects:
             optimizer.shrink(at_least=0 if self.alpha else 1)
@@ -592,7 +593,7 @@ default="perceptron"
     def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""
         super()._begin(structure, classes)
-        self._model = self._optimizer = self._final = None
+        self._learned = Learned()
         self.groups_, self.group_weights_ = groups, group_weights
 
     def _outcome(self, monitor, model):
@@ -602,7 +603,7 @@ default="perceptron"
     def _ended_phases(self, losses, first, last, model):
         """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
         final = final_state(first, last, self._loss_of(last))
-        return self._progress_of(losses) | {"_model": model, "_optimizer": None, "_final": final}
+        return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
 
     def _progress_of(self, losses):
         """Return the attributes that follow from the losses of all epochs."""
@@ -614,18 +615,17 @@ default="perceptron"
         vars(self).update(self._ended_phases(monitor.losses, first, last, model))
         self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
 
-    def _took_state(self):
-        self._final = None
-
     def _edit(self, **arrays):
-        if self._optimizer is not None:
-            self._final = final_state(self._optimizer, self._optimizer, self._loss)
+        optimizer = self._learned.optimizer
+        if optimizer is not None:
+            self._learned = Learned(self._current, final=final_state(optimizer, optimizer, self._loss))
         super()._edit(**arrays)
 
     @property
     def _latest_loss(self):
         # Debiasing can have another loss.
-        return self._loss if self._final is None else self._final["loss"]
+        final = self._learned.final
+        return self._loss if final is None else final["loss"]
 
     def _check_params(self):
         """Check the parameters; return the structure."""

@@ -6,6 +6,7 @@ from scipy import sparse
 from ...training._data import LinearModel
 from ...training._online.pairs import COUNT
 from .._fitting import Epochs
+from .._state.learned import Learned
 
 # The value of `debias` that is not the name of a loss.
 MIRA = "mira"
@@ -50,7 +51,7 @@ class Phase(Epochs):
             monitor.take()
         else:
             progress = self.estimator._progress_of(monitor.losses)
-            vars(self.estimator).update(progress, _model=None, _final=None, _optimizer=self.first)
+            vars(self.estimator).update(progress, _learned=Learned(optimizer=self.first))
 
 
 def kept_columns(optimizer, counts):

@@ -56,8 +56,8 @@ class SelectionMixin:
     def _state(self, name):
         """Return an attribute of the finished training or, in a stream, of the optimiser."""
         check_is_fitted(self)
-        final = self._final or final_state(self._optimizer, self._optimizer, self._loss)
-        return final[name]
+        optimizer = self._learned.optimizer
+        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
     @property
     def selected_group_names_(self) -> list[Any]:
