@@ -121,7 +121,9 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
-        chosen = self._choose(self._learned.model, X, map_time_limit)
+        model = self._learned.model
+        marginals = None if self._decides_by_map else self._marginals(model, X, warn=True)
+        chosen = self._choose(model, X, marginals, map_time_limit)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -147,10 +149,17 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT):
-        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
+    @property
+    def _decides_by_map(self):
+        return self._single or self.decision == "map"
+
+    def _choose(self, model, X, marginals, map_time_limit=MAP_TIME_LIMIT):
+        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
+
+        Marginals are None if the rule is the best set.
+        """
         graph, task = self._graph, self._task(map_time_limit=map_time_limit)
-        if self._single or self.decision == "map":
+        if marginals is None:
             # SparseMAP's regulariser subtracts 1/2 for each label that is on.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
@@ -159,7 +168,6 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        marginals = self._marginals(model, X, warn=True)
         threshold = self.threshold_ if self.threshold == "auto" else self.threshold
         if self.decision == "seen" and self._sets is None:
             raise ValueError("decision='seen' needs the label sets of `fit`; partial_fit keeps none: use 'threshold'")

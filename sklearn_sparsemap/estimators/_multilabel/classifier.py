@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
-from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -23,43 +19,33 @@ from ..._core.validation import (
     POSITIVE_INT,
     Number,
     PairOf,
-    check_magnitude,
-    check_matrix,
     check_parameters,
     check_positive,
     check_sample_weight,
     pair_of,
 )
-from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
-from ...training._data import LinearModel
-from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import Batch, Epochs, held_out_fraction, learn_batch, leaves_whole, relative, visits, warn_of_inference
+from .._fitting import learn_batch, leaves_whole, warn_of_inference
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
-from .._structured.labels import check_target, encode_labels, given_classes
-from .base import DECISIONS, LabelSetClassifier, blocks
+from .base import DECISIONS, LabelSetClassifier
 from .data import (
-    automatic_alpha,
-    folds_by_content,
     leave_out_violations,
     read_constraints,
-    read_edges,
-    read_indicator,
     read_known,
-    read_names,
 )
-from .sets import SeenSets
-from .threshold import RunningThreshold, Tuning
+from .solvers import AdamFit, LbfgsFit
+from .targets import TargetsMixin
+from .tuning import TuningMixin
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
 
 _SOLVERS = ("auto", "lbfgs", "adam")
-# Maximum number of iterations of L-BFGS or epochs of Adam, and tolerance of the gradient of L-BFGS.
-_MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
+# Maximum number of iterations of L-BFGS or epochs of Adam.
+_MOST_ITER = {"lbfgs": 1000, "adam": 200}
 _BATCH_SIZE = 64
 # Penalty of Adam if alpha="auto", and that on the edge scores if alpha is not a pair.
 _ADAM_ALPHA, _EDGE_ALPHA = 1e-4, 1e-3
@@ -68,16 +54,9 @@ _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
 # it has many, long steps make the final weights noisy.
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
-_SEVERAL_LABELS = (
-    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
-)
-# Indicator matrices with at most this many cells are stored as dense arrays in training, which is faster.
-_DENSE_CELLS = 2**23
-# With fewer held-out samples than this, a threshold is tuned on the training samples.
-_FEWEST_HELD_OUT = 50
 
 
-class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
+class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
     A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
@@ -345,76 +324,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._check_known(known, graph)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
-        if self._resolve_solver(hidden, graph) == "lbfgs":
-            return self._fit_lbfgs(data, X, gold, weights, known)
-        return self._fit_adam(data, X, gold, weights, known, hidden)
-
-    def _fit_lbfgs(self, data, X, gold, weights, known):
-        """Minimise over all samples; a threshold is tuned by cross-validation."""
-        kept = np.flatnonzero(weights)
-        if len(kept) < len(X):
-            X, gold, weights, known = X[kept], gold[kept], weights[kept], None if known is None else known[kept]
-        task = self._task(gold=dense(gold), weights=weights, known=known)
-        self._running = None
-        self._watch_sets(task)
-        learner = self._batch(task, X)
-        monitor = self.monitor_class(self, Progress(self, *data, learner.max_iter))
-        monitor.follow(learner)
+        way = LbfgsFit if self._resolve_solver(hidden, graph) == "lbfgs" else AdamFit
+        fit = way(self, X, self._task(gold=gold, weights=weights, known=known), hidden)
+        monitor = self.monitor_class(self, Progress(self, *data, fit.learner.max_iter), **fit.watch)
+        monitor.follow(fit.learner)
         monitor.take()
-        if self._tunes_threshold(self._single):
-            tuning, model, sets = self._new_tuning(), self._learned.model, None
-            folds = folds_by_content(X.values, gold)
-            for train, held in folds or [(np.arange(len(weights)),) * 2]:
-                if folds:
-                    part = self._batch(task.take(train), X[train])
-                    part.run(lambda loss: False)
-                    model = part.expand(part.model())
-                    sets = SeenSets(gold[train], weights[train]) if known is None else None
-                self._tune(tuning, model, X.values[held], task.take(held), sets)
-            self.threshold_, self._draws = tuning.best()
-        monitor.end()
-        return self
-
-    def _batch(self, task, X):
-        """Return the learner of linear scores by L-BFGS."""
-        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
-        alpha, _ = pair_of(self.alpha, _EDGE_ALPHA)
-        alpha = automatic_alpha(X.values, task.weights) if alpha == "auto" else alpha
-        tol, max_iter = _LBFGS_TOL if self.tol is None else self.tol, self._most_iter("lbfgs")
-        return Batch(task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
-
-    def _fit_adam(self, data, X, gold, weights, known, hidden):
-        """Learn from mini-batches; a threshold is tuned, and training stopped, on held-out samples."""
-        rng = check_random_state(self.random_state)
-        max_iter, tunes = self._most_iter("adam"), self._tunes_threshold(self._single)
-        task, held_out = self._task(gold=gold, weights=weights, known=known), None
-        fraction = held_out_fraction(self) or self.validation_fraction
-        n_held = int(np.ceil(fraction * len(X))) if self.early_stopping or tunes else 0
-        if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
-            train, held = self._split(gold, self._single, fraction, rng)
-            if weights[train].any():
-                held_out = X.values[held], task.take(held)
-                X, task = X[train], task.take(train)
-                if not held_out[1].weights.any():
-                    held_out[1].weights = np.ones(len(held))
-        self._watch_sets(task)
-        task.weights = relative(task.weights)
-        if np.prod(task.gold.shape) <= _DENSE_CELLS:
-            task.gold = dense(task.gold)
-        model, self._running = self._initial(X.values, hidden, rng), None
-        watch = {"watch_loss": True}
-        if self.early_stopping and held_out:
-            watch["validate"] = lambda model: self._validate(model, *held_out)
-            watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
-        monitor = self.monitor_class(self, Progress(self, *data, max_iter), **watch)
-        optimizer = self._configure(MinibatchOptimizer(model, rng), len(X))
-        monitor.follow(Epochs(optimizer, visits(self, optimizer, task, X, rng), max_iter))
-        monitor.take()
-        if tunes:
-            tuning = self._new_tuning()
-            self._tune(tuning, self._learned.model, *(held_out or (X.values, task)), self._sets if held_out else None)
-            self.threshold_, self._draws = tuning.best()
-        self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
+        fit.finish()
         monitor.end()
         return self
 
@@ -511,34 +426,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _begin_pass(self):
         self.n_violations_ = 0
 
-    def _validation_score(self, X, y):
-        task, X = self._held_out(X, y)
-        return self._validate(self._learned.model, X.values, task)
-
-    def _held_out(self, X, y):
-        y, known = read_known(y)
-        X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
-        return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
-
-    def _end_partitions(self, held):
-        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
-        if self._tunes_threshold(self._single):
-            task, X = self._held_out(*held.read_first())
-            tuning = self._new_tuning()
-            self._tune(tuning, self._learned.model, X.values, task, self._sets)
-            self.threshold_, self._draws = tuning.best()
-
-    def _tune_along(self, task, X):
-        """Tune the threshold on samples of a stream before they are learned from."""
-        if self.threshold != "auto":
-            self.threshold_ = float(self.threshold)
-        elif self._tunes_threshold(self._single):
-            if self._running is None:
-                self._running = RunningThreshold()
-            for held in self._known_marginals(self._learned.model, X.values, task):
-                self._running.update(*held)
-            self.threshold_ = self._running.threshold
-
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
         batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
@@ -561,22 +448,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _begin(self, graph, classes, single, n_violations):
         """Note what the model is of."""
         self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
-        self.n_violations_ = n_violations
+        self.n_violations_, self._running = n_violations, None
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
 
     def _initial(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
-
-    def _watch_sets(self, task, draws=None):
-        """Note the label sets of training samples, of those that are known in full."""
-        gold, weights = sparse.csr_array(task.gold), task.weights
-        if task.known is not None:
-            whole = np.flatnonzero(task.known.all(axis=1))
-            gold, weights = gold[whole], weights[whole]
-        self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
-        # With unknown labels, the fully known samples are few and not representative, so seen sets are not used.
-        recur = self._sets is not None and self._sets.recur and task.known is None
-        self._draws = recur if draws is None else draws
 
     def _resolve_solver(self, hidden, graph):
         """Return the solver: "lbfgs" or "adam"."""
@@ -597,82 +473,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _most_iter(self, solver="adam"):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
-    def _make_graph(self, classes, single, gold, weights):
-        constraints = read_constraints(self.constraints, classes)
-        if single:
-            if constraints:
-                raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
-            return OneLabel(len(classes))
-        edges = read_edges(self.label_graph, classes, gold, weights, loops=self.loss != "hinge")
-        if self.loss == "logistic":
-            edges = edges[:0]
-        graph = LabelGraph(len(classes), edges, constraints)
-        graph.check_feasible()
-        return graph
-
-    def _split(self, gold, single, fraction, rng):
-        """Split samples into those to train on and those to hold out."""
-        n = gold.shape[0]
-        n_held = int(np.ceil(fraction * n))
-        if n_held >= n:
-            raise ValueError(
-                f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
-                "smaller fraction, or take more samples"
-            )
-        counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
-        can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
-        return train_test_split(
-            np.arange(n),
-            test_size=fraction,
-            random_state=rng.randint(2**31 - 1),
-            stratify=gold.indices if can_stratify else None,
-        )
-
-    def _check_known(self, known, graph):
-        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
-            raise ValueError(
-                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
-                "constraints but such that each label implies one other at most"
-            )
-
-    def _tunes_threshold(self, single):
-        return self.threshold == "auto" and self.decision != "map" and not single
-
-    def _new_tuning(self):
-        return Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
-
-    def _tune(self, tuning, model, X, task, sets):
-        """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
-        for marginals, gold, weights in self._known_marginals(model, X, task):
-            tuning.add(marginals, gold, weights, sets)
-
-    def _known_marginals(self, model, X, task):
-        """Yield marginals, gold labels and weights of samples; what is unknown counts as neither right nor wrong."""
-        for rows in blocks(X.shape[0], task.n_outputs):
-            marginals = self._marginals(model, X[rows])
-            marginals = marginals if task.known is None else np.where(task.known[rows], marginals, 0.0)
-            yield marginals, dense(task.gold[rows]), task.weights[rows]
-
-    def _validate(self, model, X, task):
-        """Score a model on held-out samples."""
-        if self._tunes_threshold(self._single):
-            tuning = self._new_tuning()
-            self._tune(tuning, model, X, task, self._sets)
-            return tuning.f1()
-        chosen = self._choose(model, X)
-        chosen = chosen if task.known is None else chosen & task.known
-        return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
-
-    def _held_out_loss(self, model, X, task):
-        """Return the mean loss on held-out samples."""
-        blocked = blocks(X.shape[0], task.n_outputs)
-        parts = [task.take(np.arange(rows.start, rows.stop)) for rows in blocked]
-        total = sum(
-            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
-            for part, rows in zip(parts, blocked, strict=True)
-        )
-        return total / task.weights.sum()
-
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
         check_parameters(self)
@@ -681,69 +481,3 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         for size in self.hidden_layer_sizes:
             check_positive("each of hidden_layer_sizes", size, integer=True)
         return [int(size) for size in self.hidden_layer_sizes]
-
-    def _check_data(self, X, y, reset, classes=None, partial=False, has_unknown=False):
-        """Check training data; with `has_unknown` a single column is an indicator, some entries of which were NaN.
-
-        Returns
-        -------
-        X : RaggedArray
-        gold : CSR of shape (n_samples, n_labels)
-        classes : array of shape (n_labels,)
-        single : bool
-            Whether y has one label a sample.
-        """
-        names = y
-        if isinstance(X, RaggedArray):
-            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_target(y, _SEVERAL_LABELS)
-        X, y = validate_data(
-            self, check_matrix(X), y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
-        )
-        X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
-        check_magnitude(X)
-        known = None if reset else self.classes_
-        is_indicator = (not partial and classes is not None) or self.constraints or hasattr(names, "columns")
-        is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
-        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
-            # As scikit-learn reads a single column, unless something says that it is an indicator.
-            y = column_or_1d(y, warn=True)
-        single = y.ndim == 1
-        if known is not None and single != self._single:
-            was = "1-D" if self._single else "an indicator matrix"
-            raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
-        if not single:
-            return X, *self._check_indicator(y, names, classes, known), single
-        check_classification_targets(y)
-        if classes is not None and not partial:
-            raise ValueError("classes name the columns of an indicator matrix; leave them at None for a 1-D y")
-        given = given_classes(classes, known) if partial else np.unique(y)
-        codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
-        gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
-        return X, gold, given, single
-
-    def _check_indicator(self, y, names, classes, known):
-        """Return an indicator matrix as CSR, and the names of its columns.
-
-        Parameters
-        ----------
-        y : array or CSR
-        names : object
-            `y` in the user's form, whose columns may have names.
-        classes : sequence or None
-            The argument of `fit` or `partial_fit`.
-        known : array or None
-            The names in earlier calls.
-        """
-        gold = read_indicator(y)
-        if known is not None and gold.shape[1] != len(known):
-            raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
-        given = read_names(classes, names, gold.shape[1]) if known is None or classes is not None else known
-        if known is not None and given.tolist() != known.tolist():
-            raise ValueError("classes differ from those of the first call; fit a clone")
-        return gold, given
-
-
-def _as_network(model):
-    """Return a linear model as a network without hidden layers."""
-    return Network([model.coef.copy()], [model.intercept.copy()], np.zeros(0))

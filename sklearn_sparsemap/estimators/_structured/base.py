@@ -222,11 +222,8 @@ class LinearStructuredClassifier(
                 y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
         else:
             y = object_array(list(y))
-        return self._accuracy(self._task(X), X, y, self._current, weights)
-
-    def _accuracy(self, task, X, codes, model, weights):
-        """Return the score: the fraction of correct labels or parts, or their F1; samples have weights."""
-        return task.agreement(codes, self._predict_codes(task, X, model), weights)
+        task = self._task(X)
+        return task.agreement(y, self._predict_codes(task, X, self._current), weights)
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray."""

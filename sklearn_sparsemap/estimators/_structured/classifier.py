@@ -442,7 +442,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight were held out; hold out a smaller fraction")
-        return X[train], task.take(train), Validation(self._accuracy, held_task, X_held, gold, weights)
+        return X[train], task.take(train), Validation(self._predict_codes, held_task, X_held, gold, weights)
 
 
 def check_startable(model):
