@@ -74,7 +74,7 @@ def random_constraints(n, rng):
             labels = rng.permutation(n)[: rng.integers(2, n + 1)].tolist()
             k = int(rng.integers(0, len(labels) + 1))
             kind = rng.integers(5)
-            kinds = AtMost(k, labels), AtLeast(k, labels), Exactly(k, labels), Exclusive(labels), Implies(*labels[:2])
+            kinds = AtMost(labels, k), AtLeast(labels, k), Exactly(labels, k), Exclusive(labels), Implies(*labels[:2])
             found.append(kinds[kind])
         resolved = read_constraints(found, np.arange(n))
         if any(satisfies(y, resolved) for y in product((0, 1), repeat=n)):
@@ -589,7 +589,7 @@ def test_labels_by_name():
     Y = (X > 0).astype(int)
     Y[:, 1] |= Y[:, 0]
     names = ["rock", "music", "live"]
-    model = quick(constraints=[Implies("rock", "music"), AtMost(2, ["rock", "live"])])
+    model = quick(constraints=[Implies("rock", "music"), AtMost(["rock", "live"], 2)])
     model.set_params(label_graph=[("live", "rock")]).fit(X, Y, classes=names)
     assert model.classes_.tolist() == names
     assert model.edges_.tolist() == [[0, 2]]
@@ -616,7 +616,7 @@ def test_labels_by_name():
         ({"dropout": 1.0}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
         ({"threshold": 1.5}, r"'threshold' parameter .* {'auto'} or a float in the range \[0.0, 1.0\). Got 1.5"),
         ({"threshold": "best"}, "'threshold' parameter .* Got 'best'"),
-        ({"constraints": [AtMost(1, ["a"])]}, "the labels are 0, 1, 2, 3, 4, ...; name them by `classes` of fit"),
+        ({"constraints": [AtMost(["a"], 1)]}, "the labels are 0, 1, 2, 3, 4, ...; name them by `classes` of fit"),
         ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
         ({"decision": "round"}, "'decision' parameter .* must be a str among .* Got 'round'"),
         ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
@@ -782,7 +782,7 @@ def test_one_column_is_an_indicator_if_it_has_a_name(data):
 
 def test_a_stream_with_constraints(data):
     X, Y = data
-    model = quick(constraints=[AtMost(1, [0, 1])])
+    model = quick(constraints=[AtMost([0, 1], 1)])
     wrong = Y[:, :2].sum(axis=1) == 2
     with pytest.warns(UserWarning, match="violate the constraints"):
         model.partial_fit(X, Y)
@@ -866,9 +866,12 @@ def test_in_grid_search_and_pipelines(data):
 
 
 def test_constraints_are_values():
-    assert AtMost(2, ["a"]) == AtMost(2, ["a"]) != AtMost(3, ["a"])
+    assert AtMost(["a"], 2) == AtMost(["a"], 2) != AtMost(["a"], 3)
     assert hash(Implies(0, 1)) == hash(Implies(0, 1))
-    assert repr(Exactly(1, labels=[0, 2])) == "Exactly(1, labels=[0, 2])"
+    assert (
+        repr(Exactly(1, labels=[0, 2])) == repr(Exactly([0, 2], 1)) == "Exactly([0, 2], 1)"
+        and repr(Exactly(1)) == "Exactly(1)"
+    )
     for make in (lambda: AtMost(-1), lambda: AtLeast(1.5), lambda: Exactly(True), lambda: Exclusive("ab")):
         with pytest.raises(ValueError):
             make()

@@ -21,6 +21,7 @@ from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
     FactorGraph,
+    Implies,
     Imply,
     Knapsack,
     Or,
@@ -605,7 +606,7 @@ def test_lanes_keep_off_the_circles(make):
     straight = [
         line
         for lines, factor in zip(display.lines_, [f for f in display.graph.factors if not isinstance(f, Pair)])
-        if not isinstance(factor, Imply)
+        if not isinstance(factor, Implies)
         for line in lines
     ]
     centers, radius = [circle.get_center() for circle in display.circles_], display.circles_[0].get_radius()

@@ -64,9 +64,9 @@ for size in (2, 3):
         if n_on.max() < size and not any(
             set(shorter) < set(some) for shorter in AT_MOST
         ):
-            AT_MOST[some] = AtMost(size - 1, labels)
+            AT_MOST[some] = AtMost(labels, size - 1)
         if n_on.min() > 0 and not any(set(shorter) < set(some) for shorter in AT_LEAST):
-            AT_LEAST[some] = AtLeast(1, labels)
+            AT_LEAST[some] = AtLeast(labels, 1)
 rules = [*AT_MOST.values(), *AT_LEAST.values()]
 
 

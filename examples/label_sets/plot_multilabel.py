@@ -75,7 +75,7 @@ rules = [
     for subtopic in subtopics
 ]
 rules += [Exclusive(subtopics) for subtopics in TOPICS.values()]
-rules += [AtLeast(1, list(TOPICS)), Exactly(1, ["live", "recorded"])]
+rules += [AtLeast(list(TOPICS), 1), Exactly(["live", "recorded"], 1)]
 
 
 def breaks_rules(Y):
