@@ -181,7 +181,7 @@ WRONG_LINES = [
     'StructuredSparseMAPClassifier(loss="hing")',
     "StructuredSparseMAPClassifier(n_jobs=2.5)",
     "sparsemap(LinearChain, np.eye(2))",
-    "Budget(3, 1)",
+    "Budget(u, 1.5)",
     'MultilabelLPSparseMAP(decision="best")',
     'model.score([], [], "x")[0]',
 ]

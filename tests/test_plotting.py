@@ -629,7 +629,7 @@ def test_circles_are_shaded_by_their_marginals():
     zero = display.marginals == 0
     assert zero.any() and (light[zero] == 3.0).all() and (light[~zero] < 3.0).all()
     texts = [text.get_text() for text in display.ax_.texts]
-    assert texts.count("Xor") == 3 and texts.count("AtMostOne") == 4 and texts.count("links[1, 3]") == 1
+    assert texts.count("Exactly 1") == 3 and texts.count("Exclusive") == 4 and texts.count("links[1, 3]") == 1
     numbers = [f"{u:.2f}" for u in display.marginals if u >= 0.005]
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None

@@ -288,7 +288,7 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(lambda x: ring(7)), r"X\[0\]: the sample has . rows, but the graph .* has 7 variables"),
         (lambda: fit(lambda x: None), "must return a FactorGraph; got NoneType"),
         (lambda: fit(untied), "use Pair"),
-        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates Budget"),
+        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates AtMost"),
         (lambda: fit(y=[*y[:2], np.full(lengths[2], 0.5), *y[3:]]), r"y\[2\]: .* must hold True and False"),
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
