@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     PairOf,
-    check_magnitude,
-    check_matrix,
     check_parameters,
     check_positive,
     check_same_length,
     check_sample_weight,
-    check_samples,
     check_scores,
     pair_of,
 )
@@ -33,20 +28,13 @@ from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.learned import TrainingStateMixin
+from .checks import SEVERAL_LABELS, ChecksMixin
 from .completions import blamed_on_known, codes_where_known
-from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
-from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
+from .labels import check_target, codes_of, flatten_labels, given_classes
 from .questions import QuestionsMixin, check_converged
 from .weights import LearnedWeightsMixin
 
-# The remedy in messages about several labels a sample.
-_SEVERAL_LABELS = (
-    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
-    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
-)
-# Checks of the features of unstructured data.
-_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
 LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
@@ -73,7 +61,13 @@ def _has_proba(estimator):
 
 
 class LinearStructuredClassifier(
-    LearnedWeightsMixin, TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator
+    ChecksMixin,
+    LearnedWeightsMixin,
+    TrainingStateMixin,
+    PartitionsMixin,
+    QuestionsMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Base of the estimators whose part scores are linear in the features.
 
@@ -90,8 +84,6 @@ class LinearStructuredClassifier(
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
-    # The type of the weights. If None, that of X in the first call.
-    _dtype = None
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -210,7 +202,7 @@ class LinearStructuredClassifier(
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
-            check_target(y, _SEVERAL_LABELS)
+            check_target(y, SEVERAL_LABELS)
             y = column_or_1d(y)
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
@@ -224,107 +216,6 @@ class LinearStructuredClassifier(
             y = object_array(list(y))
         task = self._task(X)
         return task.agreement(y, self._predict_codes(task, X, self._current), weights)
-
-    def _check_X(self, structure, X):
-        """Return the features of samples to predict as a RaggedArray."""
-        dtype = self._current.dtype
-        if is_flat(structure):
-            X = _flat_rows(X)
-            values = validate_data(self, X, **_CHECKS, reset=False)
-            X = _one_row_each(values, dtype)
-        else:
-            check_names_of_features(self, X, reset=False)
-            X = _check_structured(structure, X, self.n_features_in_, dtype)
-        check_magnitude(X, dtype)
-        return X
-
-    def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
-        """Check training data; with `unknown`, labels of steps may be None.
-
-        Returns
-        -------
-        X : RaggedArray
-        codes : int array, RaggedArray or object array
-            See the class.
-        classes : ndarray or None
-            As given, or all labels in y; None if structures are not made of labels.
-        """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        dtype = self._dtype if reset else self._current.dtype
-        if is_flat(structure):
-            X, y = self._check_flat(X, y, reset, dtype)
-            labels = y.tolist()
-        else:
-            X = self._check_sequences(structure, X, y, reset, dtype)
-            labels = flatten_labels(y, X.lengths) if structure.labelled else None
-            if labels is not None and not unknown and any(label is None for label in labels):
-                raise ValueError(
-                    "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
-                    "such"
-                )
-        check_magnitude(X, dtype or X.values.dtype)
-        if not structure.labelled:
-            codes = object_array(list(y))
-        else:
-            if classes is None:
-                # np.unique keeps the type of a label array, which lists of Python objects would lose.
-                classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
-            codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
-            codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
-        self.n_features_in_ = X.values.shape[1]
-        return X, codes, classes
-
-    def _check_flat(self, X, y, reset, dtype):
-        """Check training data with one label for each sample; return the rows as samples, and the labels."""
-        X = _flat_rows(X)
-        check_target(y, _SEVERAL_LABELS)
-        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-        if unlabelled:
-            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-        values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
-        check_classification_targets(y)
-        return _one_row_each(values, dtype or values.dtype), y
-
-    def _check_sequences(self, structure, X, y, reset, dtype):
-        """Check the features of structured training data, and that y has as many samples."""
-        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-            raise ValueError(
-                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-            )
-        if hasattr(X, "__len__") and hasattr(y, "__len__"):
-            check_same_length(X, y)
-        check_names_of_features(self, X, reset=reset)
-        X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
-        check_same_length(X, y)
-        return X
-
-    def _sample_weights(self, X, codes, classes, sample_weight):
-        """Combine sample weights and class weights into one weight for each sample."""
-        weights = check_sample_weight(sample_weight, len(X))
-        if self.class_weight is None:
-            return weights
-        if classes is None:
-            raise ValueError("class_weight is for structures made of labels; leave it at None")
-        flat = codes.values if isinstance(codes, RaggedArray) else codes
-        known = flat != UNKNOWN
-        if isinstance(self.class_weight, str):
-            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
-        else:
-            labels = set(classes.tolist())
-            unknown = [label for label in self.class_weight if label not in labels]
-            # As in scikit-learn: a label may be absent from this y, unless it looks like a typing error.
-            if unknown and not labels <= set(self.class_weight):
-                raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
-            of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
-            if not ((of_class >= 0) & (of_class < np.inf)).all():
-                raise ValueError("class_weight must be finite and not negative")
-        # An unknown label has weight 1.
-        weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
-        if not weights.any():
-            raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
-        return weights
 
     def _check_predict_ready(self):
         check_is_fitted(self)
@@ -473,32 +364,3 @@ class LinearStructuredClassifier(
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
-
-
-def _one_row_each(values, dtype):
-    """Return rows of numbers as samples; dense rows are converted to a type, sparse ones are not copied."""
-    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
-
-
-def _flat_rows(X):
-    """Return X for data with one label for each sample; a RaggedArray is refused."""
-    if isinstance(X, RaggedArray):
-        raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
-    return check_matrix(X)
-
-
-def _check_structured(structure, X, n_features, dtype):
-    """Return structured samples as a RaggedArray; see `check_samples`, and for tuples `GraphsOf`."""
-    extras = None
-    if isinstance(structure, GraphsOf):
-        X, extras = structure.split(X)
-    X = check_samples(X, n_features, _n_axes(structure), dtype)
-    if extras is not None:
-        X.extras = extras
-    return X
-
-
-def _n_axes(structure):
-    """Return the number of row axes of a sample: those of the scores, unless the outputs are one of them."""
-    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

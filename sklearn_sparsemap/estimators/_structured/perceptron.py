@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections import namedtuple
 from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
-from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     N_JOBS,
     NOT_NEGATIVE,
@@ -27,7 +23,7 @@ from ..._core.validation import (
 )
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
-from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ...penalties import Groups
 from ...structures import Structure
 from ...training._curve import Course, mean_of
 from ...training._online.groups import GroupOptimizer
@@ -39,27 +35,19 @@ from .._fitting import (
     relative,
     visits,
     warn_of_inference,
-    warn_user,
 )
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
-from .phases import MIRA, Phase, final_state, kept_columns, wide_model
+from .budgets import BudgetsMixin
+from .phases import MIRA, Phase, PhasesMixin, final_state, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 
 # Range of step sizes in which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
-# Approximate memory of training for each column, and for each group.
-_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
-# Columns are 32-bit integers.
-_MOST_COLUMNS = 2**31 - 1
-# More samples than ever occur, so that the step size is constant.
-_NO_PERIOD = 2**62
-# Maximum numbers of groups and of weights; at most one of them is not None.
-Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 
 
-class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(SelectionMixin, PhasesMixin, BudgetsMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
@@ -345,7 +333,7 @@ default="perceptron"
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
-        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter, n_samples))
+        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter))
         # The last shrinkage enforces the budget.
         self._configure(first, n_samples)
         if self._selects:
@@ -353,7 +341,7 @@ default="perceptron"
             warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
             last = self._debiasing_optimizer(first, n_samples)
-            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter, n_samples))
+            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter))
         monitor.take()
         monitor.end()
         return self
@@ -452,7 +440,7 @@ default="perceptron"
             last = self._debiasing_optimizer(first, len(X))
             loss, rng = self._loss_of(last), check_random_state(self.random_state)
             visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
-            phase = Phase(self, first, last, visit, self.debias_max_iter, len(X))
+            phase = Phase(self, first, last, visit, self.debias_max_iter)
             phase.run(partial(check_finite_loss, step_size=self._step_size))
             warn_of_inference(last.unconverged)
         final = final_state(first, last, loss)
@@ -460,32 +448,6 @@ default="perceptron"
             final |= {name: before.final[name] for name in ("norms", "sigma", "curve")}
         self._learned = Learned(wide_model(last, self.n_features_in_, self._budget.weights), final=final)
         return self
-
-    def _make_groups(self, X):
-        n_features = X.values.shape[1]
-        _check_memory(n_features, self.groups is None)
-        self._template_names = X.group_names
-        feature_groups = X.groups
-        if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
-            raise ValueError(
-                "groups='templates' needs features that know their templates: a RaggedArray with groups, as "
-                "TemplateVectorizer makes it"
-            )
-        if not isinstance(self.groups, str | GroupOrder):
-            feature_groups = None
-        names = getattr(self, "feature_names_in_", None)
-        groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
-        self._check_budget(groups)
-        sizes = groups.sizes
-        if isinstance(self.groups, GroupOrder):
-            # A coarse group contains all finer ones. With all their features as its size it would be the first to be
-            # discarded, together with them.
-            sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
-        return groups, as_group_weights(self.group_weights, sizes)
-
-    def _check_budget(self, groups):
-        if self._budget.groups is not None and self._budget.groups > groups.n_groups:
-            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
@@ -523,12 +485,6 @@ default="perceptron"
         optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
 
-    def _debiasing_optimizer(self, first, n_samples):
-        """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
-        optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self._budget.weights is not None))
-        self._configure(optimizer, n_samples)
-        return optimizer
-
     def _configure(self, optimizer, period, *, eta0=None):
         """Set the optimiser's parameters."""
         strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
@@ -539,93 +495,17 @@ default="perceptron"
             frozen=None, fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
 
-    def _data_of(self, optimizer, task, X):
-        """Return samples with the loss and the columns of an optimiser's phase."""
-        if optimizer.columns is None:
-            return task, X
-        features = X.values[:, optimizer.columns]
-        if not sparse.issparse(features):
-            features = np.ascontiguousarray(features)
-        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
-
-    def _loss_of(self, optimizer):
-        """Return the loss that an optimiser minimises."""
-        if optimizer.columns is None:
-            return self._loss
-        return "hinge" if self.debias == MIRA else self.debias
-
-    def _select(self, optimizer):
-        """Shrink one last time, so that the budget holds."""
-        optimizer.shrink_to_budget()
-        if optimizer.exceeds:
-            warn_user(
-                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
-                "with group_weights='log2'; use 'sqrt' or 'uniform'"
-            )
-        if not optimizer.alive_groups().any():
-            warn_user(
-                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
-                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
-                "lower alpha"
-            )
-
-    def _configure_epoch(self, n_samples, number=0):
-        """Configure the optimiser for a round over all samples, with a constant step size."""
-        self._configure(self._learned.optimizer, _NO_PERIOD, eta0=self.eta0 / np.sqrt(number + 1.0))
-
-    def _end_round(self, n_samples, number):
-        """Shrink the mixture of several shards after a round, so that the budget holds."""
-        optimizer = self._learned.optimizer
-        self._configure_epoch(n_samples, number)
-        if self._selects:
-            optimizer.shrink(at_least=0 if self.alpha else 1)
-
-    @property
-    def _selects(self):
-        """Whether groups are shrunk."""
-        return self.budget is not None or self.alpha > 0.0
-
-    @property
-    def _budget(self):
-        number, unit = pair_of(self.budget, "groups")
-        return Budget(**{unit: number})
-
     def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""
         super()._begin(structure, classes)
         self._learned = Learned()
         self.groups_, self.group_weights_ = groups, group_weights
 
-    def _outcome(self, monitor, model):
-        phase = monitor.learner
-        return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
-
-    def _ended_phases(self, losses, first, last, model):
-        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
-        final = final_state(first, last, self._loss_of(last))
-        return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
-
-    def _progress_of(self, losses):
-        """Return the attributes that follow from the losses of all epochs."""
-        return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
-
-    def _take_rounds(self, optimizers, monitor):
-        first, last = optimizers[0], optimizers[-1]
-        model = wide_model(last, self.n_features_in_, self._budget.weights)
-        vars(self).update(self._ended_phases(monitor.losses, first, last, model))
-        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
-
     def _edit(self, **arrays):
         optimizer = self._learned.optimizer
         if optimizer is not None:
             self._learned = Learned(self._current, final=final_state(optimizer, optimizer, self._loss))
         super()._edit(**arrays)
-
-    @property
-    def _latest_loss(self):
-        # Debiasing can have another loss.
-        final = self._learned.final
-        return self._loss if final is None else final["loss"]
 
     def _check_params(self):
         """Check the parameters; return the structure."""
@@ -644,21 +524,6 @@ default="perceptron"
         if self.budget is not None and self.alpha > 0.0:
             raise ValueError("budget and alpha are ways to set the same strength; leave one of them at its default")
         return structure
-
-
-def _check_memory(n_columns, of_each):
-    """Raise ValueError if there are more columns than fit into memory, because the system would kill the process."""
-    needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
-    try:
-        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        # The system does not tell its memory.
-        present = np.inf
-    if n_columns > _MOST_COLUMNS or needed > present:
-        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
-        remedy = "pass groups of columns, or hash features" if of_each else "hash features"
-        each = ", with groups=None a group each," if of_each else ""
-        raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
 
 
 def _finite(C):
