@@ -11,7 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.distributed import ParameterMixing
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.estimators._fitting import held_out_fraction
+from sklearn_sparsemap.structures import Subset
 
 MOST = 20
 ESTIMATORS = (StructuredSparseMAPClassifier, GroupLassoPerceptron, MultilabelLPSparseMAP, ParameterMixing)
@@ -76,3 +78,31 @@ def test_early_stopping_takes_a_fraction():
         for wrong in (0.0, 1.0, 2, "yes"):
             with pytest.raises(ValueError, match="'early_stopping' parameter"):
                 clone(model).set_params(early_stopping=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("structure", ["auto", "chain", "tree", "subset"])
+def test_early_stopping_watches_the_score(structure):
+    rng = np.random.default_rng(0)
+    X, y = {
+        "auto": lambda: (rng.normal(size=(40, 3)), rng.integers(3, size=40)),
+        "chain": lambda: (list(rng.normal(size=(40, 4, 3))), list(rng.integers(3, size=(40, 4)))),
+        "tree": lambda: (list(rng.normal(size=(40, 4, 3, 2))), [np.array([0, 1, 2])] * 40),
+        "subset": lambda: (list(rng.normal(size=(40, 4, 3))), list(rng.random((40, 4)) < 0.5)),
+    }[structure]()
+    watched = []
+
+    class Watch(Monitor):
+        def follow(self, learner):
+            watched.append(self.validate)
+            super().follow(learner)
+
+    model = StructuredSparseMAPClassifier(Subset() if structure == "subset" else structure, early_stopping=0.3)
+    model.set_params(solver="adagrad", max_iter=3, random_state=0).monitor_class = Watch
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    (held,) = watched
+    gold = held.gold if not hasattr(model, "classes_") else model.classes_[getattr(held.gold, "values", held.gold)]
+    gold = gold.reshape(len(held.X), -1) if structure == "chain" else gold
+    features = held.X.values if structure == "auto" else held.X
+    assert held(model._learned.model) == model.score(features, gold) == max(model.validation_scores_)
