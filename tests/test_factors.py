@@ -171,6 +171,8 @@ def test_wrong_factors_are_refused():
         (lambda: Budget(u, -1), "an int that is not negative.*; got -1"),
         (lambda: Budget(u, 1.5), r"AtMost takes variables or labels and then a number, .* AtMost\(u, 2\); got 1.5"),
         (lambda: Budget(2, u), "takes variables or labels and then a number"),
+        (lambda: Budget(u, 2, labels=[0]), "both variables and labels"),
+        (lambda: Budget(u), "takes variables or labels and then a number"),
         (lambda: Knapsack(w, [1.0], 1), r"costs has shape \(1,\)"),
         (lambda: Knapsack(w, [1.0, -1.0], 1), "not negative"),
         (lambda: Knapsack(w, [1.0, np.nan], 1), "finite"),

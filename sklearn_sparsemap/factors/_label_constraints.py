@@ -110,9 +110,9 @@ class LabelConstraint(Factor):
         indices = np.array([index for index, _ in found], dtype=np.int64)
         negated = np.array([is_negated for _, is_negated in found], dtype=bool)
         values, counts = np.unique(indices, return_counts=True)
-        if len(indices) == 0 or counts.max() > 1:
-            what = "names no labels" if len(indices) == 0 else f"names {names[values[counts.argmax()]]!r} twice"
-            raise ValueError(f"{self!r} {what}; a constraint joins different labels")
+        if counts.max() > 1:
+            twice = names[values[counts.argmax()]]
+            raise ValueError(f"{self!r} names {twice!r} twice; a constraint joins different labels")
         self._check_count(len(indices), "labels")
         return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
@@ -216,9 +216,11 @@ class _Counted(LabelConstraint):
         labels: Iterable[Any] | None = None,
         name: str | None = None,
     ) -> None:
+        what = type(self).__name__
         if k is None:
             variables, k = labels, variables
-        what = type(self).__name__
+        elif labels is not None:
+            raise ValueError(f"{what} got both variables and labels; give one of them")
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
             raise ValueError(
                 f"{what} takes variables or labels and then a number, an int that is not negative, such as {what}(u, "
