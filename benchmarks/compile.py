@@ -69,7 +69,7 @@ timed("sparsemap, chain 6 x 3", lambda: sparsemap(LinearChain(), chain))
 rows = rng.normal(size=(400, 20))
 labels = (rows @ rng.normal(size=(20, 6)) + rng.normal(size=(400, 6)) > 0).astype(int)
 model = MultilabelLPSparseMAP(
-    "full", max_iter=20, alpha=1e-4, learning_rate_init=0.1, decision="threshold", random_state=0
+    "full", max_iter=20, alpha=1e-4, eta0=0.1, decision="threshold", random_state=0
 ).fit(rows, labels)
 timed("MultilabelLPSparseMAP.predict, 400 rows, 6 labels", lambda: model.predict(rows), 20)
 print(json.dumps({"seconds": found}))

@@ -138,7 +138,7 @@ class Sizes:
             "chain",
             groups="templates",
             group_weights=weights_of(weights, self.sizes),
-            budget_weights=size,
+            budget=(size, "weights"),
             fit_intercept=False,
             random_state=seed,
         ).fit(self.X, self.y)

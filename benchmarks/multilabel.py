@@ -64,7 +64,7 @@ def new_model(args, loss, rate, dropout, seed):
     return MultilabelLPSparseMAP(
         loss=loss,
         hidden_layer_sizes=(args.hidden,),
-        learning_rate_init=rate,
+        eta0=rate,
         dropout=dropout,
         early_stopping=True,
         threshold="auto",

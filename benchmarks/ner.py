@@ -4,7 +4,7 @@
 
     python benchmarks/ner.py --data DIR --sizes 83036 354872 600646 --seeds 0 1 2
 
-chooses, for each number of weights, among 452 templates and handmade features by `budget_weights`; the kind of group
+chooses, for each number of weights, among 452 templates and handmade features by a budget of weights; the kind of group
 weights is chosen on the development part.
 
 DIR holds conll2002/esp.train.gz, esp.testa.gz (development) and esp.testb.gz (test). Span F1 is that of conlleval.

@@ -55,7 +55,7 @@ def new_model(**parameters):
     return StructuredSparseMAPClassifier("chain", **options)
 
 
-def load(args, n_features=None):
+def load(args, n_features=None, dtype="float32"):
     """Return the features of both parts, and their labels."""
     import numpy as np
 
@@ -64,7 +64,7 @@ def load(args, n_features=None):
 
     sets = [load_conll(args.data / "conll2000" / f"{part}.txt.gz") for part in ("train", "test")]
     (X, y), (X_test, y_test) = ([own[: args.limit] for own in part] for part in sets)
-    vectorizer = TemplateVectorizer(chunking_templates(), n_features=n_features, dtype=np.float32)
+    vectorizer = TemplateVectorizer(chunking_templates(), n_features=n_features, dtype=np.dtype(dtype))
     return vectorizer.fit_transform(X), y, vectorizer.transform(X_test), y_test
 
 
@@ -119,11 +119,11 @@ def train_in_type(args, dtype, columns):
 
     from sklearn_sparsemap.metrics import span_f1_score
 
-    X, y, X_test, y_test = load(args, int(columns) or None)
+    X, y, X_test, y_test = load(args, int(columns) or None, dtype)
     # Compiles what there is to compile.
-    new_model(max_iter=1, dtype=dtype).fit(X, y).predict(X_test)
+    new_model(max_iter=1).fit(X, y).predict(X_test)
     start, begun = perf_counter(), process_time()
-    model = new_model(max_iter=args.serial, dtype=dtype).fit(X, y)
+    model = new_model(max_iter=args.serial).fit(X, y)
     wall, used = ((clock() - t) / args.serial for clock, t in ((perf_counter, start), (process_time, begun)))
     begun = process_time()
     predicted = model.predict(X_test)
@@ -272,7 +272,7 @@ def constants(X, y):
         estimator = phase.awaken(blank, state.without_history())
         ((task, laid_out),) = shard.samples(phase, estimator)
         estimator._configure_epoch(len(X), number)
-        visit = task.epochs(estimator._optimizer, laid_out, remember=False)
+        visit = task.epochs(estimator._learned.optimizer, laid_out, remember=False)
         visited = process_time()
         visit(np.arange(len(X)))
         visited = process_time() - visited

@@ -4,8 +4,8 @@ the lasso (Martins et al. 2011, figure 3 and table 3).
     python benchmarks/template_selection.py --data DIR --languages English
 
 Models are compared at equal numbers of weights, shares of those of the model of all templates. The group lasso chooses
-templates with such a budget (`budget_weights`), flat and from coarse to fine (`GroupOrder`); so does the lasso, whose
-groups are single features. The filter takes the best templates until they have as many columns, or more. All learn the
+templates with such a budget, flat and from coarse to fine (`GroupOrder`); so does the lasso, whose groups are single
+features. The filter takes the best templates until they have as many columns, or more. All learn the
 weights of what they have chosen by ten epochs of 1-best MIRA, and so does the full model. Columns are the n-grams at
 the arcs of the training trees. The best models are chosen on the development part (Spanish, which has none: a tenth of
 the training part). Prints a row for each model; and after each method the scores by size, and which kinds of templates

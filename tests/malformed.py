@@ -184,7 +184,6 @@ def run_flat(cases):
         "adagrad": StructuredSparseMAPClassifier(solver="adagrad", max_iter=2),
         "lbfgs": StructuredSparseMAPClassifier(loss="crf", max_iter=2),
         "mira": StructuredSparseMAPClassifier(loss="hinge", solver="mira", max_iter=2),
-        "float32": StructuredSparseMAPClassifier(dtype=np.float32, max_iter=2),
         "early stopping": StructuredSparseMAPClassifier(early_stopping=True, max_iter=2),
         "group lasso": GroupLassoPerceptron(budget=2, max_iter=1, shrink_every=10),
         "label sets": MultilabelLPSparseMAP(max_iter=2),
@@ -566,7 +565,7 @@ def _run_stores(cases):
 
         def attempt(edit=edit):
             edited = copy.deepcopy(model)
-            edit(edited._optimizer.store)
+            edit(edited._learned.optimizer.store)
             pickle.loads(pickle.dumps(edited))
 
         cases.run(f"store, {title}", attempt)

@@ -10,9 +10,14 @@ from scipy.optimize import nnls
 
 from sklearn_sparsemap.factors import (
     AndOut,
+    AtLeast,
+    AtMost,
     AtMostOne,
     Budget,
+    Exactly,
+    Exclusive,
     FactorGraph,
+    Implies,
     Imply,
     Knapsack,
     Or,
@@ -29,13 +34,11 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 # What a factor means for its literals, most of them the output last.
 MEANING = {
-    Xor: lambda p: sum(p) == 1,
-    AtMostOne: lambda p: sum(p) <= 1,
-    Or: lambda p: sum(p) >= 1,
+    Exclusive: lambda p: sum(p) <= 1,
     OrOut: lambda p: p[-1] == any(p[:-1]),
     XorOut: lambda p: sum(p[:-1]) == p[-1],
     AndOut: lambda p: p[-1] == all(p[:-1]),
-    Imply: lambda p: p[-1] or not all(p[:-1]),
+    Implies: lambda p: p[-1] or not all(p[:-1]),
 }
 
 
@@ -53,8 +56,11 @@ class Case:
 
 def holds(factor, p):
     """Tell whether a 0/1 assignment of a logic factor's literals is allowed."""
-    if isinstance(factor, Budget):
-        return sum(p) <= factor.budget
+    counted = {AtMost: sum(p) <= getattr(factor, "k", 0), AtLeast: sum(p) >= getattr(factor, "k", 0)}
+    if isinstance(factor, Exactly):
+        return sum(p) == factor.k
+    if type(factor) in counted:
+        return counted[type(factor)]
     if isinstance(factor, Count):
         low, high = factor.bounds()
         return low <= sum(p) <= high

@@ -148,11 +148,9 @@ def test_the_budget_holds_after_each_round():
     assert len(mixing.loss_curve_) == len(model.loss_curve_) == 5
     if hasattr(mixing, "set_callbacks"):
         assert len(seen) == 5 and all(len(groups) <= 2 for groups in seen)
-    by_strength = clone(estimator).set_params(budget=None, alpha=0.1, freeze_after=None, debias=None)
+    by_strength = clone(estimator).set_params(budget=None, alpha=0.1, debias=None)
     selected = ParameterMixing(by_strength, n_rounds=3, random_state=0).fit(X, y).to_local().selected_groups_
     assert set(selected) <= {1, 3} or len(selected) < 4
-    frozen = ParameterMixing(clone(estimator).set_params(freeze_after=1), n_rounds=3, random_state=0).fit(X, y)
-    assert len(frozen.to_local().selected_groups_) <= 2
 
 
 def test_where_the_data_are_changes_nothing(tmp_path):

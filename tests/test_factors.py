@@ -158,18 +158,21 @@ def test_wrong_factors_are_refused():
     w = graph.variables(2)
     assert graph.names == ["u", "u2"]
     for factor, message in [
-        (lambda: Xor([]), "no variables"),
+        (lambda: Xor([]), "no variables or labels"),
         (lambda: Xor(u[:0]), "no variables"),
         (lambda: Xor([u[0, 0], u[0, 0]]), r"u\[0, 0\] more than once"),
         (lambda: Xor([u[0, 0], ~u[0, 0]]), "more than once"),
         (lambda: Xor([u[0, 0], 3]), "got 3"),
-        (lambda: Xor(3), "takes variables"),
+        (lambda: Xor(3), "takes variables, or a list of labels"),
         (lambda: Xor([u[0, 0], v[0]]), "two graphs"),
         (lambda: Pair(u[0, 0], v[0], name="p"), "two graphs"),
         (lambda: Imply(w[:1]), "at least 2"),
         (lambda: OrOut(w[:1]), "at least 2"),
-        (lambda: Budget(u, -1), "must not be negative; got -1"),
-        (lambda: Budget(u, 1.5), "must be an int"),
+        (lambda: Budget(u, -1), "an int that is not negative.*; got -1"),
+        (lambda: Budget(u, 1.5), r"AtMost takes variables or labels and then a number, .* AtMost\(u, 2\); got 1.5"),
+        (lambda: Budget(2, u), "takes variables or labels and then a number"),
+        (lambda: Budget(u, 2, labels=[0]), "both variables and labels"),
+        (lambda: Budget(u), "takes variables or labels and then a number"),
         (lambda: Knapsack(w, [1.0], 1), r"costs has shape \(1,\)"),
         (lambda: Knapsack(w, [1.0, -1.0], 1), "not negative"),
         (lambda: Knapsack(w, [1.0, np.nan], 1), "finite"),
@@ -204,11 +207,13 @@ def test_a_graph_shows_itself():
     u = graph.variables((2, 3), name="<links>")
     graph.add(*[Xor(row) for row in u], Pair(u[:, 0], ~u[:, 1], name="pairs"))
     graph.add(StructureFactor(LinearChain(), u, name="chain"), Budget(u, 2), Knapsack(u[0], [1, 2, 3], 2))
-    assert repr(graph) == ("FactorGraph(<links> (2, 3); 2 Xor, 2 Pair, 1 LinearChain(), 1 Budget, 1 Knapsack)")
+    assert repr(graph) == (
+        "FactorGraph(<links> (2, 3); 2 Exactly(1), 2 Pair, 1 LinearChain(), 1 AtMost(2), 1 Knapsack)"
+    )
     html = graph._repr_html_()
     assert "&lt;links&gt;" in html and "<links>" not in html
-    assert html.count("<tr>") == 8 and "Exactly one of the variables is on" in html
-    assert repr(graph.factors[0]) == "Xor([<links>[0, 0], <links>[0, 1], <links>[0, 2]])"
+    assert html.count("<tr>") == 8 and "Exactly `k` of the labels are on" in html
+    assert repr(graph.factors[0]) == "Exactly([<links>[0, 0], <links>[0, 1], <links>[0, 2]], 1)"
     assert repr(graph.factors[2]).startswith("Pair(<links>[0, 0] - ~<links>[0, 1], <links>[1, 0]")
     assert repr(graph.factors[4]).endswith("... 6 in all], 2)")
     assert (repr(u), repr(~u[1, 2])) == ("Variables(shape=(2, 3))", "~<links>[1, 2]")

@@ -27,9 +27,21 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 ERROR = 1e-4
 
 
-def pair_of(structure="chain", **parameters):
+def model_of(structure="chain", **parameters):
     options = {"solver": "adagrad", "max_iter": 4, "alpha": 1e-3, "random_state": 0} | parameters
-    return [StructuredSparseMAPClassifier(structure, dtype=dtype, **options) for dtype in (np.float64, np.float32)]
+    return StructuredSparseMAPClassifier(structure, **options)
+
+
+def narrowed(X):
+    """Return features as float32."""
+    if isinstance(X, RaggedArray):
+        return RaggedArray(X.values.astype(np.float32), X.indptr)
+    return [x.astype(np.float32) for x in X] if isinstance(X, list) else X.astype(np.float32)
+
+
+def fit_both(X, y, *args, **parameters):
+    """Return a model fitted to features of float64, and one to the same features of float32."""
+    return [model_of(*args, **parameters).fit(own, y) for own in (X, narrowed(X))]
 
 
 def arrays_of(optimizer):
@@ -65,7 +77,7 @@ def store(request, monkeypatch):
 @pytest.mark.parametrize("ones", [True, False])
 def test_weights_are_those_of_float64(store, ones):
     X, y = make_text(ones=ones)
-    wide, narrow = (model.fit(X, y) for model in pair_of(tol=0.0))
+    wide, narrow = fit_both(X, y, tol=0.0)
     assert_close(wide, narrow)
     assert_allclose(narrow.loss_curve_, wide.loss_curve_, rtol=ERROR)
     scores, marginals = narrow.decision_function(X), narrow.predict_marginals(X)
@@ -73,7 +85,7 @@ def test_weights_are_those_of_float64(store, ones):
     assert_allclose(np.concatenate(marginals), np.concatenate(wide.predict_marginals(X)), atol=10 * ERROR)
     assert_array_equal(np.concatenate(narrow.predict(X)), np.concatenate(wide.predict(X)))
     # Features of either type are the same, and those of float32 are not copied.
-    single = RaggedArray(X.values.astype(np.float32), X.indptr)
+    single = narrowed(X)
     assert_array_equal(np.concatenate(narrow.decision_function(single)), np.concatenate(scores))
     assert np.shares_memory(narrow._check_X(narrow._structure, single).values.data, single.values.data)
     assert narrow._check_X(narrow._structure, X).values.dtype == np.float32
@@ -81,24 +93,22 @@ def test_weights_are_those_of_float64(store, ones):
 
 def test_other_solvers_and_structures(monkeypatch):
     X, y = make_text()
-    wide, narrow = (model.fit(X, y) for model in pair_of(solver="lbfgs", max_iter=200))
+    wide, narrow = fit_both(X, y, solver="lbfgs", max_iter=200)
     assert_close(wide, narrow)
     assert_array_equal(narrow.coef_, wide.coef_.astype(np.float32))
-    rows = np.random.default_rng(0).normal(size=(60, 5))
+    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32).astype(np.float64)
     labels = np.digitize(rows[:, 0] + 0.3 * rows[:, 1], [-0.5, 0.5])
     for solver in ("lbfgs", "adagrad"):
-        wide, narrow = (model.fit(rows, labels) for model in pair_of("auto", solver=solver, max_iter=50))
+        wide, narrow = fit_both(rows, labels, "auto", solver=solver, max_iter=50)
         assert_close(wide, narrow)
         assert_allclose(narrow.predict_proba(rows), wide.predict_proba(rows), atol=10 * ERROR)
     graph = FactorGraph()
     graph.add(AtMostOne(graph.variables(3)))
     picks = [rows[3 * k : 3 * k + 3] for k in range(20)]
-    wide, narrow = (
-        model.fit(picks, [x[:, 0] == x[:, 0].max() for x in picks]) for model in pair_of(lambda x: graph, tol=0.0)
-    )
+    wide, narrow = fit_both(picks, [x[:, 0] == x[:, 0].max() for x in picks], lambda x: graph, tol=0.0)
     assert_close(wide, narrow)
     monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
-    wide, narrow = (model.fit(X, y) for model in pair_of(loss="hinge", solver="mira", tol=0.0))
+    wide, narrow = fit_both(X, y, loss="hinge", solver="mira", tol=0.0)
     assert_close(wide, narrow)
 
 
@@ -114,7 +124,9 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
         X = [np.eye(2, 3, k % 2) for k in range(40)]
         structure, y, classes = (lambda x: graph), [x[:, 1] > 0 for x in X], {}
     halves = slice(0, 20), slice(20, 40)
-    wide, narrow = (model.partial_fit(X[halves[0]], y[halves[0]], **classes) for model in pair_of(structure))
+    wide, narrow = (
+        model_of(structure).partial_fit(own[halves[0]], y[halves[0]], **classes) for own in (X, narrowed(X))
+    )
     again = (
         pickle.loads(pickle.dumps(narrow))
         if kind != "graphs"
@@ -123,7 +135,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     resumed = clone(narrow).set_training_state(narrow.get_training_state())
     for model in (wide, narrow, again, resumed):
         model.partial_fit(X[halves[1]], y[halves[1]])
-        arrays = arrays_of(model._optimizer)
+        arrays = arrays_of(model._learned.optimizer)
         assert len(arrays) >= 3 and {a.dtype.name for a in arrays} == {"float64" if model is wide else "float32"}
     assert_close(wide, narrow)
     for one, other, third in zip(*map(weights_of, (narrow, again, resumed)), strict=True):
@@ -135,21 +147,25 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     assert all(a.dtype == np.float32 for slots in (mean.dense, mean.pairs) for a in slots.values())
     if kind == "graphs":
         return
-    parts = [(X[half], y[half]) for half in halves]
-    for place, part in enumerate(parts):
-        save_partition(tmp_path / f"{place}.npz", *part)
-    for data in (parts, sorted(tmp_path.glob("*.npz"))):
-        assert_close(*(clone(model).set_params(tol=0.0).fit_partitions(data) for model in (wide, narrow)))
-    mixed = [ParameterMixing(model, 2, 3, random_state=0).fit(X, y).to_local() for model in (wide, narrow)]
-    assert_close(*mixed)
+    from_memory, from_files, mixed = [], [], []
+    for own in (X, narrowed(X)):
+        parts, folder = [(own[half], y[half]) for half in halves], tmp_path / own.values.dtype.name
+        folder.mkdir()
+        for place, part in enumerate(parts):
+            save_partition(folder / f"{place}.npz", *part)
+        from_memory.append(model_of(tol=0.0).fit_partitions(parts))
+        from_files.append(model_of(tol=0.0).fit_partitions(sorted(folder.glob("*.npz"))))
+        mixed.append(ParameterMixing(model_of(), 2, 3, random_state=0).fit(own, y).to_local())
+    for both in (from_memory, from_files, mixed):
+        assert_close(*both)
 
 
 def test_threads_have_the_same_weights(monkeypatch):
     monkeypatch.setattr(_online, "_MANY", 0)
     monkeypatch.setattr(_online, "_WORTH_THREADS", 0)
     monkeypatch.setattr(_online, "count_threads", lambda n_jobs: 4 if n_jobs == -1 else n_jobs or 1)
-    X, y = make_text(60)
-    one, two = (pair_of(n_jobs=n_jobs, batch_size=2)[1].fit(X, y) for n_jobs in (1, 2))
+    X, y = make_text(60, dtype=np.float32)
+    one, two = (model_of(n_jobs=n_jobs, batch_size=2).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.coef_, two.coef_)
     assert_array_equal(np.concatenate(one.decision_function(X)), np.concatenate(two.decision_function(X)))
 
@@ -171,36 +187,53 @@ def test_scores_are_of_float64():
 
 def test_weights_that_are_assigned_take_the_type():
     X, y = make_text()
-    model = pair_of()[1].fit(X, y)
+    model = model_of().fit(narrowed(X), y)
     for name in ("coef_", "intercept_", "transitions_"):
         setattr(model, name, getattr(model, name).astype(np.float64) / 3)
         assert getattr(model, name).dtype == np.float32
     model.sparsify().coef_ = model.coef_.astype(np.float64)
     assert model.coef_.dtype == np.float32 and model.densify().coef_.dtype == np.float32
-    # From weights of another type training goes on with what the parameter says.
-    wide = model.set_params(dtype="float64").partial_fit(X, y)
-    assert wide.coef_.dtype == np.float64
-    assert clone(wide).set_params(dtype=np.float32, warm_start=True).fit(X, y).coef_.dtype == np.float32
+    # A stream keeps the type of its weights, and `fit` takes that of its features.
+    assert model.partial_fit(X, y).coef_.dtype == np.float32
+    assert model.set_params(warm_start=True).fit(X, y).coef_.dtype == np.float64
+    assert model.fit(narrowed(X), y).coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["matrix", "csr", "list", "ragged", "grid"])
+def test_the_type_is_float32_only_if_all_of_X_is(kind):
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    make = {
+        "matrix": lambda: rows, "csr": lambda: sparse.csr_array(rows), "list": lambda: list(rows.reshape(4, 3, 3)),
+        "ragged": lambda: RaggedArray(rows, [0, 3, 6, 9, 12]), "grid": lambda: list(rng.normal(size=(4, 2, 2, 3))),
+    }[kind]  # fmt: skip
+    flat = kind in ("matrix", "csr")
+    model = model_of({"grid": "matching"}.get(kind, "auto" if flat else "chain"), solver="auto", max_iter=2)
+    gold = y if flat else [[1, 0]] * 4 if kind == "grid" else list(y.reshape(4, 3))
+    for features, expected in ((make(), np.float64), (narrowed(make()), np.float32)):
+        classes = None if kind == "grid" else [0, 1]
+        for fitted in (clone(model).fit(features, gold), clone(model).partial_fit(features, gold, classes)):
+            assert all(array.dtype == expected for array in weights_of(fitted))
+    if kind == "list":
+        mixed = [*narrowed(make())[:3], make()[3]]
+        assert model.fit(mixed, gold).coef_.dtype == np.float64
+        integers = [np.eye(3, dtype=np.int64)] * 4
+        assert model.fit(integers, gold).coef_.dtype == np.float64
 
 
 def test_what_is_wrong_is_said():
     X, y = make_text()
-    for dtype in (np.int64, "half", object(), None, "nonsense", ">f4"):
-        with pytest.raises(ValueError, match=r"dtype must be numpy.float32 or numpy.float64"):
-            StructuredSparseMAPClassifier("chain", dtype=dtype).fit(X, y)
-    wide, narrow = (model.partial_fit(X, y, classes=LABELS) for model in pair_of())
-    with pytest.raises(ValueError, match="dtype cannot change"):
-        clone(narrow).partial_fit(X, y, classes=LABELS).set_params(dtype=np.float64).partial_fit(X, y)
-    with pytest.raises(ValueError, match="weights of float64, but this estimator has dtype=float32"):
-        narrow.set_training_state(wide.get_training_state())
+    wide, narrow = (model_of().partial_fit(own, y, classes=LABELS) for own in (X, narrowed(X)))
     with pytest.raises(ValueError, match="dtype"):
         average_states([wide.get_training_state(), narrow.get_training_state()])
+    # The type of a state is that of its weights.
+    assert narrow.set_training_state(wide.get_training_state()).partial_fit(X, y).coef_.dtype == np.float64
     large = RaggedArray(1e20 * X.values, X.indptr)
     with pytest.raises(ValueError, match=r"beyond 1e\+15"):
-        clone(narrow).fit(large, y)
-    with pytest.raises(ValueError, match=r"X\[0\] contains NaN or infinity"):
-        clone(narrow).fit([1e40 * np.ones((2, 1))], [["p", "q"]])
-    assert clone(wide).fit(large, y).coef_.dtype == np.float64
+        model_of().fit(narrowed(large), y)
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"X\[0\] contains NaN or infinity"):
+        model_of().fit([(1e40 * np.ones((2, 1))).astype(np.float32)], [["p", "q"]])
+    assert model_of().fit(large, y).coef_.dtype == np.float64
 
 
 def test_groups_are_not_shrunk_in_float32():

@@ -175,7 +175,7 @@ def test_unknown_labels_are_free(data):
     rng = np.random.default_rng(0)
     hidden = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)
     rules = Hierarchy([None, 0, 1, None, 3])
-    network = {"hidden_layer_sizes": (5,), "learning_rate_init": 0.02, "max_iter": 100, "tol": 0.01}
+    network = {"hidden_layer_sizes": (5,), "eta0": 0.02, "max_iter": 100, "tol": 0.01}
     for params in ({}, {"loss": "logistic"}, {"threshold": "auto"}, {"constraints": rules}, network):
         model = MultilabelLPSparseMAP(random_state=0, **params)
         partly = model.fit(X, hidden).score(X, Y)
@@ -199,7 +199,7 @@ def test_unknown_labels_keep_to_the_rules_and_to_what_was_seen():
     music, sport = X[:, 0] > -0.5, X[:, 2] > 0
     Y = np.stack([music, X[:, 0] > 0.3, music & (X[:, 1] > 0), sport, sport & (X[:, 3] > 0)], axis=1).astype(float)
     hidden = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)[:120]
-    model = MultilabelLPSparseMAP(constraints=Hierarchy(names), label_names=names).fit(X[:120], hidden)
+    model = MultilabelLPSparseMAP(constraints=Hierarchy(names)).fit(X[:120], hidden, classes=names)
     # The few samples that are known in full are not all that there is.
     assert model.score(X[120:], Y[120:]) > 0.7
     known = ~np.isnan(hidden)
@@ -305,7 +305,7 @@ def test_cycles_are_named(parents, message):
         Hierarchy(parents).pairs(names)
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match=message):
-        MultilabelLPSparseMAP(constraints=Hierarchy(parents), label_names=names).fit(X, np.ones((20, 4), int))
+        MultilabelLPSparseMAP(constraints=Hierarchy(parents)).fit(X, np.ones((20, 4), int), classes=names)
 
 
 def test_long_cycles_are_cut_off():

@@ -111,8 +111,8 @@ def test_feature_table_has_the_weights():
     assert set(feature_table(perceptron, n=None)["weight"]) == set(perceptron.coef_.data)
     assert len(feature_table(LogisticRegression().fit(np.eye(4), [0, 1, 0, 1]))) == 4
     assert feature_table(model, output="pandas").shape == (12, 3)
-    sets = MultilabelLPSparseMAP(label_names=["p", "q"], label_graph=None, random_state=0)
-    sets.fit(np.vstack(X), np.vstack(X)[:, :2] > 0.5)
+    sets = MultilabelLPSparseMAP(label_graph=None, random_state=0)
+    sets.fit(np.vstack(X), np.vstack(X)[:, :2] > 0.5, classes=["p", "q"])
     assert feature_table(sets, list("abcd"), n=1)[["label", "feature"]].tolist() == [("p", "a"), ("q", "b")]
     for call, message in (
         (lambda: feature_table(model, ["a"]), "feature_names has 1 entries for 4 features"),

@@ -296,7 +296,7 @@ def test_losses_of_graphs_say_what_is_wrong():
             FenchelYoungLoss(graph, name)
     with pytest.raises(ValueError, match="leave it at None"):
         FenchelYoungLoss(graph, "hinge", cost=np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"gold\[1\]: the assignment violates Xor"):
+    with pytest.raises(ValueError, match=r"gold\[1\]: the assignment violates Exactly"):
         loss.loss_gradient(np.zeros((2, 3)), [[1, 0, 0], [1, 1, 0]])
     with pytest.raises(ValueError, match="each of 2 samples"):
         loss.loss_gradient(np.zeros((2, 3)), [[1, 0, 0]])

@@ -36,11 +36,20 @@ def test_the_minimum_is_that_of_a_slow_twin(loss, constraints):
     Y = (X[:, :m] + 0.7 * rng.normal(size=(n, m)) > 0.2).astype(int)
     if constraints:
         Y[:, 1] |= Y[:, 0]
-    model = MultilabelLPSparseMAP(constraints=constraints, loss=loss, alpha=0.05, tol=1e-7, temperature=0.8)
+    model = MultilabelLPSparseMAP(constraints=constraints, loss=loss, alpha=0.05, tol=1e-7)
     model.fit(X, Y, sample_weight=weights)
-    coef, intercept = naive_linear(X, Y, weights, 0.05, loss, 0.8, implies=bool(constraints))
+    coef, intercept = naive_linear(X, Y, weights, 0.05, loss, 1.0, implies=bool(constraints))
     assert_allclose(model.coefs_[0], coef, atol=2e-6)
     assert_allclose(model.intercepts_[0], intercept, atol=2e-6)
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "logistic"])
+def test_a_temperature_is_a_scale_of_the_penalty(data, loss):
+    X, Y = data
+    coef, intercept = naive_linear(X[:40], Y[:40], np.ones(40), 0.05, loss, 0.5)
+    model = MultilabelLPSparseMAP(loss=loss, alpha=0.05 * 0.5, tol=1e-7).fit(X[:40], Y[:40])
+    assert_allclose(0.5 * model.coefs_[0], coef, atol=5e-6)
+    assert_allclose(0.5 * model.intercepts_[0], intercept, atol=5e-6)
 
 
 def test_the_minimum_does_not_depend_on_the_start(data):
@@ -166,7 +175,7 @@ def test_decisions(data):
     # The empty set is the only one that was seen: far from samples with sure labels.
     far = MultilabelLPSparseMAP(decision="seen").fit(X, Y)
     far._sets = SeenSets(sparse.csr_array((1, 5)), np.ones(1))
-    far._model.intercepts[0][:] = 50.0
+    far._learned.model.intercepts[0][:] = 50.0
     assert far.predict(X).all()
     stream = MultilabelLPSparseMAP().partial_fit(X, Y)
     assert_array_equal(stream.predict(X), stream.predict_marginals(X) > 0.5)
@@ -202,8 +211,8 @@ def test_what_has_no_smooth_objective_is_refused(data, params, named):
 
 def test_what_labels_owe_adds_up(data):
     X, Y = data
-    model = MultilabelLPSparseMAP(constraints=[Implies(0, 1)], label_names=list("abcde"))
-    model.fit(*(a[Y[:, 0] <= Y[:, 1]] for a in (X, Y)))
+    model = MultilabelLPSparseMAP(constraints=[Implies(0, 1)])
+    model.fit(*(a[Y[:, 0] <= Y[:, 1]] for a in (X, Y)), classes=list("abcde"))
     table = model.label_table(X[:1], n_features=2, feature_names=[f"f{i}" for i in range(8)])
     scores, seen = model.decision_function(X[:1])[0], set()
     for j, label in enumerate("abcde"):

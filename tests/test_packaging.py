@@ -167,13 +167,13 @@ from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
 from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
 from sklearn_sparsemap.structures import LinearChain
 
-model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, C=1).fit([np.eye(2)], [["a", "b"]])
+model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, eta0=1).fit([np.eye(2)], [["a", "b"]])
 model.transitions_ = np.eye(2)
 score: float = model.score([np.eye(2)], [["a", "b"]])
 graph = FactorGraph()
 u = graph.variables((2, 3), name="u")
 graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
-MultilabelLPSparseMAP(constraints=[AtMost(2)], label_names=["a", "b"], threshold="auto", hidden_layer_sizes=(3,))
+MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", hidden_layer_sizes=(3,))
 TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
 sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2)).vjp(np.eye(2))["scores"].round(2)
 """
@@ -181,7 +181,7 @@ WRONG_LINES = [
     'StructuredSparseMAPClassifier(loss="hing")',
     "StructuredSparseMAPClassifier(n_jobs=2.5)",
     "sparsemap(LinearChain, np.eye(2))",
-    "Budget(3, 1)",
+    "Budget(u, 1.5)",
     'MultilabelLPSparseMAP(decision="best")',
     'model.score([], [], "x")[0]',
 ]

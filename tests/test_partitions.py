@@ -188,8 +188,6 @@ def test_groups_are_selected_and_learned_anew():
     assert np.flatnonzero(model.coef_.toarray().any(axis=0)).tolist() == [0]
     assert len(model.loss_curve_) == 5 and model.n_iter_ == 3
     assert model.score(*chains(9)) > 0.95
-    frozen = clone(GROUPS).set_params(freeze_after=1).fit_partitions(partitions)
-    assert frozen.selected_groups_.tolist() == [0]
     with pytest.raises(ValueError, match="fixed number of epochs"):
         clone(GROUPS).fit_partitions(partitions, validation=chains(5))
 

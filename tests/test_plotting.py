@@ -21,6 +21,7 @@ from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
     FactorGraph,
+    Implies,
     Imply,
     Knapsack,
     Or,
@@ -605,7 +606,7 @@ def test_lanes_keep_off_the_circles(make):
     straight = [
         line
         for lines, factor in zip(display.lines_, [f for f in display.graph.factors if not isinstance(f, Pair)])
-        if not isinstance(factor, Imply)
+        if not isinstance(factor, Implies)
         for line in lines
     ]
     centers, radius = [circle.get_center() for circle in display.circles_], display.circles_[0].get_radius()
@@ -628,7 +629,7 @@ def test_circles_are_shaded_by_their_marginals():
     zero = display.marginals == 0
     assert zero.any() and (light[zero] == 3.0).all() and (light[~zero] < 3.0).all()
     texts = [text.get_text() for text in display.ax_.texts]
-    assert texts.count("Xor") == 3 and texts.count("AtMostOne") == 4 and texts.count("links[1, 3]") == 1
+    assert texts.count("Exactly 1") == 3 and texts.count("Exclusive") == 4 and texts.count("links[1, 3]") == 1
     numbers = [f"{u:.2f}" for u in display.marginals if u >= 0.005]
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None

@@ -382,4 +382,4 @@ def test_an_interrupted_fit_keeps_the_last_step(n_calls, monkeypatch):
         return
     objective = calls[0][0]
     assert model.n_iter_ == len(model.loss_curve_) >= 1
-    assert original(objective, objective.pack(model._model))[0] == model.loss_curve_[-1]
+    assert original(objective, objective.pack(model._learned.model))[0] == model.loss_curve_[-1]

@@ -100,7 +100,7 @@ def test_numbers_that_are_not_finite():
         chain(class_weight=dict.fromkeys(CLASSES, 0)).fit(X, Y)
     with pytest.raises(ValueError, match="must be finite"):
         chain(class_weight={"x": np.inf}).fit(X, Y)
-    with pytest.raises(ValueError, match="lower validation_fraction"):
+    with pytest.raises(ValueError, match="hold out a smaller fraction"):
         model = chain(early_stopping=True, validation_fraction=0.5, random_state=0)
         model.fit(X[:2], Y[:2], sample_weight=[0, 1])
     huge = chain().fit(X, Y, sample_weight=np.full(30, 1e308))
@@ -123,7 +123,7 @@ def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
     model.partial_fit(X[:5], Y[:5])
 
     def interrupted(*arguments):
-        store = model._optimizer.store
+        store = model._learned.optimizer.store
         store.values[store.n_dense :] += 1.0
         raise KeyboardInterrupt
 
@@ -155,10 +155,10 @@ def test_partial_fit_follows_changed_parameters():
     model = chain().partial_fit(X, Y, classes=CLASSES)
     before = model.coef_.copy()
     model.set_params(eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
-    store = model._optimizer.store
+    store = model._learned.optimizer.store
     last = store.values[store.n_dense :].copy()
     model.partial_fit(X, Y)
-    assert np.array_equal(model._optimizer.store.values[store.n_dense :], last)
+    assert np.array_equal(model._learned.optimizer.store.values[store.n_dense :], last)
     assert not np.array_equal(model.coef_, before), "the average moves towards the last weights"
     with pytest.raises(ValueError, match="average cannot change"):
         model.set_params(average=False).partial_fit(X, Y)
@@ -221,7 +221,7 @@ def test_parameters_are_checked_as_scikit_learn_checks_its_own(estimator):
     check_param_validation(type(estimator).__name__, estimator)
     unchecked = {name for name, what in estimator._parameter_constraints.items() if what == "no_validation"}
     assert unchecked <= {
-        *("structure", "groups", "group_weights", "label_graph", "constraints", "hidden_layer_sizes", "label_names"),
+        *("structure", "groups", "group_weights", "label_graph", "constraints", "hidden_layer_sizes"),
         *("templates", "derived_fields", "n_features", "dtype"),
     }, "these have checks with more to say"
 
@@ -245,12 +245,14 @@ def test_wrong_types_are_refused_in_the_words_of_scikit_learn(parameters):
 
 
 def test_the_other_flags_and_costs_and_threads():
-    for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"cost": "hamming", "loss": "hinge"}):
+    for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"loss": ("hinge", "hamming")}):
         (name, value), *_ = parameters.items()
-        with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of .* Got {value!r} instead"):
+        with pytest.raises(
+            InvalidParameterError, match=f"The '{name}' parameter of .* Got {re.escape(repr(value))} instead"
+        ):
             chain(**parameters).fit(X, Y)
     with pytest.raises(ValueError, match="cost must be an array of numbers"):
-        chain(cost=[["a", "b", "c"]] * 3, loss="hinge").fit(X, Y)
+        chain(loss=("hinge", [["a", "b", "c"]] * 3)).fit(X, Y)
     for cost in ("hamming", np.eye(3) * 1j):
         with pytest.raises(ValueError, match=r"cost must be an array of numbers|not supported: cost is complex"):
             FenchelYoungLoss(LinearChain(), "hinge", cost=cost)

@@ -30,10 +30,10 @@ from sklearn_sparsemap.factors import (
 )
 
 RULES = [
-    (lambda u: AtMost(2, u), lambda v: sum(v) <= 2),
-    (lambda u: AtMost(1, [u[0], ~u[1], u[2]]), lambda v: v[0] + (1 - v[1]) + v[2] <= 1),
-    (lambda u: AtLeast(3, u), lambda v: sum(v) >= 3),
-    (lambda u: Exactly(2, u, name="two"), lambda v: sum(v) == 2),
+    (lambda u: AtMost(u, 2), lambda v: sum(v) <= 2),
+    (lambda u: AtMost([u[0], ~u[1], u[2]], 1), lambda v: v[0] + (1 - v[1]) + v[2] <= 1),
+    (lambda u: AtLeast(u, 3), lambda v: sum(v) >= 3),
+    (lambda u: Exactly(u, 2, name="two"), lambda v: sum(v) == 2),
     (lambda u: Exclusive(u[1:]), lambda v: sum(v[1:]) <= 1),
     (lambda u: Implies(u[0], u[1]), lambda v: not v[0] or v[1]),
     (lambda u: Implies([u[0], ~u[1]], u[2]), lambda v: not (v[0] and not v[1]) or v[2]),
@@ -58,9 +58,9 @@ def test_rules_of_variables(rule, holds):
 def test_one_naming_for_both_worlds():
     rng = np.random.default_rng(0)
     pairs = [
-        (lambda u: Budget(u, 2), lambda u: AtMost(2, u)),
-        (lambda u: Or(u), lambda u: AtLeast(1, u)),
-        (lambda u: Xor(u), lambda u: Exactly(1, u)),
+        (lambda u: Budget(u, 2), lambda u: AtMost(u, 2)),
+        (lambda u: Or(u), lambda u: AtLeast(u, 1)),
+        (lambda u: Xor(u), lambda u: Exactly(u, 1)),
         (lambda u: AtMostOne(u), lambda u: Exclusive(u)),
         (lambda u: Imply(u), lambda u: Implies(u[:-1], u[-1])),
     ]
@@ -79,26 +79,26 @@ def test_every_factor_has_a_name_and_errors_list_all():
     for job in u:
         graph.add(Xor(job, name="every job has a worker"))
     for worker in u.T:
-        graph.add(AtMost(1, worker, name="a worker has one job"))
+        graph.add(AtMost(worker, 1, name="a worker has one job"))
     with pytest.raises(ValueError) as raised:
         lp_sparsemap(graph, np.zeros((3, 2)))
     message = str(raised.value)
-    assert message.count("Xor(") == 3 and message.count("AtMost(") == 2
-    assert "'every job has a worker' (Xor([jobs[" in message and "'a worker has one job' (AtMost(1" in message
+    assert message.count("Exactly(") == 3 and message.count("AtMost(") == 2
+    assert "'every job has a worker' (Exactly([jobs[" in message and "'a worker has one job' (AtMost([jobs[" in message
     assert pickle.loads(pickle.dumps(graph)).factors[0].name == "every job has a worker"
     many = FactorGraph()
     v = many.variables(6)
     many.add(*(Imply([v[i], v[i + 1]]) for i in range(5)), Xor([v[0], ~v[5]], name="ends"), Or([v[0], ~v[5]]))
-    many.add(Exactly(1, [v[0]]), Exactly(0, [v[5]]))
+    many.add(Exactly([v[0]], 1), Exactly([v[5]], 0))
     with pytest.raises(ValueError, match="contradict") as raised:
         lp_sparsemap(many, np.zeros(6))
-    assert str(raised.value).count("Imply(") == 5 and " more." not in str(raised.value)
+    assert str(raised.value).count("Implies(") == 5 and " more." not in str(raised.value)
     w = FactorGraph().variables(3)
     for kind in (Xor, AtMostOne, Or, Imply, XorOut, OrOut, AndOut):
         assert kind(w, name="rule").name == "rule" and "name='rule'" in repr(kind(w, name="rule"))
     assert Budget(w, 1, name="b").name == "b" and Knapsack(w, [1, 1, 1], 2.0, name="k").name == "k"
     for wrong in ("", 3):
-        with pytest.raises(ValueError, match="Xor needs a name, a str"):
+        with pytest.raises(ValueError, match="Exactly needs a name, a str"):
             Xor(w, name=wrong)
 
 
@@ -121,9 +121,9 @@ def test_rules_of_labels_negate_and_have_several_causes():
     names = ["rain", "umbrella", "wet", "dry"]
     rules = [
         Implies(["rain", ~Label("umbrella")], "wet", name="rain wets"),
-        AtMost(1, [~Label("rain"), "wet"]),
+        AtMost([~Label("rain"), "wet"], 1),
         Implies(~0, Label(3)),
-        Exactly(1, ["wet", "dry"]),
+        Exactly(["wet", "dry"], 1),
     ]
 
     def holds(y):
@@ -134,13 +134,11 @@ def test_rules_of_labels_negate_and_have_several_causes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     Y = np.array([v for v in product((0, 1), repeat=4) if holds(v)])[rng.integers(3, size=60)]
-    model = MultilabelLPSparseMAP(
-        constraints=rules, label_graph=None, label_names=names, max_iter=3, random_state=0, decision="map"
-    )
+    model = MultilabelLPSparseMAP(constraints=rules, label_graph=None, max_iter=3, random_state=0, decision="map")
     with warnings.catch_warnings():
         # Three epochs are few.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, Y)
+        model.fit(X, Y, classes=names)
     assert all(map(holds, model.predict(3 * rng.normal(size=(50, 3))).tolist()))
     # A label may have a negative number for its name.
     indices, signs, _, _ = Exclusive([-1, -2]).resolve([-1, 5, 7])
@@ -149,19 +147,19 @@ def test_rules_of_labels_negate_and_have_several_causes():
     assert Label("a") == ~~Label("a") and len({Label("a"), ~Label("a"), Label("a")}) == 2
     for rule, message in (
         (Implies(["rain", ~Label("rain")], "wet"), "names 'rain' twice"),
-        (AtMost(1, [~Label("snow")]), "names the label 'snow', which does not exist"),
-        (AtMost(1, [~9]), "names label -10, but there are 4 labels"),
-        (AtMost(1, FactorGraph().variables(2)), "is about variables of a factor graph"),
+        (AtMost([~Label("snow")], 1), "names the label 'snow', which does not exist"),
+        (AtMost([~9], 1), "names label -10, but there are 4 labels"),
+        (AtMost(FactorGraph().variables(2), 1), "is about variables of a factor graph"),
     ):
         with pytest.raises(ValueError, match=message):
             rule.resolve(names)
     graph = FactorGraph()
     u = graph.variables(2)
     for rule, message in (
-        (lambda: AtMost(1, ["a"]), r"is about labels; in a factor graph pass variables, such as AtMost\(2, u\[0\]\)"),
-        (lambda: AtLeast(3, u), "asks for 3 of 2 variables"),
-        (lambda: AtMost(1, [u[0], "a"]), "AtMost takes variables of a graph"),
-        (lambda: Implies([], u[0]), "Implies needs something that implies"),
+        (lambda: AtMost(["a"], 1), r"is about labels; in a factor graph pass variables, such as AtMost\(u\[0\], 2\)"),
+        (lambda: AtLeast(u, 3), "asks for 3 of 2 variables"),
+        (lambda: AtMost([u[0], "a"], 1), "AtMost takes variables of a graph"),
+        (lambda: Implies([], u[0]), "Implies needs at least 2 variables or labels"),
     ):
         with pytest.raises(ValueError, match=message):
             graph.add(rule())

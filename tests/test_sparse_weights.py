@@ -114,7 +114,7 @@ def test_memory_grows_with_the_weights_that_exist(as_large):
     rows = [sparse.random_array(**shape, random_state=rng) for _ in range(30)]
     labels = [rng.integers(n_labels, size=6) for _ in rows]
     model = as_large(lambda: new_model().partial_fit(rows, labels, classes=np.arange(n_labels)))
-    optimizer = model._optimizer
+    optimizer = model._learned.optimizer
     n_entries = sum(x.nnz for x in rows)
     assert model.coef_.shape == (n_labels, n_features)
     assert 0 < model.coef_.nnz <= optimizer.n_held <= optimizer.counters[TOP] <= 2 * n_entries * n_labels

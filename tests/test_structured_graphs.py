@@ -288,12 +288,12 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(lambda x: ring(7)), r"X\[0\]: the sample has . rows, but the graph .* has 7 variables"),
         (lambda: fit(lambda x: None), "must return a FactorGraph; got NoneType"),
         (lambda: fit(untied), "use Pair"),
-        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates Budget"),
+        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates AtMost"),
         (lambda: fit(y=[*y[:2], np.full(lengths[2], 0.5), *y[3:]]), r"y\[2\]: .* must hold True and False"),
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
         (lambda: fit(loss="hinge", solver="mira"), "not for factor graphs"),
-        (lambda: fit(cost=[[0.0]]), "cost is for"),
+        (lambda: fit(loss=("sparsemap", [[0.0]])), "cost is for"),
         (lambda: fit(class_weight="balanced"), "class_weight is for"),
         (lambda: fit(3), "is not one of"),
     ]:
@@ -320,7 +320,7 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     with pytest.warns(Warning):
         graph.fit(flat, y)
     # Under the same weights, all is the same.
-    graph._model = tree._model
+    graph._learned = tree._learned
     losses, _, _, _ = graph_losses_of(graph, flat, y)
     for x, own, gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
@@ -401,7 +401,7 @@ def test_a_model_bounds_the_time_for_an_assignment():
     rng = np.random.default_rng(0)
     X = list(rng.normal(size=(3, n, 2)))
     y = [np.arange(n) % 2 == 0] * 3
-    model = StructuredSparseMAPClassifier(lambda x: graph, loss="sparsemap", max_iter=2, map_time_limit=1e-9)
+    model = StructuredSparseMAPClassifier(lambda x: graph, loss="sparsemap", max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
@@ -409,10 +409,10 @@ def test_a_model_bounds_the_time_for_an_assignment():
     model.coef_ = np.zeros((1, 2))
     model.additional_scores_["pairs"][...] = rng.normal(size=len(first))
     with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 3 samples \(0, 1, 2\)"):
-        found = model.predict(X)
+        found = model.predict(X, map_time_limit=1e-9)
     assert [labels.shape for labels in found] == [(n,)] * 3
     with pytest.raises(ValueError, match="map_time_limit"):
-        model.set_params(map_time_limit=0.0).predict(X)
+        model.predict(X, map_time_limit=0.0)
 
 
 def test_map_of_a_list_of_graphs():

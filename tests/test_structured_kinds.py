@@ -338,8 +338,10 @@ def test_labels_of_arcs_are_outputs_of_the_model(loss):
     again = clone(model).fit(flat, y)
     np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-12)
     several = [np.array([[0, 1], [0, 0]])]
-    with pytest.warns(UserWarning, match="1 of 3 trees do not fit"):
-        clone(model).set_params(unfit="projectivise").fit([*X[:2], np.ones((3, 2, N_FEATURES))], [*y[:2], *several])
+    with pytest.raises(ValueError, match=r"y\[2\]: more than one word .*repair"):
+        clone(model).fit([*X[:2], np.ones((3, 2, N_FEATURES))], [*y[:2], *several])
+    repaired = [structure.repair(tree) for tree in several]
+    clone(model).fit([*X[:2], np.ones((3, 2, N_FEATURES))], [*y[:2], *repaired])
 
 
 def test_crf_probabilities_are_those_of_the_gibbs_distribution():
@@ -363,12 +365,10 @@ def test_a_cost_matrix_moves_mistakes_to_where_they_are_cheap():
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
     plain = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01).fit(X, y)
-    careful = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01, cost=[[0.0, 1.0], [5.0, 0.0]]).fit(
-        X, y
-    )
+    careful = StructuredSparseMAPClassifier(loss=("margin_sparsemap", [[0.0, 1.0], [5.0, 0.0]]), alpha=0.01).fit(X, y)
     assert ((careful.predict(X) == 0) & (y == 1)).sum() < ((plain.predict(X) == 0) & (y == 1)).sum()
     with pytest.raises(ValueError, match=r"cost must have shape \(2, 2\)"):
-        StructuredSparseMAPClassifier(loss="hinge", cost=np.zeros((3, 3))).fit(X, y)
+        StructuredSparseMAPClassifier(loss=("hinge", np.zeros((3, 3)))).fit(X, y)
 
 
 def test_chains_learn_with_every_loss_and_solver():
@@ -417,7 +417,7 @@ def test_wrong_samples_are_named():
     with pytest.raises(ValueError, match="class_weight is for structures made of labels"):
         StructuredSparseMAPClassifier("tree", class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="cost is for structures made of labels"):
-        StructuredSparseMAPClassifier("tree", "hinge", cost=np.zeros((1, 1))).fit(X, y)
+        StructuredSparseMAPClassifier("tree", ("hinge", np.zeros((1, 1)))).fit(X, y)
     fitted = model.set_params(structure="tree").fit(X, y)
     with pytest.raises(ValueError, match=r"y\[0\]: there are"):
         fitted.score(X, [[0] * 9] * 5)

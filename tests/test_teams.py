@@ -191,11 +191,8 @@ def test_single_precision_is_not_copied(threads):
     X, y = make_text(dtype=np.float32)
     assert np.shares_memory(check_samples(X).values.data, X.values.data)
     wide, _ = make_text()
-    assert_equal_models(new_model().fit(X, y), new_model().fit(wide, y))
-    X, y = make_text(dtype=np.float32, ones=False)
-    wide, _ = make_text(ones=False)
     model = new_model().fit(X, y)
-    assert_equal_models(model, new_model().fit(wide, y))
+    assert model.coef_.dtype == np.float32
     assert_array_equal(np.concatenate(model.predict(X)), np.concatenate(model.predict(wide)))
 
 

@@ -66,7 +66,7 @@ def case(request, monkeypatch):
 def learned(model):
     """Return all weights that a model predicts with."""
     if isinstance(model, MultilabelLPSparseMAP):
-        return np.concatenate([a.ravel() for a in model._model.arrays])
+        return np.concatenate([a.ravel() for a in model._learned.model.arrays])
     current = model._current
     coef = current.coef.toarray() if sparse.issparse(current.coef) else current.coef
     return np.concatenate([coef.ravel(), current.intercept, current.additional])

@@ -95,7 +95,7 @@ def test_no_more_weights_than_the_budget(debias):
     sizes = []
     for budget in (1, 12, 24, 25, 40, 1000):
         model = GroupLassoPerceptron(
-            groups=GROUP_OF, budget_weights=budget, shrink_every=100, debias=debias, random_state=0
+            groups=GROUP_OF, budget=(budget, "weights"), shrink_every=100, debias=debias, random_state=0
         )
         if budget == 1:
             with pytest.warns(UserWarning, match="no group of features has survived: .* raise the budget"):
@@ -115,7 +115,7 @@ def test_the_smallest_weights_go_where_debiasing_makes_more():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 8)), rng.integers(6, size=300)
     parameters = {"groups": np.repeat([0, 1], 4), "shrink_every": 5, "max_iter": 1, "random_state": 0}
-    model = GroupLassoPerceptron(budget_weights=24, **parameters).fit(X, y)
+    model = GroupLassoPerceptron(budget=(24, "weights"), **parameters).fit(X, y)
     free = GroupLassoPerceptron(budget=len(model.selected_groups_), **parameters).fit(X, y)
     assert 0 < model.n_nonzero_coefs_ <= 24 < 48 == free.n_nonzero_coefs_ * 2 or free.n_nonzero_coefs_ > 24
     ready = clone(model).set_params(debias=None).fit(X, y)
@@ -124,7 +124,7 @@ def test_the_smallest_weights_go_where_debiasing_makes_more():
 
 def test_streams_rounds_and_partitions_keep_to_it():
     X, y = sensors()
-    model = GroupLassoPerceptron(groups=GROUP_OF, budget_weights=25, shrink_every=50, random_state=0)
+    model = GroupLassoPerceptron(groups=GROUP_OF, budget=(25, "weights"), shrink_every=50, random_state=0)
     stream = clone(model)
     for start in range(0, 400, 40):
         stream.partial_fit(X[start : start + 40], y[start : start + 40], classes=["a", "b", "c"])
@@ -136,28 +136,29 @@ def test_streams_rounds_and_partitions_keep_to_it():
     assert parts.n_nonzero_coefs_ <= 25 and parts.score(X, y) > 0.8
     mixed = ParameterMixing(clone(model), n_shards=3, n_rounds=3, random_state=0).fit(X, y).to_local()
     assert 0 < mixed.n_nonzero_coefs_ <= 25 and mixed.score(X, y) > 0.8
-    assert parts.set_params(budget_weights=12).finalize(X, y).n_nonzero_coefs_ <= 12
+    assert parts.set_params(budget=(12, "weights")).finalize(X, y).n_nonzero_coefs_ <= 12
 
 
 def test_searches_and_paths_know_it():
     X, y = sensors(200)
     model = GroupLassoPerceptron(groups=GROUP_OF, shrink_every=50, max_iter=2, random_state=0)
-    search = GridSearchCV(model, {"budget_weights": [12, 24]}, cv=2).fit(X, y)
-    assert search.best_estimator_.n_nonzero_coefs_ <= search.best_params_["budget_weights"] == 24
+    search = GridSearchCV(model, {"budget": [(12, "weights"), (24, "weights")]}, cv=2).fit(X, y)
+    assert search.best_estimator_.n_nonzero_coefs_ <= 24
+    assert search.best_params_["budget"] == (24, "weights")
     path = group_path(model, X, y, [12, 24, None], unit="weights", X_val=X, y_val=y, return_estimators=True)
-    assert [each.budget_weights for each in path.estimators] == [12, 24, None]
+    assert [each.budget for each in path.estimators] == [(12, "weights"), (24, "weights"), None]
     assert (path.n_nonzero_coefs[:2] <= [12, 24]).all() and path.best_budget in (24, None)
     assert "24" in str(path)
     # What the estimator has of budgets is not used.
-    again = group_path(clone(model).set_params(budget_weights=3), X, y, [2], X_val=X, y_val=y)
+    again = group_path(clone(model).set_params(budget=(3, "weights")), X, y, [2], X_val=X, y_val=y)
     assert len(again.selected_groups[0]) == 2
     with pytest.raises(ValueError, match="unit='pairs' is not one of"):
         group_path(model, X, y, [2], unit="pairs")
-    for wrong in ({"budget": 2}, {"alpha": 0.1}):
-        with pytest.raises(ValueError, match="ways to set the same strength"):
-            clone(model).set_params(budget_weights=3, **wrong).fit(X, y)
-    with pytest.raises(ValueError, match=r"'budget_weights' parameter .* must be an int in the range \[1, inf\)"):
-        clone(model).set_params(budget_weights=0).fit(X, y)
+    with pytest.raises(ValueError, match="ways to set the same strength"):
+        clone(model).set_params(budget=(3, "weights"), alpha=0.1).fit(X, y)
+    for wrong in (0, (0, "weights"), (3, "groups"), (None, "weights"), "3"):
+        with pytest.raises(ValueError, match=r"'budget' parameter .* must be an int in the range \[1, inf\).* a pair"):
+            clone(model).set_params(budget=wrong).fit(X, y)
 
 
 def test_trees_and_chains_take_it():
@@ -166,21 +167,29 @@ def test_trees_and_chains_take_it():
         samples, gold, n_outputs = random_problem(structure, rng, n=60)
         y = [np.asarray(each).tolist() if n_outputs > 1 else each for each in gold]
         model = GroupLassoPerceptron(
-            structure, groups=np.repeat(np.arange(4), 3), budget_weights=5 * n_outputs, shrink_every=20, random_state=0
+            structure,
+            groups=np.repeat(np.arange(4), 3),
+            budget=(5 * n_outputs, "weights"),
+            shrink_every=20,
+            random_state=0,
         ).fit(RaggedArray.from_list(samples), y)
         assert 0 < model.n_nonzero_coefs_ <= 5 * n_outputs
 
 
 @pytest.mark.filterwarnings("ignore:no group of features has survived")
-@pytest.mark.parametrize("budget", [{"budget": 2}, {"budget_weights": 3}], ids=str)
+@pytest.mark.parametrize("budget", [2, (3, "weights")], ids=str)
 def test_budgets_hold_after_a_frozen_strength(budget):
     X = np.random.default_rng(0).normal(size=(50, 4))
     y = X[:, 0] > 0
-    # The last epoch ends with a shrinkage.
-    model = GroupLassoPerceptron(**budget, freeze_after=1, shrink_every=10, debias=None, random_state=8)
-    mixed = ParameterMixing(clone(model), n_shards=2, n_rounds=3).fit(X, y).estimator_
-    for found in (clone(model).fit(X, y), clone(model).fit_partitions([(X, y)]), mixed):
-        assert len(found.selected_groups_) <= 2 and found.n_nonzero_coefs_ <= (4 if "budget" in budget else 3)
+    model = GroupLassoPerceptron(budget=budget, shrink_every=10, debias=None, random_state=8)
+    model.partial_fit(X, y, classes=[False, True])
+    strength = model.sigma_
+    model.set_params(budget=None, alpha=strength)
+    for _ in range(4):
+        model.partial_fit(X, y)
+    assert model.sigma_ == strength > 0.0
+    model.set_params(budget=budget, alpha=0.0).finalize()
+    assert len(model.selected_groups_) <= 2 and model.n_nonzero_coefs_ <= (4 if budget == 2 else 3)
 
 
 def test_groups_of_weight_0_are_warned_of_where_they_exceed_the_budget():

@@ -64,9 +64,9 @@ for size in (2, 3):
         if n_on.max() < size and not any(
             set(shorter) < set(some) for shorter in AT_MOST
         ):
-            AT_MOST[some] = AtMost(size - 1, labels)
+            AT_MOST[some] = AtMost(labels, size - 1)
         if n_on.min() > 0 and not any(set(shorter) < set(some) for shorter in AT_LEAST):
-            AT_LEAST[some] = AtLeast(1, labels)
+            AT_LEAST[some] = AtLeast(labels, 1)
 rules = [*AT_MOST.values(), *AT_LEAST.values()]
 
 
@@ -95,15 +95,13 @@ print(
 N_LABELLED, N_SPLITS = (20, 40, 80, 160), 4
 MODELS = {
     "labels by themselves": {"loss": "logistic"},
-    "learned label graph": {"label_graph": "full", "edge_learning_rate_init": 0.01},
+    "learned label graph": {"label_graph": "full", "eta0": (None, 0.02)},
     "rules at prediction only": {"loss": "logistic", "constraints": rules},
     "rules in training and prediction": {"label_graph": None, "constraints": rules},
 }
 COMMON = {
-    "label_names": names,
     "decision": "threshold",
-    "temperature": 0.5,
-    "alpha": 1e-3,
+    "alpha": 5e-4,
     "random_state": 0,
     "solver": "adam",
 }
@@ -115,7 +113,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 print("Loading the kernels; the first run compiles them ...", flush=True)
 for parameters in MODELS.values():
     MultilabelLPSparseMAP(**COMMON, **parameters).set_params(max_iter=1).fit(
-        X[:50], Y[:50]
+        X[:50], Y[:50], classes=names
     ).predict(X[:50])
 
 start = perf_counter()
@@ -132,7 +130,7 @@ for place in product(range(len(MODELS)), range(len(N_LABELLED)), range(N_SPLITS)
         random_state=split,
     )
     model = MultilabelLPSparseMAP(**COMMON, **list(MODELS.values())[m]).fit(
-        X[train], Y[train]
+        X[train], Y[train], classes=names
     )
     found = model.predict(X[test])
     exact[place] = (found == Y[test]).all(axis=1).mean()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
@@ -60,7 +61,9 @@ N_TRAIN, N_FEATURES, NOISE = 800, 30, 3.0
 Y = np.array([draw_labels() for _ in range(N_TRAIN + 2000)])
 directions = rng.normal(size=(len(names), N_FEATURES))
 X = Y @ directions + NOISE * rng.normal(size=(len(Y), N_FEATURES))
-X_train, X_test, Y_train, Y_test = X[:N_TRAIN], X[N_TRAIN:], Y[:N_TRAIN], Y[N_TRAIN:]
+X_train, X_test, Y_test = X[:N_TRAIN], X[N_TRAIN:], Y[N_TRAIN:]
+# The columns of a DataFrame name the labels.
+Y_train = pd.DataFrame(Y[:N_TRAIN], columns=names)
 
 # %%
 # Rules
@@ -72,7 +75,7 @@ rules = [
     for subtopic in subtopics
 ]
 rules += [Exclusive(subtopics) for subtopics in TOPICS.values()]
-rules += [AtLeast(1, list(TOPICS)), Exactly(1, ["live", "recorded"])]
+rules += [AtLeast(list(TOPICS), 1), Exactly(["live", "recorded"], 1)]
 
 
 def breaks_rules(Y):
@@ -94,11 +97,10 @@ assert not breaks_rules(Y).any()
 
 ALPHA = 0.003
 common = {
-    "label_names": names,
     "decision": "threshold",
     "alpha": ALPHA,
     "solver": "adam",
-    "edge_learning_rate_init": 0.01,
+    "eta0": (None, 0.01),
     "random_state": 0,
 }
 learned = MultilabelLPSparseMAP(label_graph="full", **common)

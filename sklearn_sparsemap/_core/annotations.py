@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -12,6 +12,8 @@ else:
     # Only Python 3.11 and later have it, and annotations are not evaluated.
     Self = Any
 
+LossName = Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"]
+
 __all__ = [
     "Any",
     "ArrayLike",
@@ -19,6 +21,7 @@ __all__ = [
     "DTypeLike",
     "Iterable",
     "Iterator",
+    "LossName",
     "Mapping",
     "NDArray",
     "PathLike",

@@ -7,7 +7,13 @@ import numbers
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    InvalidParameterError,
+    make_constraint,
+    validate_parameter_constraints,
+)
 
 from .indices import check_sparse
 from .ragged import RaggedArray
@@ -25,6 +31,35 @@ class Number(Interval):
 
     def is_satisfied_by(self, val):
         return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
+
+
+class PairOf(HasMethods):
+    """scikit-learn's constraint of a parameter, for pairs. scikit-learn accepts only subclasses of its own.
+
+    Parameters
+    ----------
+    first, second : list of constraints
+        Of the two values.
+    """
+
+    hidden = False
+
+    def __init__(self, first, second):
+        self.parts = [[make_constraint(each) for each in part] for part in (first, second)]
+
+    def is_satisfied_by(self, val):
+        if not isinstance(val, tuple | list) or len(val) != 2:
+            return False
+        return all(any(each.is_satisfied_by(x) for each in part) for x, part in zip(val, self.parts))
+
+    def __str__(self):
+        first, second = (" or ".join(map(str, part)) for part in self.parts)
+        return f"a pair of ({first}) and ({second})"
+
+
+def pair_of(value, second):
+    """Return a pair: the value of a parameter if it is one, else that value and a default."""
+    return tuple(value) if isinstance(value, tuple | list) else (value, second)
 
 
 # Constraints that several estimators use in their `_parameter_constraints`.
@@ -197,8 +232,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
         Number of features the model was fitted with.
     n_axes : int, default=1
         With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
-    dtype : {float64, float32}, default=float64
-        With float32 all values are converted to float32.
+    dtype : {float64, float32} or None, default=float64
+        With float32 all values are converted to float32. None is float32 if all of X is float32, else float64.
 
     Raises
     ------
@@ -220,6 +255,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
         samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
+        if dtype is None:
+            dtype = np.float32 if all(x.dtype == np.float32 for x in samples) else np.float64
         _check_widths(samples, n_features)
         common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
         if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
@@ -230,6 +267,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
     values = X.values
+    if dtype is None:
+        dtype = np.float32 if values.dtype == np.float32 else np.float64
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ValueError(f"X must hold rows of numbers; got {values.dtype} values of shape {values.shape}")
     if n_features is not None and values.shape[1] != n_features:

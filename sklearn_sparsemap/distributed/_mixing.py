@@ -14,7 +14,7 @@ from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._fitting import Monitor, leaves_whole
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
-from ..estimators._state.state import TrainingStateMixin
+from ..estimators._state.learned import TrainingStateMixin
 from ._engines import engine_for
 from ._rounds import Training
 from ._sources import Source
@@ -64,10 +64,11 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     client : distributed.Client or str, default=None
         The workers, or the address of a scheduler. By default, the current client, or that of the futures passed to
         `fit`; if there is none, threads. It is not pickled.
-    early_stopping : bool, default=False
-        Whether to hold out data, to stop when the score on them no longer improves, and to return the best model.
+    early_stopping : bool or float, default=False
+        Whether to hold out data, to stop when the score on them no longer improves, and to return the best model. A
+        number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction of the samples, or of the partitions, to hold out.
+        The fraction of the samples, or of the partitions, to hold out with ``early_stopping=True``.
     n_iter_no_change : int, default=5
         Rounds without improvement before training stops.
     tol : float, default=1e-4
@@ -132,7 +133,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         "n_mixes": [POSITIVE_INT],
         "recency": [NOT_NEGATIVE],
         "client": "no_validation",
-        "early_stopping": ["boolean"],
+        "early_stopping": ["boolean", FRACTION],
         "validation_fraction": [FRACTION],
         "n_iter_no_change": [POSITIVE_INT],
         "tol": [NOT_NEGATIVE],
@@ -151,7 +152,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         *,
         n_mixes: int = 1,
         recency: float = 3.0,
-        early_stopping: bool = False,
+        early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         tol: float = 1e-4,

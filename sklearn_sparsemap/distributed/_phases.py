@@ -11,8 +11,10 @@ from functools import partial
 import numpy as np
 
 from ..estimators._fitting import check_finite_loss
+from ..estimators._state.learned import Learned
+from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
-from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
+from ..estimators._state.state import TrainingState
 
 # Identification of a part of a round: the seed of the training, the number of the round, the piece of each shard and
 # the number of pieces, and the share of the mixture in averaged weights, see `average_states`.
@@ -43,15 +45,14 @@ class Phase:
         estimator = copy(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
-        estimator._optimizer, estimator._model = write_optimizer(state, make_groups, rng), None
-        estimator._took_state()
+        estimator._learned = Learned(optimizer=write_optimizer(state, make_groups, rng))
         return estimator
 
     def lay_out(self, estimator, X, y):
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
-        return (task, X) if task is None else estimator._data_of(estimator._optimizer, task, X)
+        return (task, X) if task is None else estimator._data_of(estimator._learned.optimizer, task, X)
 
 
 def state_of(optimizer):
@@ -64,12 +65,12 @@ def begin(estimator, shard, classes):
     estimator = copy(estimator)
     for X, y in shard.parts():
         estimator._take_in(X, y, classes)
-        if getattr(estimator, "_optimizer", None) is not None:
+        if estimator._learned.optimizer is not None:
             break
     else:
         raise ValueError("the first shard has no sample to learn from; mend its labels, or leave it out")
-    state = state_of(estimator._optimizer)
-    estimator._optimizer = estimator._model = None
+    state = state_of(estimator._learned.optimizer)
+    estimator._learned = Learned()
     return estimator, state
 
 
@@ -79,7 +80,7 @@ def learn(phase, blank, state, shard, turn):
     key = [turn.seed, phase.number, turn.round, shard.number]
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.awaken(blank, state.without_history(), dropout)
-    optimizer, n_samples, loss, weight = estimator._optimizer, 0, 0.0, 0.0
+    optimizer, n_samples, loss, weight = estimator._learned.optimizer, 0, 0.0, 0.0
     estimator._begin_pass()
     for task, X in shard.samples(phase, estimator):
         if task is None:
@@ -112,7 +113,7 @@ def end_turn(phase, blank, outcome, start, turn):
         return mixture
     estimator = phase.awaken(blank, mixture)
     estimator._end_round(phase.n_samples, turn.round)
-    return state_of(estimator._optimizer)
+    return state_of(estimator._learned.optimizer)
 
 
 def sums_of(outcome):
@@ -123,12 +124,11 @@ def sums_of(outcome):
 def score_of(phase, state, blank, shard):
     """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
     estimator = phase.awaken(blank, state)
-    return estimator._sum_of_scores(shard, estimator._optimizer.model())
+    return estimator._sum_of_scores(shard, estimator._learned.model)
 
 
 def tune(phase, state, blank, shard):
     """Return the threshold of label sets, tuned on the first part of a shard."""
     estimator = phase.awaken(blank, state)
-    estimator._model = estimator._optimizer.model()
     estimator._end_partitions(shard)
     return getattr(estimator, "threshold_", None)

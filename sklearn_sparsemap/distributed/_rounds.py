@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import Learner
+from ..estimators._fitting import Learner, held_out_fraction
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,
@@ -50,7 +50,7 @@ class Training:
             estimator.random_state = rng.randint(2**31 - 1)
         estimator._check_params()
         self.seed = rng.randint(2**31 - 1)
-        held = mixing.validation_fraction if mixing.early_stopping else 0.0
+        held = held_out_fraction(mixing)
         self.n_shards = source.count_shards(mixing.n_shards, held)
         self.shards, self.held_out = source.shards(engine, self.n_shards, held, rng)
         if source.parts:
@@ -93,7 +93,7 @@ class Training:
         self.reached, monitor.validate = monitor.model().reached, None
         phase, state = self.reached[0]
         first = phase.awaken(self.estimator, state.result())
-        last = first._debiasing_optimizer(first._optimizer, self.n_samples)
+        last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
@@ -128,7 +128,7 @@ class Training:
         estimator = awake[-1]
         # A random state that was drawn for this fit is not kept.
         estimator.random_state = self.mixing.estimator.random_state
-        estimator._take_rounds([each._optimizer for each in awake], monitor)
+        estimator._take_rounds([each._learned.optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
             shard = (self.held_out or self.shards)[0]
             estimator.threshold_ = self.engine.submit(tune, *reached[-1], self.blank, shard).result()

@@ -4,7 +4,8 @@ from ._fitting import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.path import GroupPath, group_path
 from ._selection.stability import StabilitySelection, stability_selection
-from ._state.state import TrainingState, average_states
+from ._state.mixture import average_states
+from ._state.state import TrainingState
 from ._structured.classifier import StructuredSparseMAPClassifier
 from ._structured.perceptron import GroupLassoPerceptron
 

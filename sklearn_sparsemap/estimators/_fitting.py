@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training. Losses are inexact by this much, which is small compared with the
 # noise of the gradients.
 _ONLINE_TOL = 1e-8
+# AdaGrad's step size, if the estimator's `eta0` is None.
+_ADAGRAD_STEP = 0.1
 # Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Up to this number of weights of merged columns, an online optimiser stores all of them.
@@ -287,11 +289,6 @@ class Batch(Learner):
     def model(self):
         return self._model if self._merging is None else self._merging.expand(self._model)
 
-    def run(self, watch):
-        if self.task.sequential and self.task.has_kinks and not self._model.additional.any():
-            self._warm_up()
-        return self._minimize(self.task, self.max_iter, watch)
-
     def _warm_up(self):
         """Run a few epochs of AdaGrad, with parameters of their own.
 
@@ -306,8 +303,12 @@ class Batch(Learner):
             epoch(np.arange(len(self.X)))
         self._model = optimizer.model()
 
-    def _minimize(self, task, max_iter, watch):
-        """Minimise the loss of a task from the current model; parameters and result are those of `run`."""
+    def run(self, watch, task=None, max_iter=None):
+        """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
+        if task is None:
+            task, max_iter = self.task, self.max_iter
+            if task.sequential and task.has_kinks and not self._model.additional.any():
+                self._warm_up()
         merging = Merging(self.X.values, task.n_outputs, penalised=self.alpha > 0.0)
         start = merging.shrink(self.model())
         objective = BatchObjective(
@@ -347,7 +348,7 @@ class PartialBatch(Batch):
                 break
             model = self.model()
             scores = linear_scores(self.X.values, model, self.n_jobs)
-            message = self._minimize(self.task.made_linear(scores, model.additional, self.n_jobs), left, watch)
+            message = super().run(watch, self.task.made_linear(scores, model.additional, self.n_jobs), left)
             if best - self.losses[-1] <= self.tol * max(1.0, abs(best)):
                 break
         return message
@@ -358,19 +359,19 @@ class Validation:
 
     Parameters
     ----------
-    score : callable
-        Maps a task, features, gold, a model and weights to the score.
+    predict : callable
+        Maps a task, features and a model to predictions, in the form of gold.
     task : Task
     X : RaggedArray
     gold : array or RaggedArray
     weights : array of shape (n_samples,)
     """
 
-    def __init__(self, score, task, X, gold, weights):
-        self.score, self.task, self.X, self.gold, self.weights = score, task, X, gold, weights
+    def __init__(self, predict, task, X, gold, weights):
+        self.predict, self.task, self.X, self.gold, self.weights = predict, task, X, gold, weights
 
     def __call__(self, model):
-        return self.score(self.task, self.X, self.gold, model, self.weights)
+        return self.task.agreement(self.gold, self.predict(self.task, self.X, model), self.weights)
 
     def narrowed(self, columns):
         """Return the validation of models with merged columns, if there are any."""
@@ -379,6 +380,12 @@ class Validation:
         found = copy(self)
         found.X = RaggedArray(columns.narrow(self.X.values), self.X.indptr, shapes=self.X.shapes)
         return found
+
+
+def held_out_fraction(estimator):
+    """Return the fraction of the samples that early stopping holds out, 0.0 without it."""
+    stops = estimator.early_stopping
+    return estimator.validation_fraction * stops if isinstance(stops, bool | np.bool_) else float(stops)
 
 
 def relative(weights):
@@ -450,10 +457,12 @@ def adjust_optimizer(estimator, optimizer):
 
 def _configured(estimator, optimizer):
     if isinstance(optimizer, MiraOptimizer):
-        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
+        largest = np.inf if estimator.eta0 is None else estimator.eta0
+        optimizer.configure(C=largest, fit_intercept=estimator.fit_intercept)
     else:
         optimizer.configure(
-            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept,
+            alpha=estimator.alpha, eta0=_ADAGRAD_STEP if estimator.eta0 is None else estimator.eta0, tol=_ONLINE_TOL,
+            fit_intercept=estimator.fit_intercept,
             batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

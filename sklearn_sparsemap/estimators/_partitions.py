@@ -16,8 +16,9 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._fitting import Epochs, Monitor, leaves_whole
+from ._fitting import Epochs, Monitor, held_out_fraction, leaves_whole
 from ._progress import Progress, with_callbacks
+from ._state.learned import Learned
 
 
 class Partitions:
@@ -159,7 +160,7 @@ class PartitionsMixin:
             them.
         validation : partition, default=None
             For early stopping by its score, and for selecting the best model. By default, if the parameter
-            `early_stopping` is set, the fraction `validation_fraction` of the partitions of a sequence is held out.
+            `early_stopping` is set, its fraction of the partitions of a sequence is held out.
 
         Returns
         -------
@@ -199,8 +200,7 @@ class PartitionsMixin:
 
     def _validation_of(self, source, validation, rng):
         """Return the training partitions, and the held-out ones or None."""
-        early_stopping = getattr(self, "early_stopping", False)
-        if validation is None and not early_stopping:
+        if validation is None and not getattr(self, "early_stopping", False):
             return source, None
         if not hasattr(self, "n_iter_no_change"):
             raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
@@ -209,7 +209,7 @@ class PartitionsMixin:
         n = 0 if source.places is None else len(source.places)
         if n < 2:
             raise ValueError("early_stopping holds out partitions, of a sequence of two or more; pass validation")
-        n_held = min(n - 1, int(np.ceil(self.validation_fraction * n)))
+        n_held = min(n - 1, int(np.ceil(held_out_fraction(self) * n)))
         places = rng.permutation(n)
         return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
 
@@ -217,7 +217,7 @@ class PartitionsMixin:
         """Run the epochs; see `fit_partitions`."""
         self._take_first(source, classes)
         self._configure_epoch(n_samples)
-        optimizer = self._optimizer
+        optimizer = self._learned.optimizer
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
@@ -232,7 +232,7 @@ class PartitionsMixin:
         for X, y in source.parts():
             self._take_in(X, y, classes)
             del X, y
-            if getattr(self, "_optimizer", None) is not None:
+            if self._learned.optimizer is not None:
                 return
         raise ValueError("no partition has a sample to learn from; mend their labels or structures")
 
@@ -244,7 +244,7 @@ class PartitionsMixin:
     def _sum_of_scores(self, source, model):
         """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
-        shadow._model, shadow._optimizer = model, None
+        shadow._learned = Learned(model)
         for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n

@@ -2,8 +2,8 @@
 
 from ._graph import FactorGraph
 from ._hierarchy import Hierarchy
-from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies, Label
-from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
+from ._label_constraints import AtLeast, AtMost, AtMostOne, Budget, Exactly, Exclusive, Implies, Imply, Label, Or, Xor
+from ._logic import AndOut, Knapsack, OrOut, Pair, StructureFactor, XorOut
 from ._tables import PairTable, grid_graph
 
 __all__ = [

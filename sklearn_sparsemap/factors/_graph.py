@@ -45,7 +45,7 @@ class FactorGraph:
     >>> u = graph.variables((2, 3), name="links")
     >>> graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
     >>> graph
-    FactorGraph(links (2, 3); 2 Xor, 3 AtMostOne)
+    FactorGraph(links (2, 3); 2 Exactly(1), 3 Exclusive)
     >>> lp_sparsemap(graph, [[1.0, 0.5, 0.0], [1.0, 0.0, 0.0]]).marginals.round(3)
     array([[0.417, 0.542, 0.042],
            [0.583, 0.208, 0.208]])
@@ -167,7 +167,7 @@ class FactorGraph:
         Parameters
         ----------
         *factors : Factor
-            For example ``Xor(u[0])``, ``AtMost(2, u[0])``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
+            For example ``Exactly(u[0], 1)``, ``AtMost(u[0], 2)``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
 
         Raises
         ------
@@ -178,11 +178,11 @@ class FactorGraph:
         named = {}
         for factor in factors:
             if not isinstance(factor, Factor):
-                raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
+                raise ValueError(f"add takes factors, such as Exactly(u, 1); got {factor!r}")
             if factor.literals is None:
                 what = type(factor).__name__
                 raise ValueError(
-                    f"{factor!r} is about labels; in a factor graph pass variables, such as {what}(2, u[0])"
+                    f"{factor!r} is about labels; in a factor graph pass variables, such as {what}(u[0], 2)"
                 )
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
@@ -234,7 +234,7 @@ class FactorGraph:
         """Return the number of factors of each type, in the order in which they appear."""
         counts = {}
         for factor in self.factors:
-            kind = repr(factor.structure) if factor.kind == STRUCTURE else type(factor).__name__
+            kind = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
             counts[kind] = counts.get(kind, 0) + factor.count
         return counts
 
@@ -245,13 +245,13 @@ class FactorGraph:
 
     def _repr_html_(self):
         rows = []
-        for _, group in groupby(self.factors, key=lambda f: (type(f), f.name, f.kind == STRUCTURE and f.shape)):
+        for _, group in groupby(self.factors, key=lambda f: (f.title, f.name, f.kind == STRUCTURE and f.shape)):
             group = list(group)
             meaning = (type(group[0]).__doc__ or "").partition("\n")[0]
             n = sum(f.count for f in group)
             sizes = sorted({2 if f.kind == PAIR else f.literals.size // max(f.count, 1) for f in group})
             size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            cells = type(group[0]).__name__, group[0].name or "", n, size, repr(group[0]), meaning
+            cells = group[0].title, group[0].name or "", n, size, repr(group[0]), meaning
             rows.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
         variables = "".join(
             f"<tr><td>{escape(name)}</td><td>{shape}</td><td>{prod(shape)}</td></tr>"

@@ -1,4 +1,4 @@
-"""Constraints between the labels of a multilabel problem, by names or indices of labels."""
+"""Rules on the labels of a multilabel problem, by names or indices, and on the variables of a factor graph."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numbers
 import numpy as np
 
 from .._core.annotations import Any, Iterable, NDArray, Sequence
-from ._logic import Factor, check_name
-from ._variables import Variables
+from ._logic import Factor, check_name, shown
+from ._variables import Variables, as_literals
 
 
 class Count(Factor):
@@ -74,6 +74,8 @@ class LabelConstraint(Factor):
     def __init__(self, labels: Iterable[Any] | Variables | None, *, name: str | None = None) -> None:
         what = type(self).__name__
         self.labels = _check_labels(labels, what)
+        if labels is not None and not (isinstance(self.labels, Variables) or self.labels):
+            raise ValueError(f"{what} has no variables or labels; it needs at least one")
         if labels is not None and _are_variables(self.labels):
             super().__init__(self.labels, name=name)
             self._check_count(self.literals.size, "variables")
@@ -108,9 +110,9 @@ class LabelConstraint(Factor):
         indices = np.array([index for index, _ in found], dtype=np.int64)
         negated = np.array([is_negated for _, is_negated in found], dtype=bool)
         values, counts = np.unique(indices, return_counts=True)
-        if len(indices) == 0 or counts.max() > 1:
-            what = "names no labels" if len(indices) == 0 else f"names {names[values[counts.argmax()]]!r} twice"
-            raise ValueError(f"{self!r} {what}; a constraint joins different labels")
+        if counts.max() > 1:
+            twice = names[values[counts.argmax()]]
+            raise ValueError(f"{self!r} names {twice!r} twice; a constraint joins different labels")
         self._check_count(len(indices), "labels")
         return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
@@ -123,14 +125,21 @@ class LabelConstraint(Factor):
         if low > n:
             raise ValueError(f"{self!r} asks for {low:g} of {n} {what}; no set of {what} satisfies that")
 
-    def _named(self):
-        return "" if self.name is None else f", name={self.name!r}"
+    def __repr__(self):
+        if self.literals is not None:
+            return super().__repr__()
+        labels = "" if self.labels is None else f"{list(self.labels)!r}"
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"{type(self).__name__}({(labels + self._arguments()).removeprefix(', ')}{name})"
+
+    def _key(self):
+        return (type(self), repr(self)) if self.literals is None else id(self)
 
     def __eq__(self, other):
-        return type(self) is type(other) and repr(self) == repr(other)
+        return isinstance(other, LabelConstraint) and self._key() == other._key()
 
     def __hash__(self):
-        return hash(repr(self))
+        return hash(self._key())
 
 
 def _literal_of(label, names, constraint):
@@ -154,7 +163,8 @@ def _index_of(label, names, constraint):
             return int(label)
         raise ValueError(f"{constraint} names label {label}, but there are {len(names)} labels, from 0")
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-    hint = "; name them by label_names" if isinstance(label, str) and not isinstance(names[0], str) else ""
+    hint = "; name them by `classes` of fit, or use a DataFrame"
+    hint = hint if isinstance(label, str) and not isinstance(names[0], str) else ""
     raise ValueError(f"{constraint} names the label {label!r}, which does not exist; the labels are {shown}{hint}")
 
 
@@ -162,7 +172,7 @@ def _check_labels(labels, what):
     if labels is None or isinstance(labels, Variables):
         return labels
     if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
-        raise ValueError(f"the labels of {what} must be a list of names or indices; got {labels!r}")
+        raise ValueError(f"{what} takes variables, or a list of labels by names or indices; got {labels!r}")
     return tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
 
 
@@ -170,108 +180,125 @@ def _are_variables(labels):
     return isinstance(labels, Variables) or any(isinstance(label, Variables) for label in labels)
 
 
-def _shown(labels):
-    """Format labels or variables."""
-    return repr(labels) if isinstance(labels, Variables) and not labels.ndim else repr(list(labels))
+def _documented(summary, examples):
+    """Return the docstring of a bound: a summary, what all of them share, and examples."""
+    shared = (_Counted.__doc__ or "").partition("\n")[2].rstrip()
+    return f"{summary}\n{shared}\n\n    Examples\n    --------{examples}"
 
 
 class _Counted(LabelConstraint):
-    """A constraint on the number of labels that are on."""
-
-    def __init__(self, k: int, labels: Iterable[Any] | Variables | None = None, *, name: str | None = None) -> None:
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
-            what = type(self).__name__
-            raise ValueError(f"{what} takes a number of labels, an int that is not negative; got {k!r}")
-        self.k = int(k)
-        super().__init__(labels, name=name)
-
-    def __repr__(self):
-        labels = "" if self.labels is None else f", labels={_shown(self.labels)}"
-        return f"{type(self).__name__}({self.k}{labels}{self._named()})"
-
-
-class AtMost(_Counted):
-    """At most `k` of the labels are on; or of the variables of a factor graph.
+    """A bound on the number of labels, or of variables of a factor graph, that are on.
 
     Parameters
     ----------
+    variables : Variables, or list of variables, label names or indices
+        Negated ones count if they are off: ``~u[0]``, ``~Label(name)``, ``~index``. If only a number is given, all
+        labels.
     k : int
-    labels : list of label names or indices, or Variables, default=None
-        By default, all labels. Negated ones count if they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
+        Not negative.
+    labels : list of label names or indices, default=None
+        Another way to write labels: ``AtMost(2, labels=["jazz", "rock"])``.
     name : str, default=None
         Name in error messages; several rules may share one.
 
     Raises
     ------
     ValueError
-        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
-    >>> AtMost(2, labels=["jazz", "rock", "pop"])
-    AtMost(2, labels=['jazz', 'rock', 'pop'])
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(AtMost(2, u))
+        If `k` is not an int or negative, or a variable occurs twice; at `fit`, if a label is unknown, or no set of
+        labels satisfies it.
     """
 
+    def __init__(
+        self,
+        variables: Iterable[Any] | Variables | int,
+        k: int | None = None,
+        *,
+        labels: Iterable[Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        what = type(self).__name__
+        if k is None:
+            variables, k = labels, variables
+        elif labels is not None:
+            raise ValueError(f"{what} got both variables and labels; give one of them")
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
+            raise ValueError(
+                f"{what} takes variables or labels and then a number, an int that is not negative, such as {what}(u, "
+                f"2); got {k!r} as the number"
+            )
+        self.k = int(k)
+        super().__init__(variables, name=name)
+
+    @property
+    def title(self) -> str:
+        return f"{type(self).__name__}({self.k})"
+
+    def _arguments(self):
+        return f", {self.k}"
+
+
+class AtMost(_Counted):
+    __doc__ = _documented(
+        "At most `k` of the labels are on; or of the variables of a factor graph.",
+        """
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
+    >>> AtMost(["jazz", "rock", "pop"], 2)
+    AtMost(['jazz', 'rock', 'pop'], 2)
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AtMost(u, 2))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.75]).marginals.round(3).tolist()
+    [0.75, 0.75, 0.5]
+    """,
+    )
+
     def bounds(self) -> tuple[float, float]:
-        return -np.inf, float(self.k)
+        return -np.inf, float(self.k if self.literals is None else min(self.k, self.literals.size))
 
 
 class AtLeast(_Counted):
-    """At least `k` of the labels are on; or of the variables of a factor graph.
-
-    Parameters
-    ----------
-    k : int
-    labels, name
-        As in `AtMost`.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.factors import AtLeast
-    >>> AtLeast(1, ["jazz", "rock"])
-    AtLeast(1, labels=['jazz', 'rock'])
-    """
+    __doc__ = _documented(
+        "At least `k` of the labels are on; or of the variables of a factor graph.",
+        """
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AtLeast, FactorGraph
+    >>> AtLeast(["jazz", "rock"], 1)
+    AtLeast(['jazz', 'rock'], 1)
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AtLeast(u, 1))
+    >>> lp_sparsemap(graph, [0.25, 0.0, -1.0]).marginals.round(3).tolist()
+    [0.625, 0.375, 0.0]
+    """,
+    )
 
     def bounds(self) -> tuple[float, float]:
         return float(self.k), np.inf
 
 
 class Exactly(_Counted):
-    """Exactly `k` of the labels are on; or of the variables of a factor graph.
-
-    Parameters
-    ----------
-    k : int
-    labels, name
-        As in `AtMost`.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.factors import Exactly
-    >>> Exactly(2, ["a", "b", "c"], name="two of three")
-    Exactly(2, labels=['a', 'b', 'c'], name='two of three')
-    """
+    __doc__ = _documented(
+        "Exactly `k` of the labels are on; or of the variables of a factor graph.",
+        """
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Exactly, FactorGraph
+    >>> Exactly(["a", "b", "c"], 2, name="two of three")
+    Exactly(['a', 'b', 'c'], 2, name='two of three')
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Exactly(u, 1))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.0]).marginals
+    array([0.5, 0.5, 0. ])
+    """,
+    )
 
     def bounds(self) -> tuple[float, float]:
         return float(self.k), float(self.k)
 
 
 class Exclusive(LabelConstraint):
-    """No two of the labels are on together; or of the variables of a factor graph.
+    """At most one of the labels is on; or of the variables of a factor graph.
 
     Parameters
     ----------
@@ -298,9 +325,6 @@ class Exclusive(LabelConstraint):
 
     def bounds(self) -> tuple[float, float]:
         return -np.inf, 1.0
-
-    def __repr__(self):
-        return f"Exclusive({_shown(self.labels)}{self._named()})"
 
 
 class Implies(LabelConstraint):
@@ -330,7 +354,7 @@ class Implies(LabelConstraint):
         self.a, self.b = a, b
         several = isinstance(a, list) or (isinstance(a, Variables) and a.ndim > 0)
         if several and not len(a):
-            raise ValueError("Implies needs something that implies: a label, or a list of labels")
+            raise ValueError("Implies needs at least 2 variables or labels: one that implies, and one that is implied")
         super().__init__([*(a if several else [a]), b], name=name)
 
     def _polarities(self, n):
@@ -340,4 +364,27 @@ class Implies(LabelConstraint):
         return 1.0, np.inf
 
     def __repr__(self):
-        return f"Implies({self.a!r}, {self.b!r}{self._named()})"
+        name = "" if self.name is None else f", name={self.name!r}"
+        if self.literals is None:
+            return f"Implies({self.a!r}, {self.b!r}{name})"
+        return f"Implies([{shown(self.literals[:-1])}], {self.literals[-1]!r}{name})"
+
+
+# The names of the papers.
+Budget, AtMostOne = AtMost, Exclusive
+
+
+def Xor(variables: Variables | Iterable[Variables], *, name: str | None = None) -> Exactly:
+    """Exactly one of the variables is on: ``Exactly(variables, 1)``."""
+    return Exactly(variables, 1, name=name)
+
+
+def Or(variables: Variables | Iterable[Variables], *, name: str | None = None) -> AtLeast:
+    """At least one of the variables is on: ``AtLeast(variables, 1)``."""
+    return AtLeast(variables, 1, name=name)
+
+
+def Imply(variables: Variables | Iterable[Variables], *, name: str | None = None) -> Implies:
+    """All variables except the last imply the last: ``Implies(variables[:-1], variables[-1])``."""
+    literals = as_literals(variables, "Imply")
+    return Implies(literals[:-1], literals[-1], name=name)

@@ -94,133 +94,23 @@ class Factor:
     def _arguments(self):
         return ""
 
+    @property
+    def title(self) -> str:
+        """The name of the class, with the number that sets its bounds."""
+        return type(self).__name__
+
     def __repr__(self):
-        names = _listed([repr(literal) for literal in self.literals[:4]], self.literals.size)
         name = "" if self.name is None else f", name={self.name!r}"
-        return f"{type(self).__name__}([{names}]{self._arguments()}{name})"
+        return f"{type(self).__name__}([{shown(self.literals)}]{self._arguments()}{name})"
+
+
+def shown(literals):
+    """Return the first literals, and their number if there are more."""
+    return _listed([repr(literal) for literal in literals[:4]], literals.size)
 
 
 def _listed(names, n):
     return ", ".join(names) + (f", ... {n} in all" if n > len(names) else "")
-
-
-class Xor(Factor):
-    """Exactly one of the variables is on: ``sum(u) == 1``.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-    name : str, default=None
-        Name in error messages; several rules may share one.
-
-    Raises
-    ------
-    ValueError
-        If a variable occurs twice, or there are fewer than the factor needs.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(Xor(u))
-    >>> lp_sparsemap(graph, [1.0, 1.0, 0.0]).marginals
-    array([0.5, 0.5, 0. ])
-    """
-
-    def bounds(self) -> tuple[float, float]:
-        return 1.0, 1.0
-
-
-class AtMostOne(Factor):
-    """At most one of the variables is on: ``sum(u) <= 1``.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-    name : str, default=None
-        Name in error messages; several rules may share one.
-
-    Raises
-    ------
-    ValueError
-        If a variable occurs twice, or there are fewer than the factor needs.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import AtMostOne, FactorGraph
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(AtMostOne(u))
-    >>> lp_sparsemap(graph, [0.5, 0.25, 0.0]).marginals.round(3).tolist()
-    [0.5, 0.25, 0.0]
-    """
-
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, 1.0
-
-
-class Or(Factor):
-    """At least one of the variables is on: ``sum(u) >= 1``.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-    name : str, default=None
-        Name in error messages; several rules may share one.
-
-    Raises
-    ------
-    ValueError
-        If a variable occurs twice, or there are fewer than the factor needs.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Or, FactorGraph
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(Or(u))
-    >>> lp_sparsemap(graph, [0.25, 0.0, -1.0]).marginals.round(3).tolist()
-    [0.625, 0.375, 0.0]
-    """
-
-    def bounds(self) -> tuple[float, float]:
-        return 1.0, np.inf
-
-
-class Imply(Or):
-    """The conjunction of all variables except the last implies the last: ``u_1 and u_2 and … => u_n``.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-        At least two.
-    name : str, default=None
-        Name in error messages; several rules may share one.
-
-    Raises
-    ------
-    ValueError
-        If a variable occurs twice, or there are fewer than the factor needs.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Imply, FactorGraph
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(2)
-    >>> graph.add(Imply(u))
-    >>> lp_sparsemap(graph, [0.75, 0.25]).marginals.round(3).tolist()
-    [0.5, 0.5]
-    """
-
-    at_least = 2
-
-    def _polarities(self, n):
-        return np.append(-np.ones(n - 1), 1.0)
 
 
 class XorOut(Factor):
@@ -328,48 +218,6 @@ class AndOut(OrOut):
     def _polarities(self, n):
         # By de Morgan's law: the negated output is on exactly if any negated input is.
         return -np.ones(n)
-
-
-class Budget(Factor):
-    """At most `budget` of the variables are on.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-    budget : int
-        Not negative. If `budget` is at least the number of variables, the constraint is vacuous.
-    name : str, default=None
-        Name in error messages; several rules may share one.
-
-    Raises
-    ------
-    ValueError
-        If the budget is not an int or negative, or a variable occurs twice.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Budget, FactorGraph
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(Budget(u, 2))
-    >>> lp_sparsemap(graph, [1.0, 1.0, 0.75]).marginals.round(3).tolist()
-    [0.75, 0.75, 0.5]
-    """
-
-    def __init__(self, variables: Variables | Iterable[Variables], budget: int, *, name: str | None = None) -> None:
-        super().__init__(variables, name=name)
-        if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
-            raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
-        if budget < 0:
-            raise ValueError(f"the budget must not be negative; got {budget}")
-        self.budget = int(budget)
-
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, float(min(self.budget, self.literals.size))
-
-    def _arguments(self):
-        return f", {self.budget}"
 
 
 class Knapsack(Factor):
@@ -534,11 +382,11 @@ class StructureFactor(Factor):
     Examples
     --------
     >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
+    >>> from sklearn_sparsemap.factors import AtMost, FactorGraph, StructureFactor
     >>> from sklearn_sparsemap.structures import LinearChain
     >>> graph = FactorGraph()
     >>> u = graph.variables((3, 2))
-    >>> graph.add(StructureFactor(LinearChain(), u, name="chain"), Budget(u[:, 1], 1))
+    >>> graph.add(StructureFactor(LinearChain(), u, name="chain"), AtMost(u[:, 1], 1))
     >>> result = lp_sparsemap(graph, [[0.0, 2.0], [0.0, 2.0], [1.0, 0.0]])
     >>> result.marginals
     array([[0.5, 0.5],

@@ -62,8 +62,6 @@ class Structure:
         Whether a structure is an int that is also its only slot.
     parts_can_be_known : bool
         Whether `forbidden_by` supports partially known structures, for structures that are not `labelled`.
-    can_repair : bool
-        Whether `misfits` and `repair` recognise gold structures that violate the constraints, and repair them.
     strict_encode : bool
         Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each gold
         structure by calls of the oracle.
@@ -116,7 +114,6 @@ class Structure:
     coupled_by = None
     codes_are_slots = False
     parts_can_be_known = False
-    can_repair = False
     strict_encode = False
     # The rows of a sample, for the message that others were given.
     _rows_of_samples = "this structure has one row for each part"
@@ -225,8 +222,8 @@ class Structure:
         return ()
 
     def repair(self, structure: Any) -> Any:
-        """Return an allowed structure close to a gold structure that has `misfits`."""
-        raise NotImplementedError
+        """Return an allowed structure close to a gold structure that has `misfits`; other structures as they are."""
+        return structure
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
         """Return the meaning of the lengths of padded samples, and the possible numbers of lengths of a sample."""

@@ -17,10 +17,11 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
-from .._state.state import TrainingStateMixin
+from .._state.learned import TrainingStateMixin
 from .data import read_known
 
 DECISIONS = ("auto", "seen", "threshold", "map")
+MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-6
 # Number of scores in a block of samples at prediction.
@@ -30,9 +31,9 @@ _BLOCK = 2**22
 class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
-    A subclass has the parameters `temperature`, `decision`, `map_time_limit`, `threshold` and `n_jobs`. It sets
-    `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `_sets`
-    (`SeenSets` or None), `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
+    A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
+    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
+    `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -41,7 +42,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     _counts_samples = True
 
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
-    _step_size = "learning_rate_init"
+    _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_draws", "threshold_", "n_violations_",
         "n_features_in_",
@@ -60,7 +61,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             For a 1-D y of two classes of shape (n_samples,): the score of the second minus that of the first.
         """
         X = self._check_predict(X)
-        scores = self._model.scores(X)
+        scores = self._learned.model.scores(X)
         return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
 
     def predict_marginals(self, X: Any) -> NDArray[Any]:
@@ -78,7 +79,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         marginals : ndarray of shape (n_samples, n_labels)
         """
         X = self._check_predict(X)
-        return self._marginals(self._model, X, warn=True)
+        return self._marginals(self._learned.model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the probability of each label: its marginal, kept strictly between 0 and 1.
@@ -99,12 +100,17 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         marginals = self.predict_marginals(X)
         return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
+        map_time_limit : float or None, default=1.0
+            Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If
+            time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
+            that names the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40
+            labels that attract and repel each other at random.
 
         Returns
         -------
@@ -112,8 +118,12 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             Indicator matrix; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
-        check_parameters(self, ["decision", "threshold", "map_time_limit"])
-        chosen = self._choose(self._model, X)
+        check_parameters(self, ["decision", "threshold"])
+        if map_time_limit is not None:
+            check_positive("map_time_limit", map_time_limit)
+        model = self._learned.model
+        marginals = None if self._decides_by_map else self._marginals(model, X, warn=True)
+        chosen = self._choose(model, X, marginals, map_time_limit)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -139,19 +149,25 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X):
-        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
-        graph, task = self._graph, self._task()
-        if self._single or self.decision == "map":
-            # SparseMAP's regulariser subtracts half the temperature for each label that is on.
-            cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
+    @property
+    def _decides_by_map(self):
+        return self._single or self.decision == "map"
+
+    def _choose(self, model, X, marginals, map_time_limit=MAP_TIME_LIMIT):
+        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
+
+        Marginals are None if the rule is the best set.
+        """
+        graph, task = self._graph, self._task(map_time_limit=map_time_limit)
+        if marginals is None:
+            # SparseMAP's regulariser subtracts 1/2 for each label that is on.
+            cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
                     task.predict(self._finite(model.scores(X[rows])) - cost, model.additional, self.n_jobs)
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        marginals = self._marginals(model, X, warn=True)
         threshold = self.threshold_ if self.threshold == "auto" else self.threshold
         if self.decision == "seen" and self._sets is None:
             raise ValueError("decision='seen' needs the label sets of `fit`; partial_fit keeps none: use 'threshold'")
@@ -165,30 +181,29 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return chosen
 
     def _task(self, **data):
-        return LabelTask(self._graph, self._loss, self.temperature, map_time_limit=self.map_time_limit, **data)
+        return LabelTask(self._graph, self._loss, 1.0, **data)
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
         task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
-        additional = model.additional / self.temperature
         for rows in blocks(X.shape[0], self._graph.n_labels):
-            scores = self._finite(model.scores(X[rows])) / self.temperature
-            out[rows], gaps, objectives = task.marginals(scores, additional, self.n_jobs)
+            scores = self._finite(model.scores(X[rows]))
+            out[rows], gaps, objectives = task.marginals(scores, model.additional, self.n_jobs)
             if gaps is not None:
                 n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
                 largest = max(largest, float(gaps.max()))
         if warn and n_inexact:
             warn_of_convergence(
                 f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
-                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
+                "probabilities are inexact; raise alpha for both weights and edges, or scale the features"
             )
         return out
 
     @staticmethod
     def _finite(scores):
         if not np.isfinite(scores).all():
-            raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
+            raise ValueError("the model's scores are not finite; scale the features, or lower eta0")
         return scores
 
     def strongest_edges(
@@ -245,22 +260,22 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         if feature_names is None:
             feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
         values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0]
-        (scores,), (marginals,) = self._model.scores(X), self._marginals(self._model, X)
+        (scores,), (marginals,) = self._learned.model.scores(X), self._marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
             shadow = copy(self)
             shadow._graph = LabelGraph(len(scores), self._graph.edges)
-            (free,) = shadow._marginals(self._model, X)
+            (free,) = shadow._marginals(self._learned.model, X)
         table = []
         for j, label in enumerate(self.classes_.tolist()):
-            if len(self._model.coefs) > 1:
+            if len(self._learned.model.coefs) > 1:
                 table.append((label, "score", "network", float(scores[j])))
             else:
-                amounts = values * self._model.coefs[0][:, j]
+                amounts = values * self._learned.model.coefs[0][:, j]
                 named = [i for i in np.argsort(-np.abs(amounts), kind="stable")[:n_features] if amounts[i]]
                 table += [(label, "feature", str(feature_names[i]), float(amounts[i])) for i in named]
                 table.append((label, "feature", "others", float(amounts.sum() - amounts[named].sum())))
-                table.append((label, "intercept", "", float(self._model.intercepts[0][j])))
+                table.append((label, "intercept", "", float(self._learned.model.intercepts[0][j])))
             for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
                 other = int(self.edges_[e].sum() - j)
                 amount = float(self.edge_scores_[e] * marginals[other])
@@ -275,15 +290,15 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     @property
     def edge_scores_(self) -> NDArray[np.float64]:
-        return self._fitted("_model").additional
+        return self._fitted("_learned").model.additional
 
     @property
     def coefs_(self) -> list[NDArray[np.float64]]:
-        return self._fitted("_model").coefs
+        return self._fitted("_learned").model.coefs
 
     @property
     def intercepts_(self) -> list[NDArray[np.float64]]:
-        return self._fitted("_model").intercepts
+        return self._fitted("_learned").model.intercepts
 
     def _fitted(self, name):
         check_is_fitted(self)
@@ -293,7 +308,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         check_is_fitted(self)
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_parameters(self, ["temperature", "n_jobs"])
+        check_parameters(self, ["n_jobs"])
         self._check_whole()
         X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
@@ -307,7 +322,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
                 f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
                 "for each, or fit again"
             )
-        self._model.check(self.n_features_in_, n_labels, len(self._graph.edges))
+        self._learned.model.check(self.n_features_in_, n_labels, len(self._graph.edges))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_graph")

@@ -124,13 +124,13 @@ def folds_by_content(X, gold):
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_N_FOLDS)]
 
 
-def read_names(label_names, Y, n_labels):
+def read_names(classes, Y, n_labels):
     """Return the labels' names: those given, the columns of a DataFrame, or their indices."""
-    if label_names is None:
-        label_names = getattr(Y, "columns", None)
-    if label_names is None:
+    if classes is None:
+        classes = getattr(Y, "columns", None)
+    if classes is None:
         return np.arange(n_labels)
-    names = np.asarray(label_names)
+    names = np.asarray(classes)
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:

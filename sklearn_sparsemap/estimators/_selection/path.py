@@ -20,8 +20,7 @@ from ..._core.annotations import Any, Iterable, Sequence
 from ..._core.validation import check_choice, check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
-# The parameter that limits groups, and the one that limits weights.
-_PARAMETER_OF = {"groups": "budget", "weights": "budget_weights"}
+_UNITS = ("groups", "weights")
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def group_path(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        Its `budget`, `budget_weights` and `alpha` are not used. Steps before the last are fitted once to each training
+        Its `budget` and `alpha` are not used. Steps before the last are fitted once to each training
         set, not for each budget.
     X, y
         As for `fit`.
@@ -141,7 +140,7 @@ def group_path(
     cv : int, splitter or iterable, default=None
         As in scikit-learn. Default: 5 folds. Only without `X_val`.
     unit : {"groups", "weights"}, default="groups"
-        The unit of budgets: they set the parameter `budget` of the estimator, or `budget_weights`.
+        The unit of budgets, see the parameter `budget` of the estimator.
     scoring : str or callable, default=None
         As in scikit-learn. Default: the `score` of the estimator. It is called with the input of the last step.
     names : sequence, default=None
@@ -186,9 +185,9 @@ def group_path(
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """
     check_n_jobs(n_jobs)
-    check_choice("unit", unit, _PARAMETER_OF)
+    check_choice("unit", unit, _UNITS)
     fit_all = _fit_along if warm_start else _fit_all
-    model = last_step(estimator).set_params(alpha=0.0, budget=None, budget_weights=None)
+    model = last_step(estimator).set_params(alpha=0.0, budget=None)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together; one of them is missing")
@@ -236,23 +235,28 @@ def _check_budgets(budgets):
     return budgets
 
 
+def _budget_of(budget, unit):
+    """Return the parameter `budget` of an estimator for a number of groups or weights."""
+    return budget if unit == "groups" or budget is None else (budget, unit)
+
+
 def _fit_all(model, X, y, budgets, unit, n_jobs):
     # Threads, because kernels release the GIL, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(clone(model).set_params(**{_PARAMETER_OF[unit]: budget}).fit)(X, y) for budget in budgets
+        delayed(clone(model).set_params(budget=_budget_of(budget, unit)).fit)(X, y) for budget in budgets
     )
 
 
 def _fit_along(model, X, y, budgets, unit, n_jobs):
     order = sorted(range(len(budgets)), key=lambda i: -np.inf if budgets[i] is None else -budgets[i])
-    settings = ({} if budgets[i] is None else {_PARAMETER_OF[unit]: budgets[i]} for i in order)
+    ordered = [_budget_of(budgets[i], unit) for i in order]
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(stream.finalize)(X, y) for stream in _streams(clone(model), X, y, settings)
+        delayed(stream.finalize)(X, y) for stream in _streams(clone(model), X, y, ordered)
     )
     return [fitted[order.index(i)] for i in range(len(budgets))]
 
 
-def _streams(stream, X, y, settings):
+def _streams(stream, X, y, budgets):
     """Yield copies of an estimator that continues learning from all samples, with each of several settings in turn."""
     labels = stream._labels_in(y)
     if labels is not None:
@@ -263,8 +267,8 @@ def _streams(stream, X, y, settings):
         X, y = _safe_indexing(X, visits), _safe_indexing(y, visits)
     for _ in range(stream.max_iter - 1):
         stream.partial_fit(X, y, labels)
-    for parameters in settings:
-        yield deepcopy(stream.set_params(**parameters).partial_fit(X, y, labels))
+    for budget in budgets:
+        yield deepcopy(stream.set_params(budget=budget).partial_fit(X, y, labels))
 
 
 def _score_all(fitted, scorer, X, y, n_jobs):

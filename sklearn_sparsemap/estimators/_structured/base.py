@@ -3,50 +3,40 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
-    check_magnitude,
-    check_matrix,
+    PairOf,
     check_parameters,
     check_positive,
     check_same_length,
     check_sample_weight,
-    check_samples,
     check_scores,
+    pair_of,
 )
+from ...inference._graph.map import MAP_TIME_LIMIT
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.state import TrainingStateMixin
+from .._state.learned import TrainingStateMixin
+from .checks import SEVERAL_LABELS, ChecksMixin
 from .completions import blamed_on_known, codes_where_known
-from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
-from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
+from .labels import check_target, codes_of, flatten_labels, given_classes
 from .questions import QuestionsMixin, check_converged
-from .unfit import fit_trees
 from .weights import LearnedWeightsMixin
 
-# The remedy in messages about several labels a sample.
-_SEVERAL_LABELS = (
-    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
-    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
-)
-# Checks of the features of unstructured data, by the type of the weights.
-_CHECKS = {
-    dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
-    for dtype, accepted in (("float64", (np.float64, np.float32)), ("float32", np.float32))
-}
+# Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
+LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
@@ -71,13 +61,19 @@ def _has_proba(estimator):
 
 
 class LinearStructuredClassifier(
-    LearnedWeightsMixin, TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator
+    ChecksMixin,
+    LearnedWeightsMixin,
+    TrainingStateMixin,
+    PartitionsMixin,
+    QuestionsMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight`, `unfit` and `n_jobs`. It sets
+    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
     `_structure` (that of the fit; the parameter may change later), `classes_` for structures made of labels, and
-    `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made on demand.
+    `_learned`, whose model is a `LinearModel`.
 
     Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
     one output for each label, or a single one if structures are not made of labels. `codes` represents y: an int array
@@ -112,7 +108,7 @@ class LinearStructuredClassifier(
         task = self._task(X)
         return task.in_shapes(self._tilted(task, scores, "map"))
 
-    def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
 
         If structures differ in their number of parts, the prediction maximises the objective of the loss: the
@@ -125,6 +121,9 @@ class LinearStructuredClassifier(
         known : sequence, default=None
             Partially known structures, to be completed: labels with None if unknown; likewise heads of words or columns
             of rows. None for a sample of which nothing is known.
+        map_time_limit : float or None, default=10.0
+            Factor graphs: maximum number of seconds for the best assignment of a sample. If time runs out, the best one
+            found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
 
         Returns
         -------
@@ -132,8 +131,12 @@ class LinearStructuredClassifier(
             Labels; for structures a 1-D object array of them, label arrays if they are made of labels.
         """
         structure, X = self._check_predict(X)
+        task = self._task(X)
+        if map_time_limit is not None:
+            check_positive("map_time_limit", map_time_limit)
+        task.map_time_limit = map_time_limit
         with blamed_on_known(known):
-            codes = self._predict_codes(self._task(X), X, self._current, known)
+            codes = self._predict_codes(task, X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
@@ -199,7 +202,7 @@ class LinearStructuredClassifier(
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
-            check_target(y, _SEVERAL_LABELS)
+            check_target(y, SEVERAL_LABELS)
             y = column_or_1d(y)
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
@@ -211,111 +214,8 @@ class LinearStructuredClassifier(
                 y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
         else:
             y = object_array(list(y))
-        return self._accuracy(self._task(X), X, y, self._current, weights)
-
-    def _accuracy(self, task, X, codes, model, weights):
-        """Return the score: the fraction of correct labels or parts, or their F1; samples have weights."""
-        return task.agreement(codes, self._predict_codes(task, X, model), weights)
-
-    def _check_X(self, structure, X):
-        """Return the features of samples to predict as a RaggedArray."""
-        dtype = self._current.dtype
-        if is_flat(structure):
-            X = _flat_rows(X)
-            values = validate_data(self, X, **_CHECKS[dtype.name], reset=False)
-            X = _one_row_each(values, dtype)
-        else:
-            check_names_of_features(self, X, reset=False)
-            X = _check_structured(structure, X, self.n_features_in_, dtype)
-        check_magnitude(X, dtype)
-        return X
-
-    def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
-        """Check training data; with `unknown`, labels of steps may be None.
-
-        Returns
-        -------
-        X : RaggedArray
-        codes : int array, RaggedArray or object array
-            See the class.
-        classes : ndarray or None
-            As given, or all labels in y; None if structures are not made of labels.
-        """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        if is_flat(structure):
-            X, y = self._check_flat(X, y, reset)
-            labels = y.tolist()
-        else:
-            X = self._check_sequences(structure, X, y, reset)
-            labels = flatten_labels(y, X.lengths) if structure.labelled else None
-            if labels is not None and not unknown and any(label is None for label in labels):
-                raise ValueError(
-                    "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
-                    "such"
-                )
-        check_magnitude(X, self._dtype)
-        if not structure.labelled:
-            codes = object_array(list(y))
-        else:
-            if classes is None:
-                # np.unique keeps the type of a label array, which lists of Python objects would lose.
-                classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
-            codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
-            codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
-        self.n_features_in_ = X.values.shape[1]
-        return X, codes, classes
-
-    def _check_flat(self, X, y, reset):
-        """Check training data with one label for each sample; return the rows as samples, and the labels."""
-        X = _flat_rows(X)
-        check_target(y, _SEVERAL_LABELS)
-        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-        if unlabelled:
-            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-        values, y = validate_data(self, X, y, **_CHECKS[self._dtype.name], reset=reset, multi_output=False)
-        check_classification_targets(y)
-        return _one_row_each(values, self._dtype), y
-
-    def _check_sequences(self, structure, X, y, reset):
-        """Check the features of structured training data, and that y has as many samples."""
-        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-            raise ValueError(
-                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-            )
-        if hasattr(X, "__len__") and hasattr(y, "__len__"):
-            check_same_length(X, y)
-        check_names_of_features(self, X, reset=reset)
-        X = _check_structured(structure, X, None if reset else self.n_features_in_, self._dtype)
-        check_same_length(X, y)
-        return X
-
-    def _sample_weights(self, X, codes, classes, sample_weight):
-        """Combine sample weights and class weights into one weight for each sample."""
-        weights = check_sample_weight(sample_weight, len(X))
-        if self.class_weight is None:
-            return weights
-        if classes is None:
-            raise ValueError("class_weight is for structures made of labels; leave it at None")
-        flat = codes.values if isinstance(codes, RaggedArray) else codes
-        known = flat != UNKNOWN
-        if isinstance(self.class_weight, str):
-            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
-        else:
-            labels = set(classes.tolist())
-            unknown = [label for label in self.class_weight if label not in labels]
-            # As in scikit-learn: a label may be absent from this y, unless it looks like a typing error.
-            if unknown and not labels <= set(self.class_weight):
-                raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
-            of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
-            if not ((of_class >= 0) & (of_class < np.inf)).all():
-                raise ValueError("class_weight must be finite and not negative")
-        # An unknown label has weight 1.
-        weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
-        if not weights.any():
-            raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
-        return weights
+        task = self._task(X)
+        return task.agreement(y, self._predict_codes(task, X, self._current), weights)
 
     def _check_predict_ready(self):
         check_is_fitted(self)
@@ -339,19 +239,15 @@ class LinearStructuredClassifier(
         return task
 
     def _lay_out(self, structure, X, n_outputs):
-        if not isinstance(structure, GraphsOf):
-            return StructureTask(structure, X, n_outputs)
-        check_parameters(self, ["map_time_limit"])
-        task = structure.lay_out(X)
-        task.map_time_limit = self.map_time_limit
-        return task
+        return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
-    def _training_task(self, structure, X, codes, classes, weights, cost=None):
+    def _training_task(self, structure, X, codes, classes, weights):
         """Lay out samples for training."""
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
-        return task.learn(codes, weights, self.loss, self.temperature, cost)
+        loss, cost = pair_of(self.loss, None)
+        return task.learn(codes, weights, loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
@@ -402,7 +298,7 @@ class LinearStructuredClassifier(
         """The loss that the model minimised last."""
         return self._loss
 
-    def _check_stream(self, X, y, classes, sample_weight, cost=None):
+    def _check_stream(self, X, y, classes, sample_weight):
         """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
 
         Returns
@@ -414,8 +310,7 @@ class LinearStructuredClassifier(
         classes : array or None
             All labels; None if structures are not made of labels.
         X : RaggedArray
-        task : Task or None
-            None if `unfit` has dropped all samples. If this is the first call, the next call counts as the first one.
+        task : Task
         """
         structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
@@ -430,14 +325,8 @@ class LinearStructuredClassifier(
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
-        if len(X):
-            task = self._training_task(structure, X, codes, classes, weights, cost)
-            return first, structure, classes, X, task if first else self._check_task(task)
-        if first:
-            for name in ("n_features_in_", "feature_names_in_"):
-                vars(self).pop(name, None)
-        return first, structure, classes, X, None
+        task = self._training_task(structure, X, codes, classes, weights)
+        return first, structure, classes, X, task if first else self._check_task(task)
 
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""
@@ -445,7 +334,7 @@ class LinearStructuredClassifier(
 
     def _begin(self, structure, classes):
         """Set the structure, loss and classes of the model."""
-        self._structure, self._loss = structure, self.loss
+        self._structure, self._loss = structure, pair_of(self.loss, None)[0]
         if classes is not None:
             self.classes_ = classes
         elif hasattr(self, "classes_"):
@@ -475,32 +364,3 @@ class LinearStructuredClassifier(
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
-
-
-def _one_row_each(values, dtype):
-    """Return rows of numbers as samples; dense rows are converted to a type, sparse ones are not copied."""
-    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
-
-
-def _flat_rows(X):
-    """Return X for data with one label for each sample; a RaggedArray is refused."""
-    if isinstance(X, RaggedArray):
-        raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
-    return check_matrix(X)
-
-
-def _check_structured(structure, X, n_features, dtype):
-    """Return structured samples as a RaggedArray; see `check_samples`, and for tuples `GraphsOf`."""
-    extras = None
-    if isinstance(structure, GraphsOf):
-        X, extras = structure.split(X)
-    X = check_samples(X, n_features, _n_axes(structure), dtype)
-    if extras is not None:
-        X.extras = extras
-    return X
-
-
-def _n_axes(structure):
-    """Return the number of row axes of a sample: those of the scores, unless the outputs are one of them."""
-    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

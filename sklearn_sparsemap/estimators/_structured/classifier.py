@@ -10,15 +10,15 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.annotations import Any, ArrayLike, Callable, DTypeLike, Mapping, NDArray, Self, Sequence
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
-    POSITIVE_OR_INF,
     check_parameters,
+    pair_of,
 )
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
@@ -30,6 +30,7 @@ from .._fitting import (
     PartialBatch,
     Validation,
     adjust_optimizer,
+    held_out_fraction,
     learn_batch,
     learn_online,
     leaves_whole,
@@ -37,8 +38,8 @@ from .._fitting import (
     relative,
 )
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .base import LinearStructuredClassifier, is_flat, resolve_structure
-from .unfit import CHOICES, fit_trees
+from .._state.learned import Learned
+from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -65,10 +66,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         What a sample's target is. ``"auto"``: one label (1-D `y`, 2-D `X`). ``"chain"``: one label for each step.
         ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable makes of each sample its
         `FactorGraph`; see the notes.
-    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. Those named ``margin_``, and hinge, ask the
-        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`. (Where
-        structures differ in their number of parts, missing parts count, too.)
+    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
+        The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge, ask
+        that the score of gold exceeds that of each other structure by the number of its wrong parts. If structures
+        differ in their number of parts, missing parts count, too. For structures made of labels, a pair
+        ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
+        predicting the label of the column if gold has the label of the row, in the order of `classes_`.
     temperature : float, default=1.0
         Scale of the loss: small values approach a structured perceptron, large ones require a wider margin.
         Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. If structures
@@ -80,34 +83,30 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
         which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
         streams.
-        ``"mira"``: online, for hinge only; each step is as long as it takes to mend the sample's mistake, so that
-        there is nothing to tune, and `alpha` and `eta0` are not used; weights of samples scale `C`, so that without
-        a finite `C` it only matters whether they are zero. ``"auto"`` takes L-BFGS for smooth losses and up
-        to 50,000 weights, else AdaGrad. `partial_fit` is always online.
+        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, up to
+        `eta0`, and `alpha` is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else
+        AdaGrad. `partial_fit` is always online.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=1e-4
         L-BFGS stops if no entry of the gradient is larger or, at a kink, if the averaged subgradient is below `tol`.
         AdaGrad and MIRA stop if the mean loss (with early stopping: the validation score) has not improved by `tol` for
         `n_iter_no_change` epochs.
-    eta0 : float, default=0.1
-        AdaGrad's step size. It has no effect on L-BFGS, whose initial steps for sequences have a fixed size.
-    C : float, default=inf
-        Maximum step size of MIRA (its aggressiveness).
-    cost : array-like of shape (n_classes, n_classes), default=None
-        For losses with a margin, and structures made of labels: the cost of predicting the label of the column if gold
-        has the label of the row, in the order of `classes_`. By default, the number of wrong labels, heads or pairs.
+    eta0 : float, default=None
+        AdaGrad: the step size. MIRA: the maximum step size (its aggressiveness, C), which sample weights multiply.
+        Default: 0.1 for AdaGrad; no maximum for MIRA, so that only sample weights of zero matter. It has no effect on
+        L-BFGS.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels. The weight of a structured sample is the mean over its steps' labels.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
-    early_stopping : bool, default=False
-        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
-        the best model.
+    early_stopping : bool or float, default=False
+        Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
+        return the best model. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction to hold out.
+        The fraction to hold out with ``early_stopping=True``.
     n_iter_no_change : int, default=5
         Epochs without improvement before training stops.
     shuffle : bool, default=True
@@ -121,24 +120,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         thread; AdaGrad uses up to four, if samples are large enough.
     verbose : int, default=0
         1 reports the first iterations and every tenth, 2 reports all.
-    map_time_limit : float or None, default=10.0
-        Factor graphs: maximum number of seconds for the best assignment of a sample in `predict`. If time runs out, the
-        best one found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
     batch_size : int, default=None
         AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
         solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples
         make a single step together.
-    unfit : {"raise", "drop", "projectivise"}, default="raise"
-        What training does with trees that a `DependencyTree` does not allow: with several roots where it has
-        ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out (a mini-batch or a partition of nothing else is skipped; `fit` needs one that fits);
-        ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
-        are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
-        there are.
-    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
-        Type of the weights and of the optimiser's state. With float32, features are converted, too; sums over a sample,
-        and its inference, are in float64. Features of float32 are not copied with either. L-BFGS works in float64, and
-        rounds its result.
 
     Attributes
     ----------
@@ -150,6 +135,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         million weights, at least three outputs, and a loss other than crf and margin_crf. It can be assigned in either
         form, and keeps it; `sparsify` and `densify` convert it.
     intercept_ : ndarray of shape (n_outputs,)
+        Weights, and the state of the online optimisers, have the type of `X` in the first call: float32 if all of `X`
+        is float32, else float64. Sums over a sample, and its inference, are in float64.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from there.
@@ -220,19 +207,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": LOSS,
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE],
         "solver": [StrOptions(set(_SOLVERS))],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE],
-        "eta0": [POSITIVE],
-        "C": [POSITIVE_OR_INF],
-        "cost": ["array-like", None],
+        "eta0": [POSITIVE, None],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
-        "early_stopping": ["boolean"],
+        "early_stopping": ["boolean", FRACTION],
         "validation_fraction": [FRACTION],
         "n_iter_no_change": [POSITIVE_INT],
         "shuffle": ["boolean"],
@@ -240,28 +225,23 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
-        "map_time_limit": [POSITIVE, None],
         "batch_size": [POSITIVE_INT, None],
-        "unfit": [StrOptions(set(CHOICES))],
-        "dtype": "no_validation",
     }
 
     def __init__(
         self,
         structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
-        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
+        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float = 1e-4,
         solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
         max_iter: int | None = None,
         tol: float = 1e-4,
-        eta0: float = 0.1,
-        C: float = np.inf,
-        cost: ArrayLike | None = None,
+        eta0: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average: bool = True,
-        early_stopping: bool = False,
+        early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         shuffle: bool = True,
@@ -269,10 +249,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
-        map_time_limit: float | None = 10.0,
         batch_size: int | None = None,
-        unfit: Literal["raise", "drop", "projectivise"] = "raise",
-        dtype: DTypeLike = np.float64,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -282,8 +259,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.max_iter = max_iter
         self.tol = tol
         self.eta0 = eta0
-        self.C = C
-        self.cost = cost
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.average = average
@@ -295,10 +270,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.map_time_limit = map_time_limit
         self.batch_size = batch_size
-        self.unfit = unfit
-        self.dtype = dtype
 
     @with_callbacks
     @leaves_whole
@@ -327,8 +299,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-        task = self._training_task(structure, X, codes, classes, weights, self.cost)
+        task = self._training_task(structure, X, codes, classes, weights)
         model = self._initial_model(structure, task, X.values, classes)
         validate = None
         if self.early_stopping:
@@ -349,10 +320,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
-        if isinstance(task, PartialTask) and LOSSES[self.loss].margin:
+            solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
+        if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
             raise ValueError(
-                f"y has labels of None, against which loss={self.loss!r} knows no cost; use 'sparsemap', 'perceptron' "
+                f"y has labels of None, against which loss={task.loss!r} knows no cost; use 'sparsemap', 'perceptron' "
                 "or 'crf'"
             )
         max_iter = self._most_iter(solver)
@@ -360,7 +331,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             return learn_online(self, task, X, model, max_iter, check_random_state(self.random_state))
         kind = PartialBatch if isinstance(task, PartialTask) else Batch
         return kind(
-            task, X, model.astype(np.float64), lambda model: model.astype(self._dtype), alpha=self.alpha, tol=self.tol,
+            task, X, model.astype(np.float64), lambda found: found.astype(model.dtype), alpha=self.alpha, tol=self.tol,
             max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
@@ -390,66 +361,44 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
-        goes_on = getattr(self, "_optimizer", None) is not None
+        goes_on = self._learned.optimizer is not None
         task, X = self._take_in(X, y, classes, sample_weight)
-        if task is None:
-            return self
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
+        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
-
-        The task is None if no sample is left; then nothing has changed.
-        """
-        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
-        if task is None:
-            return None, X
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
+        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            self._model, self._optimizer = self._new_model(task, X.values), None
+            self._learned = Learned(self._new_model(task, X.values))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        if self._optimizer is None:
-            self._optimizer = self._new_begin()
-        elif self._optimizer.dtype != self._dtype:
-            raise ValueError("dtype cannot change between calls of partial_fit; fit a clone")
-        else:
-            adjust_optimizer(self, self._optimizer)
+        optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._model = None
+        self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
         return task, X
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        return new_optimizer(self, self._startable(self._model))
+        return new_optimizer(self, check_startable(self._learned.model))
 
     def _configure_epoch(self, n_samples, number=0):
-        adjust_optimizer(self, self._optimizer)
+        adjust_optimizer(self, self._learned.optimizer)
 
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 
-    @property
-    def _dtype(self):
-        # An invalid type is reported by `_check_params`, together with the other parameters.
-        try:
-            return np.dtype(object if self.dtype is None else self.dtype)
-        except TypeError:
-            return np.dtype(object)
-
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        if self._dtype not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be numpy.float32 or numpy.float64; got {self.dtype!r}")
-        structure = resolve_structure(self.structure)
-        if LOSSES[self.loss].argmax == "gibbs":
-            marginal_oracle_of(structure, f"loss={self.loss!r}")
-        if self.solver == "lbfgs" and LOSSES[self.loss].argmax == "map":
-            raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self.solver == "mira" and self.loss != "hinge":
-            raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
+        structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
+        if LOSSES[loss].argmax == "gibbs":
+            marginal_oracle_of(structure, f"loss={loss!r}")
+        if self.solver == "lbfgs" and LOSSES[loss].argmax == "map":
+            raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
+        if self.solver == "mira" and loss != "hinge":
+            raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
 
     def _new_model(self, task, X):
@@ -459,16 +408,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         n_features, n_outputs = X.shape[1], task.n_outputs
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
-        few_move = sparse.issparse(X) and LOSSES[self.loss].argmax != "gibbs"
+        few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
         sparse_coef = is_large and few_move and task.sequential and self.solver != "lbfgs"
-        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=self._dtype)
+        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
     def _initial_model(self, structure, task, X, classes):
         """Return a zero model or, with `warm_start`, the current one if it still fits."""
         if not (self.warm_start and hasattr(self, "_structure")):
             return self._new_model(task, X)
         self._check_same_structure(structure)
-        model = self._startable(self._current).copy()
+        model = check_startable(self._current).astype(X.dtype).copy()
         now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None
         if now != (model.coef.shape[0], known, self._structure.learned_shapes(task.n_outputs)):
@@ -480,27 +429,27 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._check_task(task)
         return model.dense() if self.solver == "lbfgs" else model
 
-    def _startable(self, model):
-        """Return a model from which training can continue, with weights of the right type."""
-        if not (np.isfinite(model.additional).all() and np.isfinite(model.intercept).all()):
-            raise ValueError(
-                "the model's weights are not all finite, for example because transitions_ was edited to -inf; make "
-                "them finite before training goes on"
-            )
-        return model.astype(self._dtype)
-
     def _hold_out(self, structure, X, codes, task):
         """Split off the validation part; return the rest, and a function that maps a model to its score."""
         rng = check_random_state(self.random_state)
         train, held = train_test_split(
             np.arange(len(X)),
-            test_size=self.validation_fraction,
+            test_size=held_out_fraction(self),
             random_state=rng.randint(2**31 - 1),
             stratify=codes if is_flat(structure) else None,
         )
         X_held, gold, held_task = X[held], codes[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
-            raise ValueError("all samples with a positive weight were held out; lower validation_fraction")
+            raise ValueError("all samples with a positive weight were held out; hold out a smaller fraction")
+        return X[train], task.take(train), Validation(self._predict_codes, held_task, X_held, gold, weights)
 
-        return X[train], task.take(train), Validation(self._accuracy, held_task, X_held, gold, weights)
+
+def check_startable(model):
+    """Return a model from which training can continue; raise ValueError if its weights are not finite."""
+    if np.isfinite(model.additional).all() and np.isfinite(model.intercept).all():
+        return model
+    raise ValueError(
+        "the model's weights are not all finite, for example because transitions_ was edited to -inf; make them finite "
+        "before training goes on"
+    )

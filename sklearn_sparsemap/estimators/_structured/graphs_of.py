@@ -23,7 +23,7 @@ class GraphsOf:
     # Rows may form a grid.
     score_ndim = 2
     row_outputs = None
-    can_repair = parts_can_be_known = False
+    parts_can_be_known = False
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 

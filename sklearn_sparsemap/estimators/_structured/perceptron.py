@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
-from ..._core.ragged import RaggedArray
-from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
+from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.validation import (
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    POSITIVE_OR_INF,
+    PairOf,
+    check_parameters,
+    pair_of,
+)
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
-from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ...penalties import Groups
 from ...structures import Structure
 from ...training._curve import Course, mean_of
 from ...training._online.groups import GroupOptimizer
@@ -29,25 +35,19 @@ from .._fitting import (
     relative,
     visits,
     warn_of_inference,
-    warn_user,
 )
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .base import LinearStructuredClassifier, resolve_structure
-from .phases import MIRA, Phase, final_state, kept_columns, wide_model
+from .._state.learned import Learned
+from .base import LOSS, LinearStructuredClassifier, resolve_structure
+from .budgets import BudgetsMixin
+from .phases import MIRA, Phase, PhasesMixin, final_state, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
-from .unfit import CHOICES, fit_trees
 
 # Range of step sizes in which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
-# Approximate memory of training for each column, and for each group.
-_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
-# Columns are 32-bit integers.
-_MOST_COLUMNS = 2**31 - 1
-# More samples than ever occur, so that the step size is constant.
-_NO_PERIOD = 2**62
 
 
-class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(SelectionMixin, PhasesMixin, BudgetsMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
@@ -61,8 +61,10 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     ----------
     structure : str or Structure, default="auto"
         As in `StructuredSparseMAPClassifier`, without factor graphs.
-    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, default="perceptron"
-        The loss of the first phase. With the perceptron and a budget, predictions do not depend on `eta0`.
+    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, \
+default="perceptron"
+        The loss of the first phase; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
+        With the perceptron and a budget, predictions do not depend on `eta0`.
     groups : None, array-like, dict, list, "templates", GroupTree, GroupOrder or Groups, default=None
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
@@ -72,19 +74,14 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
-    budget : int, default=None
-        Maximum number of groups to keep. By default, `budget_weights` or `alpha` is used.
-    budget_weights : int, default=None
-        Maximum number of weights to keep, instead of `budget`: `n_nonzero_coefs_` does not exceed it after `fit` or
-        `finalize`. See the notes.
+    budget : int, or a pair (int, "weights"), default=None
+        Maximum number of groups to keep. A pair ``(n, "weights")`` is the maximum number of weights instead:
+        `n_nonzero_coefs_` does not exceed n after `fit` or `finalize`. See the notes. By default, `alpha` is used.
     alpha : float, default=0.0
-        Without budgets, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
+        Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
         the groups' norms times their weights.
     shrink_every : int, default=1000
         Samples between two shrinkages. (The last one is after the last epoch.)
-    freeze_after : int, default=None
-        Number of epochs after which the strength implied by the budget is frozen. By default, it is determined again at
-        each shrinkage. A frozen strength no longer bounds the number of groups, except at the last shrinkage.
     max_iter : int, default=5
         Epochs of the first phase.
     eta0 : float, default=1.0
@@ -112,13 +109,6 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         Number of threads for prediction.
     verbose : int, default=0
         1 reports the first epochs and every tenth, 2 reports all.
-    unfit : {"raise", "drop", "projectivise"}, default="raise"
-        What training does with trees that a `DependencyTree` does not allow: with several roots where it has
-        ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out (a mini-batch or a partition of nothing else is skipped; `fit` needs one that fits);
-        ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
-        are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
-        there are.
 
     Attributes
     ----------
@@ -159,16 +149,19 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     Notes
     -----
-    With `budget_weights`, a shrinkage considers groups in the order of norm over group weight, and keeps each one whose
-    weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of weights
-    (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the weakest kept
-    group just survives; groups that do not fit are discarded, whatever their norm. With ``group_weights="sqrt"`` the
-    order is approximately that of squared norm per weight, which prefers many small groups; ``"uniform"`` prefers the
-    few largest that fit. Group norms do not measure usefulness. Choose by validation: for templates of tokens, a few
-    large groups were best; for templates of arcs many small ones, best with sizes to the power of 0.75 (an array;
-    ``"sqrt"`` is next). In trees and orders, in which groups are discarded together, the strength is the smallest at
-    which at most `budget_weights` weights survive. Debiasing learns the features with weights, and if the result
-    exceeds the budget, its smallest weights are dropped.
+    With a budget of weights, a shrinkage considers groups in the order of norm over group weight, and keeps each one
+    whose weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of
+    weights (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the
+    weakest kept group just survives; groups that do not fit are discarded, whatever their norm. With
+    ``group_weights="sqrt"`` the order is approximately that of squared norm per weight, which prefers many small
+    groups; ``"uniform"`` prefers the few largest that fit. Group norms do not measure usefulness. Choose by validation:
+    for templates of tokens, a few large groups were best; for templates of arcs many small ones, best with sizes to the
+    power of 0.75 (an array; ``"sqrt"`` is next). In trees and orders, in which groups are discarded together, the
+    strength is the smallest at which at most that many weights survive. Debiasing learns the features with weights, and
+    if the result exceeds the budget, its smallest weights are dropped.
+
+    The strength is determined again at each shrinkage. To freeze it in a stream, continue `partial_fit` after
+    ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before `finalize`.
 
     `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
     scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
@@ -209,20 +202,20 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _state_kinds = ("groups",)
+    # Shrinkage of groups is in float64 only.
+    _dtype = np.dtype(np.float64)
     # The step size decreases from epoch to epoch.
     _counts_samples = True
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": LOSS,
         "groups": "no_validation",
         "group_weights": "no_validation",
-        "budget": [POSITIVE_INT, None],
-        "budget_weights": [POSITIVE_INT, None],
+        "budget": [POSITIVE_INT, None, PairOf([POSITIVE_INT], [StrOptions({"weights"})])],
         "alpha": [NOT_NEGATIVE],
         "shrink_every": [POSITIVE_INT],
-        "freeze_after": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT],
         "eta0": [POSITIVE],
         "debias": [StrOptions({MIRA, *LOSSES}), None],
@@ -236,20 +229,17 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
-        "unfit": [StrOptions(set(CHOICES))],
     }
 
     def __init__(
         self,
         structure: str | Structure = "auto",
-        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "perceptron",
+        loss: LossName | tuple[LossName, ArrayLike] = "perceptron",
         groups: Any = None,
         group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
-        budget: int | None = None,
-        budget_weights: int | None = None,
+        budget: int | tuple[int, Literal["weights"]] | None = None,
         alpha: float = 0.0,
         shrink_every: int = 1000,
-        freeze_after: int | None = None,
         max_iter: int = 5,
         eta0: float = 1.0,
         debias: str | None = "mira",
@@ -263,17 +253,14 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
-        unfit: Literal["raise", "drop", "projectivise"] = "raise",
     ) -> None:
         self.structure = structure
         self.loss = loss
         self.groups = groups
         self.group_weights = group_weights
         self.budget = budget
-        self.budget_weights = budget_weights
         self.alpha = alpha
         self.shrink_every = shrink_every
-        self.freeze_after = freeze_after
         self.max_iter = max_iter
         self.eta0 = eta0
         self.debias = debias
@@ -287,7 +274,6 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.unfit = unfit
 
     @with_callbacks
     @leaves_whole
@@ -314,10 +300,9 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
         task = self._training_task(structure, X, codes, classes, relative(weights))
         self._begin(structure, classes, *self._make_groups(X))
-        self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+        self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
 
         def visit_with(optimizer):
@@ -344,11 +329,11 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         norms : array, default=None
             See `warn_of_sizes`.
         """
-        first, debiases = self._optimizer, self._selects and self.debias is not None
+        first, debiases = self._learned.optimizer, self._selects and self.debias is not None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
-        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter, n_samples))
+        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter))
         # The last shrinkage enforces the budget.
         self._configure(first, n_samples)
         if self._selects:
@@ -356,7 +341,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
             warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
             last = self._debiasing_optimizer(first, n_samples)
-            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter, n_samples))
+            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter))
         monitor.take()
         monitor.end()
         return self
@@ -387,12 +372,11 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         task, X = self._take_in(X, y, classes)
-        if task is None:
-            return self
-        self._configure(self._optimizer, self.shrink_every)
-        n_inexact = self._optimizer.unconverged
-        self._losses.note(learn_batch(self, self._optimizer, task, X))
-        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        optimizer = self._learned.optimizer
+        self._configure(optimizer, self.shrink_every)
+        n_inexact = optimizer.unconverged
+        self._losses.note(learn_batch(self, optimizer, task, X))
+        warn_of_inference(optimizer.unconverged - n_inexact)
         return self
 
     @leaves_whole
@@ -441,79 +425,45 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         if X is not None:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
-            X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
             task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
-        first = self._optimizer
-        if first is None:
-            first = self._new_begin()
+        before = self._learned
+        first = self._new_begin() if before.optimizer is None else before.optimizer
         self._configure(first, self.shrink_every)
         exceeds = first.exceeds
-        if self._selects and (self._optimizer is not None or exceeds):
+        if self._selects and (before.optimizer is not None or exceeds):
             # The shrinkage is kept even if the following steps fail.
             keep_if(self, lambda: True)
-            self._model, self._optimizer = None, first
+            self._learned = Learned(optimizer=first, final=before.final)
             self._select(first)
         last, loss = first, self._latest_loss
         if X is not None and self._selects and self.debias is not None:
             last = self._debiasing_optimizer(first, len(X))
             loss, rng = self._loss_of(last), check_random_state(self.random_state)
             visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
-            phase = Phase(self, first, last, visit, self.debias_max_iter, len(X))
+            phase = Phase(self, first, last, visit, self.debias_max_iter)
             phase.run(partial(check_finite_loss, step_size=self._step_size))
             warn_of_inference(last.unconverged)
         final = final_state(first, last, loss)
-        if self._final is not None and not exceeds:
-            final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
-        self._model = wide_model(last, self.n_features_in_, self.budget_weights)
-        self._final, self._optimizer = final, None
+        if before.final is not None and not exceeds:
+            final |= {name: before.final[name] for name in ("norms", "sigma", "curve")}
+        self._learned = Learned(wide_model(last, self.n_features_in_, self._budget.weights), final=final)
         return self
 
-    def _make_groups(self, X):
-        n_features = X.values.shape[1]
-        _check_memory(n_features, self.groups is None)
-        self._template_names = X.group_names
-        feature_groups = X.groups
-        if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
-            raise ValueError(
-                "groups='templates' needs features that know their templates: a RaggedArray with groups, as "
-                "TemplateVectorizer makes it"
-            )
-        if not isinstance(self.groups, str | GroupOrder):
-            feature_groups = None
-        names = getattr(self, "feature_names_in_", None)
-        groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
-        self._check_budget(groups)
-        sizes = groups.sizes
-        if isinstance(self.groups, GroupOrder):
-            # A coarse group contains all finer ones. With all their features as its size it would be the first to be
-            # discarded, together with them.
-            sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
-        return groups, as_group_weights(self.group_weights, sizes)
-
-    def _check_budget(self, groups):
-        if self.budget is not None and self.budget > groups.n_groups:
-            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
-
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
-
-        The task is None if no sample is left; then nothing has changed.
-        """
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
-        if task is None:
-            return None, X
         if first:
             self._begin(structure, classes, *self._make_groups(X))
-            self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+            optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
             self.n_iter_, self._losses = 0, Course(mean_of)
-        elif self._optimizer is None:
-            self._optimizer, self._final = self._new_begin(), None
+        else:
+            optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
         self._check_budget(self.groups_)
-        if self._optimizer.average != self.average:
+        if optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-        self._loss = self.loss
+        self._loss = pair_of(self.loss, None)[0]
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._model = None
+        self._learned = Learned(optimizer=optimizer)
         return task, X
 
     def _new_optimizer(self, n_outputs, n_additional, columns=None):
@@ -528,118 +478,34 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        n_features, n_outputs, n_additional = self._model.sizes
+        model = self._learned.model
+        n_features, n_outputs, n_additional = model.sizes
         self.groups_._check(n_features)
         optimizer = self._new_optimizer(n_outputs, n_additional)
-        optimizer.load(self._model, self._final["shrunk"])
+        optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
 
-    def _debiasing_optimizer(self, first, n_samples):
-        """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
-        optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self.budget_weights is not None))
-        self._configure(optimizer, n_samples)
-        return optimizer
-
-    def _configure(self, optimizer, period, *, frozen=None, eta0=None):
+    def _configure(self, optimizer, period, *, eta0=None):
         """Set the optimiser's parameters."""
-        strength = {"budget": self.budget, "budget_weights": self.budget_weights, "alpha": self.alpha}
+        strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
         if optimizer.columns is not None:
             strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
         optimizer.configure(
             eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every,
-            frozen=frozen, fit_intercept=self.fit_intercept, **strength,
+            frozen=None, fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
-
-    def _data_of(self, optimizer, task, X):
-        """Return samples with the loss and the columns of an optimiser's phase."""
-        if optimizer.columns is None:
-            return task, X
-        features = X.values[:, optimizer.columns]
-        if not sparse.issparse(features):
-            features = np.ascontiguousarray(features)
-        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
-
-    def _loss_of(self, optimizer):
-        """Return the loss that an optimiser minimises."""
-        if optimizer.columns is None:
-            return self.loss
-        return "hinge" if self.debias == MIRA else self.debias
-
-    def _select(self, optimizer):
-        """Shrink one last time, so that the budget holds."""
-        optimizer.shrink_to_budget()
-        if optimizer.exceeds:
-            warn_user(
-                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
-                "with group_weights='log2'; use 'sqrt' or 'uniform'"
-            )
-        if not optimizer.alive_groups().any():
-            warn_user(
-                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
-                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
-                "lower alpha"
-            )
-
-    def _configure_epoch(self, n_samples, number=0):
-        """Configure the optimiser for a round over all samples, with a constant step size."""
-        optimizer = self._optimizer
-        is_frozen = optimizer.columns is None and self.freeze_after is not None and number >= self.freeze_after
-        frozen, eta0 = float(optimizer.sigma[0]) if is_frozen else None, self.eta0 / np.sqrt(number + 1.0)
-        self._configure(optimizer, _NO_PERIOD, frozen=frozen, eta0=eta0)
-
-    def _end_round(self, n_samples, number):
-        """Shrink the mixture of several shards after a round, so that the budget holds."""
-        optimizer = self._optimizer
-        self._configure_epoch(n_samples, number)
-        if self._selects:
-            optimizer.shrink(at_least=0 if self.alpha else 1)
-            if optimizer.exceeds:
-                # This happens with a frozen strength.
-                self._configure(optimizer, _NO_PERIOD)
-                optimizer.shrink_to_budget()
-
-    @property
-    def _selects(self):
-        """Whether groups are shrunk."""
-        return self.budget is not None or self.budget_weights is not None or self.alpha > 0.0
 
     def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""
         super()._begin(structure, classes)
-        self._model = self._optimizer = self._final = None
+        self._learned = Learned()
         self.groups_, self.group_weights_ = groups, group_weights
 
-    def _outcome(self, monitor, model):
-        phase = monitor.learner
-        return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
-
-    def _ended_phases(self, losses, first, last, model):
-        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
-        final = final_state(first, last, self._loss_of(last))
-        return self._progress_of(losses) | {"_model": model, "_optimizer": None, "_final": final}
-
-    def _progress_of(self, losses):
-        """Return the attributes that follow from the losses of all epochs."""
-        return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
-
-    def _take_rounds(self, optimizers, monitor):
-        first, last = optimizers[0], optimizers[-1]
-        model = wide_model(last, self.n_features_in_, self.budget_weights)
-        vars(self).update(self._ended_phases(monitor.losses, first, last, model))
-        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
-
-    def _took_state(self):
-        self._final = None
-
     def _edit(self, **arrays):
-        if self._optimizer is not None:
-            self._final = final_state(self._optimizer, self._optimizer, self._loss)
+        optimizer = self._learned.optimizer
+        if optimizer is not None:
+            self._learned = Learned(self._current, final=final_state(optimizer, optimizer, self._loss))
         super()._edit(**arrays)
-
-    @property
-    def _latest_loss(self):
-        # Debiasing can have another loss.
-        return self._loss if self._final is None else self._final["loss"]
 
     def _check_params(self):
         """Check the parameters; return the structure."""
@@ -647,7 +513,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         structure = resolve_structure(self.structure)
         if not isinstance(structure, Structure):
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
-        inference_of(structure, self.loss)
+        inference_of(structure, pair_of(self.loss, None)[0])
         if self.debias not in (None, MIRA):
             inference_of(structure, self.debias)
         if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
@@ -655,26 +521,9 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
                 f"eta0 must lie between {_SMALLEST_STEP:.0e} and {_LARGEST_STEP:.0e}, so that the norms of groups are "
                 f"floating-point numbers; got {self.eta0!r}"
             )
-        if (self.budget is not None) + (self.budget_weights is not None) + (self.alpha > 0.0) > 1:
-            raise ValueError(
-                "budget, budget_weights and alpha are ways to set the same strength; leave all but one at their default"
-            )
+        if self.budget is not None and self.alpha > 0.0:
+            raise ValueError("budget and alpha are ways to set the same strength; leave one of them at its default")
         return structure
-
-
-def _check_memory(n_columns, of_each):
-    """Raise ValueError if there are more columns than fit into memory, because the system would kill the process."""
-    needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
-    try:
-        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        # The system does not tell its memory.
-        present = np.inf
-    if n_columns > _MOST_COLUMNS or needed > present:
-        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
-        remedy = "pass groups of columns, or hash features" if of_each else "hash features"
-        each = ", with groups=None a group each," if of_each else ""
-        raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
 
 
 def _finite(C):

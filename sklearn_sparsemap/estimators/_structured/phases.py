@@ -3,12 +3,17 @@
 import numpy as np
 from scipy import sparse
 
+from ..._core.ragged import RaggedArray
+from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
 from ...training._online.pairs import COUNT
-from .._fitting import Epochs
+from .._fitting import Epochs, warn_user
+from .._state.learned import Learned
 
 # The value of `debias` that is not the name of a loss.
 MIRA = "mira"
+# More samples than ever occur, so that the step size is constant.
+_NO_PERIOD = 2**62
 
 
 class Phase(Epochs):
@@ -24,28 +29,24 @@ class Phase(Epochs):
     visit : callable
         Visits all samples, and returns their mean loss.
     max_iter : int
-    n_samples : int
     """
 
-    def __init__(self, estimator, first, optimizer, visit, max_iter, n_samples):
+    def __init__(self, estimator, first, optimizer, visit, max_iter):
         super().__init__(optimizer, visit, max_iter)
-        self.estimator, self.first, self.n_samples = estimator, first, n_samples
+        self.estimator, self.first = estimator, first
 
     @property
     def begun(self):
         return self.first.n_steps > 0
 
     def run(self, watch):
-        for number in range(self.max_iter):
-            loss = self.visit()
-            if number + 1 == self.estimator.freeze_after and self.optimizer is self.first:
-                self.estimator._configure(self.first, self.n_samples, frozen=float(self.first.sigma[0]))
-            if watch(loss):
+        for _ in range(self.max_iter):
+            if watch(self.visit()):
                 break
         return ""
 
     def model(self):
-        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator.budget_weights)
+        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
 
     def keep(self, monitor):
         """Store the progress; the first phase may go on, and before its first step the second one has no weights."""
@@ -53,7 +54,88 @@ class Phase(Epochs):
             monitor.take()
         else:
             progress = self.estimator._progress_of(monitor.losses)
-            vars(self.estimator).update(progress, _model=None, _final=None, _optimizer=self.first)
+            vars(self.estimator).update(progress, _learned=Learned(optimizer=self.first))
+
+
+class PhasesMixin:
+    """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+
+    def _debiasing_optimizer(self, first, n_samples):
+        """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
+        optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self._budget.weights is not None))
+        self._configure(optimizer, n_samples)
+        return optimizer
+
+    def _data_of(self, optimizer, task, X):
+        """Return samples with the loss and the columns of an optimiser's phase."""
+        if optimizer.columns is None:
+            return task, X
+        features = X.values[:, optimizer.columns]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
+
+    def _loss_of(self, optimizer):
+        """Return the loss that an optimiser minimises."""
+        if optimizer.columns is None:
+            return self._loss
+        return "hinge" if self.debias == MIRA else self.debias
+
+    def _select(self, optimizer):
+        """Shrink one last time, so that the budget holds."""
+        optimizer.shrink_to_budget()
+        if optimizer.exceeds:
+            warn_user(
+                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
+                "with group_weights='log2'; use 'sqrt' or 'uniform'"
+            )
+        if not optimizer.alive_groups().any():
+            warn_user(
+                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
+                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
+                "lower alpha"
+            )
+
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for a round over all samples, with a constant step size."""
+        self._configure(self._learned.optimizer, _NO_PERIOD, eta0=self.eta0 / np.sqrt(number + 1.0))
+
+    def _end_round(self, n_samples, number):
+        """Shrink the mixture of several shards after a round, so that the budget holds."""
+        optimizer = self._learned.optimizer
+        self._configure_epoch(n_samples, number)
+        if self._selects:
+            optimizer.shrink(at_least=0 if self.alpha else 1)
+
+    @property
+    def _selects(self):
+        """Whether groups are shrunk."""
+        return self.budget is not None or self.alpha > 0.0
+
+    def _outcome(self, monitor, model):
+        phase = monitor.learner
+        return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
+
+    def _ended_phases(self, losses, first, last, model):
+        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
+        final = final_state(first, last, self._loss_of(last))
+        return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
+
+    def _progress_of(self, losses):
+        """Return the attributes that follow from the losses of all epochs."""
+        return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
+
+    def _take_rounds(self, optimizers, monitor):
+        first, last = optimizers[0], optimizers[-1]
+        model = wide_model(last, self.n_features_in_, self._budget.weights)
+        vars(self).update(self._ended_phases(monitor.losses, first, last, model))
+        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
+
+    @property
+    def _latest_loss(self):
+        # Debiasing can have another loss.
+        final = self._learned.final
+        return self._loss if final is None else final["loss"]
 
 
 def kept_columns(optimizer, counts):

@@ -56,8 +56,8 @@ class SelectionMixin:
     def _state(self, name):
         """Return an attribute of the finished training or, in a stream, of the optimiser."""
         check_is_fitted(self)
-        final = self._final or final_state(self._optimizer, self._optimizer, self._loss)
-        return final[name]
+        optimizer = self._learned.optimizer
+        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
     @property
     def selected_group_names_(self) -> list[Any]:
@@ -100,7 +100,7 @@ class SelectionMixin:
 def norms_before_shrinking(estimator, task, X):
     """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None."""
     weights = estimator.group_weights
-    if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
+    if not isinstance(weights, str) or weights == "uniform" or estimator._budget.groups is None:
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))

@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.validation import check_matrix, check_numbers
 from ...training._task import n_scores, split_scores
+from .._state.learned import Learned
 
 
 class LearnedWeightsMixin:
     """The learned weights. Training continues from assigned values.
 
-    Reads `_model` or `_optimizer`, whichever has the weights, and `_structure`.
+    Reads `_learned` and `_structure`.
     """
 
     # The features whose weights a phase of training learns, if not all.
@@ -70,8 +71,9 @@ class LearnedWeightsMixin:
         coef = self._current.coef
         if sparse.issparse(coef) != sparse_coef:
             # An optimiser that may continue has the same weights in its own form.
-            self._model = copy(self._current)
-            self._model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
+            model = copy(self._current)
+            model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
+            self._learned = Learned(model, self._learned.optimizer, self._learned.final)
         return self
 
     @property
@@ -85,7 +87,7 @@ class LearnedWeightsMixin:
 
     @property
     def transitions_(self) -> NDArray[np.float64]:
-        return self._learned("transitions")
+        return self._additional("transitions")
 
     @transitions_.setter
     def transitions_(self, values: ArrayLike) -> None:
@@ -93,7 +95,7 @@ class LearnedWeightsMixin:
 
     @property
     def start_(self) -> NDArray[np.float64]:
-        return self._learned("start")
+        return self._additional("start")
 
     @start_.setter
     def start_(self, values: ArrayLike) -> None:
@@ -101,7 +103,7 @@ class LearnedWeightsMixin:
 
     @property
     def end_(self) -> NDArray[np.float64]:
-        return self._learned("end")
+        return self._additional("end")
 
     @end_.setter
     def end_(self, values: ArrayLike) -> None:
@@ -109,15 +111,15 @@ class LearnedWeightsMixin:
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""
-        values = _check_weights(f"{name}_", values, self._learned(name).shape)
+        values = _check_weights(f"{name}_", values, self._additional(name).shape)
         self._edit(additional=self._current.additional.copy())
-        self._learned(name)[...] = values
+        self._additional(name)[...] = values
 
     def _edit(self, **arrays):
         """Replace arrays of the model; the optimiser, which has the old ones, is dropped."""
         model = copy(self._current)
         vars(model).update(arrays)
-        self._model, self._optimizer = model, None
+        self._learned = Learned(model, final=self._learned.final)
 
     def _check_whole(self):
         """Raise ValueError unless the fitted attributes are consistent.
@@ -142,8 +144,8 @@ class LearnedWeightsMixin:
 
     def _learned_sizes(self):
         """Return numbers of features, outputs and additional scores of the optimiser (if any) and of the model."""
-        learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
-        return [each.sizes for each in learned]
+        optimizer = self._learned.optimizer
+        return [each.sizes for each in (optimizer, self._current) if each is not None]
 
     def _check_task(self, task):
         """Raise ValueError unless the model's scores fit laid-out samples; return the samples.
@@ -161,10 +163,8 @@ class LearnedWeightsMixin:
     @property
     def _current(self):
         """The model, updated from the online optimiser if necessary."""
-        if getattr(self, "_model", None) is None:
-            check_is_fitted(self)
-            self._model = self._optimizer.model()
-        return self._model
+        check_is_fitted(self)
+        return self._learned.model
 
     @property
     def additional_scores_(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class LearnedWeightsMixin:
         model = self._current
         return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
-    def _learned(self, name):
+    def _additional(self, name):
         additional = self.additional_scores_
         if name not in additional:
             raise AttributeError(f"{name}_ is not learned with {self._structure!r}")

@@ -333,14 +333,14 @@ def _default_names(names, circles):
 
 
 def _has_output(factor):
-    return type(factor).__name__ in ("Imply", "Implies", "OrOut", "XorOut", "AndOut")
+    return type(factor).__name__ in ("Implies", "OrOut", "XorOut", "AndOut")
 
 
 def _label(factor):
     if hasattr(factor, "structure"):
         return type(factor.structure).__name__
-    budget = getattr(factor, "budget", None)
-    return type(factor).__name__ + ("" if budget is None else f" {budget:g}")
+    bound = getattr(factor, "k", getattr(factor, "budget", None))
+    return type(factor).__name__ + ("" if bound is None else f" {bound:g}")
 
 
 def _join_marginals(graph, marginals):

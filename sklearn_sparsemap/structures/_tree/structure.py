@@ -25,6 +25,9 @@ from .repair import make_fit, misfits_of, words_in_cycles
 if TYPE_CHECKING:
     from ...numerics.polytope_solver import PolytopeSolver
 
+# In messages about trees that the parameters of the structure forbid.
+_REMEDY = "leave such trees out, or repair them by `DependencyTree.repair`"
+
 
 @as_oracle
 def best_tree(scores, additional, dims, work, slots, additional_slots):
@@ -58,14 +61,24 @@ class DependencyTree(Structure):
         (n, 2): the head of each word and the label of its arc, from 0. A linear model has one output for each label,
         and a row of features for each arc. SparseMAP with labels always uses the active set.
 
+    Notes
+    -----
+    Many treebanks have trees with several roots, or with arcs that cross. If the structure forbids them, training
+    refuses them. ``misfits(heads)`` names the reasons, and ``repair(heads)`` returns a tree that is allowed: roots
+    after the first become modifiers of the first, and arcs that cross others are lifted to the head's head, the
+    shortest first [2]_. It returns other trees as they are.
+
     References
     ----------
     .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+    .. [2] Nivre and Nilsson. Pseudo-Projective Dependency Parsing. ACL 2005.
 
     Examples
     --------
     >>> from sklearn_sparsemap import map_inference
     >>> from sklearn_sparsemap.structures import DependencyTree
+    >>> DependencyTree(single_root=True).repair([0, 0, 2]).tolist()
+    [0, 1, 2]
     >>> scores = [[1.0, 1.5], [0.0, 2.0], [1.2, 0.0]]
     >>> heads, value = map_inference(DependencyTree(), scores)
     >>> heads.tolist(), value
@@ -79,7 +92,6 @@ class DependencyTree(Structure):
     _decodes_stacks = True
     fixed_size = True
     extra_rows = 1
-    can_repair = True
     strict_encode = True
 
     def __init__(self, projective: bool = False, single_root: bool = False, n_labels: int | None = None) -> None:
@@ -158,6 +170,8 @@ class DependencyTree(Structure):
 
     def repair(self, structure: Any) -> Any:
         tree = np.asarray(structure)
+        if not self.misfits(tree):
+            return tree
         heads = make_fit(self._heads(tree).astype(np.int64), self.projective, self.single_root)
         return heads if tree.ndim == 1 else np.column_stack([heads, tree[:, 1]])
 
@@ -185,9 +199,11 @@ class DependencyTree(Structure):
         if len(cycle):
             raise ValueError(f"these heads form a cycle at word {int(cycle[0])}: {heads.tolist()}")
         if single_root and np.count_nonzero(heads == 0) > 1:
-            raise ValueError(f"more than one word has the root as its head, but single_root=True: {heads.tolist()}")
+            raise ValueError(
+                f"more than one word has the root as its head, but single_root=True: {heads.tolist()}; {_REMEDY}"
+            )
         if projective and not is_projective(heads):
-            raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}")
+            raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}; {_REMEDY}")
         arcs = heads * n + np.arange(n)
         return as_parts(arcs if labels is None else arcs * self.n_labels + labels), as_parts([])
 

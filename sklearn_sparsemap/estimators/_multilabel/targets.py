@@ -1,0 +1,108 @@
+"""Checks of the features, the gold labels and the rules of label sets."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_magnitude, check_matrix
+from ...inference._labels import LabelGraph, OneLabel
+from .._structured.labels import check_target, encode_labels, given_classes
+from .data import read_constraints, read_edges, read_indicator, read_names
+
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
+
+
+class TargetsMixin:
+    """Checks training data, and makes the label graph of `MultilabelLPSparseMAP`.
+
+    A subclass has the parameters `label_graph`, `constraints` and `loss`. After the first call it has `classes_` and
+    `_single`.
+    """
+
+    def _check_data(self, X, y, reset, classes=None, partial=False, has_unknown=False):
+        """Check training data; with `has_unknown` a single column is an indicator, some entries of which were NaN.
+
+        Returns
+        -------
+        X : RaggedArray
+        gold : CSR of shape (n_samples, n_labels)
+        classes : array of shape (n_labels,)
+        single : bool
+            Whether y has one label a sample.
+        """
+        names = y
+        if isinstance(X, RaggedArray):
+            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_target(y, _SEVERAL_LABELS)
+        X, y = validate_data(
+            self, check_matrix(X), y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
+        )
+        X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
+        check_magnitude(X)
+        known = None if reset else self.classes_
+        is_indicator = (not partial and classes is not None) or self.constraints or hasattr(names, "columns")
+        is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
+            # As scikit-learn reads a single column, unless something says that it is an indicator.
+            y = column_or_1d(y, warn=True)
+        single = y.ndim == 1
+        if known is not None and single != self._single:
+            was = "1-D" if self._single else "an indicator matrix"
+            raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
+        if not single:
+            return X, *self._check_indicator(y, names, classes, known), single
+        check_classification_targets(y)
+        if classes is not None and not partial:
+            raise ValueError("classes name the columns of an indicator matrix; leave them at None for a 1-D y")
+        given = given_classes(classes, known) if partial else np.unique(y)
+        codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
+        gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
+        return X, gold, given, single
+
+    def _check_indicator(self, y, names, classes, known):
+        """Return an indicator matrix as CSR, and the names of its columns.
+
+        Parameters
+        ----------
+        y : array or CSR
+        names : object
+            `y` in the user's form, whose columns may have names.
+        classes : sequence or None
+            The argument of `fit` or `partial_fit`.
+        known : array or None
+            The names in earlier calls.
+        """
+        gold = read_indicator(y)
+        if known is not None and gold.shape[1] != len(known):
+            raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+        given = read_names(classes, names, gold.shape[1]) if known is None or classes is not None else known
+        if known is not None and given.tolist() != known.tolist():
+            raise ValueError("classes differ from those of the first call; fit a clone")
+        return gold, given
+
+    def _check_known(self, known, graph):
+        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
+            raise ValueError(
+                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
+                "constraints but such that each label implies one other at most"
+            )
+
+    def _make_graph(self, classes, single, gold, weights):
+        constraints = read_constraints(self.constraints, classes)
+        if single:
+            if constraints:
+                raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
+            return OneLabel(len(classes))
+        edges = read_edges(self.label_graph, classes, gold, weights, loops=self.loss != "hinge")
+        if self.loss == "logistic":
+            edges = edges[:0]
+        graph = LabelGraph(len(classes), edges, constraints)
+        graph.check_feasible()
+        return graph

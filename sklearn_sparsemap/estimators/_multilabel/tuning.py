@@ -1,0 +1,97 @@
+"""Thresholds, seen label sets and validation of `MultilabelLPSparseMAP`, on held-out samples."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ...training._label_task import dense
+from .base import blocks
+from .data import read_known
+from .sets import SeenSets
+from .threshold import RunningThreshold, Tuning
+
+
+class TuningMixin:
+    """Tunes the threshold, keeps the label sets of the training data, and scores models on held-out samples.
+
+    A subclass has the parameters `decision` and `threshold`, and is a `LabelSetClassifier`.
+    """
+
+    def _tunes_threshold(self):
+        return self.threshold == "auto" and self.decision != "map" and not self._single
+
+    def _new_tuning(self):
+        return Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
+
+    def _tune(self, tuning, model, X, task, sets):
+        """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
+        for marginals, gold, weights in self._known_marginals(model, X, task):
+            tuning.add(marginals, gold, weights, sets)
+
+    def _known_marginals(self, model, X, task):
+        """Yield marginals, gold labels and weights of samples; what is unknown counts as neither right nor wrong."""
+        for rows in blocks(X.shape[0], task.n_outputs):
+            marginals = self._marginals(model, X[rows])
+            marginals = marginals if task.known is None else np.where(task.known[rows], marginals, 0.0)
+            yield marginals, dense(task.gold[rows]), task.weights[rows]
+
+    def _tune_along(self, task, X):
+        """Tune the threshold on samples of a stream before they are learned from."""
+        if self.threshold != "auto":
+            self.threshold_ = float(self.threshold)
+        elif self._tunes_threshold():
+            if self._running is None:
+                self._running = RunningThreshold()
+            for held in self._known_marginals(self._learned.model, X.values, task):
+                self._running.update(*held)
+            self.threshold_ = self._running.threshold
+
+    def _watch_sets(self, task, draws=None):
+        """Note the label sets of training samples, of those that are known in full."""
+        gold, weights = sparse.csr_array(task.gold), task.weights
+        if task.known is not None:
+            whole = np.flatnonzero(task.known.all(axis=1))
+            gold, weights = gold[whole], weights[whole]
+        self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
+        # With unknown labels, the fully known samples are few and not representative, so seen sets are not used.
+        recur = self._sets is not None and self._sets.recur and task.known is None
+        self._draws = recur if draws is None else draws
+
+    def _end_partitions(self, held):
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        if self._tunes_threshold():
+            task, X = self._held_out(*held.read_first())
+            tuning = self._new_tuning()
+            self._tune(tuning, self._learned.model, X.values, task, self._sets)
+            self.threshold_, self._draws = tuning.best()
+
+    def _held_out(self, X, y):
+        y, known = read_known(y)
+        X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
+        return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
+
+    def _validation_score(self, X, y):
+        task, X = self._held_out(X, y)
+        return self._validate(self._learned.model, X.values, task)
+
+    def _validate(self, model, X, task):
+        """Score a model on held-out samples."""
+        if self._tunes_threshold():
+            tuning = self._new_tuning()
+            self._tune(tuning, model, X, task, self._sets)
+            return tuning.f1()
+        marginals = None if self._decides_by_map else self._marginals(model, X, warn=True)
+        chosen = self._choose(model, X, marginals)
+        chosen = chosen if task.known is None else chosen & task.known
+        return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
+
+    def _held_out_loss(self, model, X, task):
+        """Return the mean loss on held-out samples."""
+        blocked = blocks(X.shape[0], task.n_outputs)
+        parts = [task.take(np.arange(rows.start, rows.stop)) for rows in blocked]
+        total = sum(
+            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
+            for part, rows in zip(parts, blocked, strict=True)
+        )
+        return total / task.weights.sum()

@@ -1,0 +1,127 @@
+"""Learned: the weights of an estimator, with the optimiser that continues their training."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..._core.annotations import Self
+from .optimizers import read_optimizer, write_optimizer
+from .state import TrainingState
+
+# Progress of the training, under the attribute names of the estimators.
+_PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
+
+
+class Learned:
+    """The weights of an estimator.
+
+    Pickling stores it, warm starts and `partial_fit` continue from it, and an interrupted training replaces it. It is
+    replaced as a whole, except that training modifies its optimiser in place.
+
+    Parameters
+    ----------
+    model : LinearModel or Network, default=None
+        By default, the current model of the optimiser.
+    optimizer : optimizer, default=None
+        Continues the training. None after `fit`, which keeps only the model.
+    final : dict, default=None
+        Result of the phases of `GroupLassoPerceptron` after `fit` and `finalize`, see `final_state`.
+    """
+
+    def __init__(self, model=None, optimizer=None, final=None):
+        self._model, self.optimizer, self.final = model, optimizer, final
+
+    @property
+    def model(self):
+        if self._model is None and self.optimizer is not None:
+            self._model = self.optimizer.model()
+        return self._model
+
+
+class TrainingStateMixin:
+    """Holds the weights of an estimator in one object, and reads and writes its training state.
+
+    A subclass has `_set_by_fit`, and a method `_new_begin`, which returns an optimiser that continues from the model.
+    """
+
+    _learned = Learned()
+    # The kinds of training state that the estimator can read.
+    _state_kinds: tuple[str, ...] = ()
+    # The type of weights in training.
+    _dtype = np.dtype(np.float64)
+
+    def get_training_state(self) -> TrainingState:
+        """Return the state from which `partial_fit` continues: weights, their sums, optimiser state, counters, curves.
+
+        Returns
+        -------
+        state : TrainingState
+            Its arrays are copies. After `fit`, which keeps only the model, it is the initial state of a stream from
+            that model.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+        """
+        check_is_fitted(self)
+        optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
+        known = vars(self)
+        return TrainingState(
+            **read_optimizer(optimizer),
+            progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
+            attributes={name: known[name] for name in self._set_by_fit if name in known},
+        )
+
+    def set_training_state(self, state: TrainingState) -> Self:
+        """Load a training state, so that `partial_fit` continues from there.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State of an estimator of this kind. Its arrays are copied. If it has no `attributes`, this estimator must
+            have seen data before.
+
+        Returns
+        -------
+        self : object
+            The estimator with the model of that state, ready for `predict`.
+
+        Raises
+        ------
+        ValueError
+            If the state is of another kind, or does not fit the estimator.
+        """
+        if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
+            raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
+        state._check()
+        if self._dtype not in (None, state.dtype):
+            raise ValueError(f"the state has weights of {state.dtype}, but this estimator has {self._dtype}")
+        if not state.attributes and not self.__sklearn_is_fitted__():
+            raise ValueError(
+                "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "
+                "with attributes, or call partial_fit first"
+            )
+        for name, value in (state.attributes | state.progress).items():
+            setattr(self, name, deepcopy(value) if name in state.progress else value)
+        rng = check_random_state(self.random_state)
+        optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
+        self._learned = Learned(optimizer=optimizer)
+        return self
+
+    def _outcome(self, monitor, model):
+        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        return {
+            "_learned": Learned(model),
+            "n_iter_": monitor.n_iter,
+            "loss_curve_": list(monitor.losses),
+            "validation_scores_": list(monitor.scores),
+        }
+
+    def _take_rounds(self, optimizers, monitor):
+        """Load the result of rounds of parameter mixing, in one phase or two; the estimator is then as after `fit`."""
+        vars(self).update(self._outcome(monitor, optimizers[-1].model()))

@@ -1,0 +1,167 @@
+"""Checks of features, labels and weights of samples, and their form inside the package."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..._core.ragged import RaggedArray
+from ..._core.validation import (
+    check_magnitude,
+    check_matrix,
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+)
+from ...structures import Structure
+from ...training._structure_task import UNKNOWN, is_flat, object_array
+from .feature_names import check_names_of_features
+from .labels import check_target, encode_labels, flatten_labels, sorted_labels, where_known
+
+# The remedy in messages about several labels a sample.
+SEVERAL_LABELS = (
+    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
+    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
+)
+# Checks of the features of unstructured data.
+_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
+
+
+class ChecksMixin:
+    """Checks data for `LinearStructuredClassifier`, whose docstring describes the forms of X and of y."""
+
+    # The type of the weights. If None, that of X in the first call.
+    _dtype = None
+
+    def _check_X(self, structure, X):
+        """Return the features of samples to predict as a RaggedArray."""
+        dtype = self._current.dtype
+        if is_flat(structure):
+            X = _flat_rows(X)
+            values = validate_data(self, X, **_CHECKS, reset=False)
+            X = _one_row_each(values, dtype)
+        else:
+            check_names_of_features(self, X, reset=False)
+            X = _check_structured(structure, X, self.n_features_in_, dtype)
+        check_magnitude(X, dtype)
+        return X
+
+    def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
+        """Check training data; with `unknown`, labels of steps may be None.
+
+        Returns
+        -------
+        X : RaggedArray
+        codes : int array, RaggedArray or object array
+            See the class.
+        classes : ndarray or None
+            As given, or all labels in y; None if structures are not made of labels.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        dtype = self._dtype if reset else self._current.dtype
+        if is_flat(structure):
+            X, y = self._check_flat(X, y, reset, dtype)
+            labels = y.tolist()
+        else:
+            X = self._check_sequences(structure, X, y, reset, dtype)
+            labels = flatten_labels(y, X.lengths) if structure.labelled else None
+            if labels is not None and not unknown and any(label is None for label in labels):
+                raise ValueError(
+                    "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
+                    "such"
+                )
+        check_magnitude(X, dtype or X.values.dtype)
+        if not structure.labelled:
+            codes = object_array(list(y))
+        else:
+            if classes is None:
+                # np.unique keeps the type of a label array, which lists of Python objects would lose.
+                classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
+            codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
+            codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
+        self.n_features_in_ = X.values.shape[1]
+        return X, codes, classes
+
+    def _check_flat(self, X, y, reset, dtype):
+        """Check training data with one label for each sample; return the rows as samples, and the labels."""
+        X = _flat_rows(X)
+        check_target(y, SEVERAL_LABELS)
+        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+        if unlabelled:
+            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
+        values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
+        check_classification_targets(y)
+        return _one_row_each(values, dtype or values.dtype), y
+
+    def _check_sequences(self, structure, X, y, reset, dtype):
+        """Check the features of structured training data, and that y has as many samples."""
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+            raise ValueError(
+                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+            )
+        if hasattr(X, "__len__") and hasattr(y, "__len__"):
+            check_same_length(X, y)
+        check_names_of_features(self, X, reset=reset)
+        X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
+        check_same_length(X, y)
+        return X
+
+    def _sample_weights(self, X, codes, classes, sample_weight):
+        """Combine sample weights and class weights into one weight for each sample."""
+        weights = check_sample_weight(sample_weight, len(X))
+        if self.class_weight is None:
+            return weights
+        if classes is None:
+            raise ValueError("class_weight is for structures made of labels; leave it at None")
+        flat = codes.values if isinstance(codes, RaggedArray) else codes
+        known = flat != UNKNOWN
+        if isinstance(self.class_weight, str):
+            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
+        else:
+            labels = set(classes.tolist())
+            unknown = [label for label in self.class_weight if label not in labels]
+            # As in scikit-learn: a label may be absent from this y, unless it looks like a typing error.
+            if unknown and not labels <= set(self.class_weight):
+                raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
+            of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+            if not ((of_class >= 0) & (of_class < np.inf)).all():
+                raise ValueError("class_weight must be finite and not negative")
+        # An unknown label has weight 1.
+        weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
+        if not weights.any():
+            raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
+        return weights
+
+
+def _one_row_each(values, dtype):
+    """Return rows of numbers as samples; dense rows are converted to a type, sparse ones are not copied."""
+    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
+    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
+
+
+def _flat_rows(X):
+    """Return X for data with one label for each sample; a RaggedArray is refused."""
+    if isinstance(X, RaggedArray):
+        raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
+    return check_matrix(X)
+
+
+def _check_structured(structure, X, n_features, dtype):
+    """Return structured samples as a RaggedArray; see `check_samples`, and for graphs `split`."""
+    extras = None
+    if not isinstance(structure, Structure):
+        X, extras = structure.split(X)
+    X = check_samples(X, n_features, _n_axes(structure), dtype)
+    if extras is not None:
+        X.extras = extras
+    return X
+
+
+def _n_axes(structure):
+    """Return the number of row axes of a sample: those of the scores, unless the outputs are one of them."""
+    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
