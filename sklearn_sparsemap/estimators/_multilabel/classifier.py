@@ -367,7 +367,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         kept = np.flatnonzero(weights)
         if len(kept) < len(X):
             X, gold, weights, known = X[kept], gold[kept], weights[kept], None if known is None else known[kept]
-        task = self._task(gold=dense(gold), weights=weights, known=known)
+        task = self._task(gold=gold.astype(bool).toarray(), weights=weights, known=known)
         self._running = None
         self._watch_sets(task)
         learner = self._batch(task, X)
@@ -411,7 +411,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._watch_sets(task)
         task.weights = relative(task.weights)
         if np.prod(task.gold.shape) <= _DENSE_CELLS:
-            task.gold = dense(task.gold)
+            task.gold = task.gold.astype(bool).toarray()
         model, self._running = self._initial(X.values, hidden, rng), None
         watch = {"watch_loss": True}
         if self.early_stopping and held_out:
@@ -582,7 +582,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _watch_sets(self, task, draws=None):
         """Note the label sets of training samples, of those that are known in full."""
-        gold, weights = sparse.csr_array(task.gold), task.weights
+        gold, weights = sparse.csr_array(task.gold, dtype=np.float64), task.weights
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
