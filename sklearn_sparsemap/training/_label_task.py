@@ -6,9 +6,10 @@ from scipy import sparse
 from ..losses._labels import label_losses, partly_known_losses
 from ._task import Task
 
-# Scores in a block of samples whose losses are computed together, so that temporary arrays stay in the processor's cache:
-# with 2,000 samples of 1,000 labels the losses take half the time of one block. From 2^15 to 2^17 makes little difference.
-_CELLS = 2**16
+# Scores in a block of samples whose losses are computed together. In closed form, temporary arrays stay in the
+# processor's cache: with 2,000 samples of 1,000 labels the losses take half the time of a single block. 2^15 or 2^17
+# make little difference. A solver lays out the graph for each block.
+_CELLS, _SOLVER_CELLS = 2**16, 2**20
 
 
 class LabelTask(Task):
@@ -50,8 +51,13 @@ class LabelTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         shares = self.weights / self.weights.sum() if mean else self.weights
-        losses, residuals, joined, n_inexact = np.empty(len(scores)), np.empty_like(scores), np.zeros(self.n_additional), 0
-        for rows in blocks(*scores.shape, _CELLS):
+        losses, residuals, joined, n_inexact = (
+            np.empty(len(scores)),
+            np.empty_like(scores),
+            np.zeros(self.n_additional),
+            0,
+        )
+        for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
             own, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(

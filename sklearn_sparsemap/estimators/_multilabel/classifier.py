@@ -31,13 +31,13 @@ from ..._core.validation import (
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
 from ...training._data import LinearModel
-from ...training._label_task import dense
+from ...training._label_task import blocks, dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import Batch, Epochs, learn_batch, leaves_whole, relative, visits, warn_of_inference
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
-from .base import DECISIONS, LabelSetClassifier, blocks
+from .base import DECISIONS, LabelSetClassifier
 from .data import (
     automatic_alpha,
     folds_by_content,
