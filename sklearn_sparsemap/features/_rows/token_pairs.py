@@ -26,6 +26,8 @@ _OF_STRINGS = "="
 def _number(order, form_of, form_ptr, attributes, places, values, row_ptr, codes, pairs, keys):
     """Number the pairs of tokens by their first occurrence.
 
+    `TokenPairs._number_dicts` makes all arrays, so that their ranges need no check.
+
     Parameters
     ----------
     order : int64 array of shape (n_tokens,)
