@@ -18,7 +18,7 @@ from ._core.jit import compiling_is_expected
 from ._core.validation import check_n_jobs
 from .estimators import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from .factors import AtMostOne, Budget, FactorGraph, Hierarchy, Imply, Pair, StructureFactor, Xor
-from .features import ArcVectorizer, TemplateVectorizer
+from .features import ArcVectorizer, TemplateVectorizer, TokenDictVectorizer
 from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
 from .structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
@@ -87,6 +87,7 @@ def _groups():
 
 
 def _features():
+    TokenDictVectorizer().fit_transform([[{"word": "a"}]])
     for n_features in (None, 64):
         TemplateVectorizer(["word[0]"], n_features=n_features).fit_transform([["a", "b"]])
         ArcVectorizer(["head.word[0]"], n_features=n_features).fit_transform([[{"word": "a"}, {"word": "b"}]])

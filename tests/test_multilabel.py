@@ -1,7 +1,7 @@
 """MultilabelLPSparseMAP: the estimator, its inference and its gradients, against slow twins."""
 
 import pickle
-from itertools import count, product
+from itertools import count, pairwise, product
 from time import perf_counter
 from types import SimpleNamespace
 
@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.estimators._fitting import Monitor
+from sklearn_sparsemap.estimators._multilabel import data as label_data
 from sklearn_sparsemap.estimators._multilabel.data import (
     mutual_information_tree,
     read_constraints,
@@ -46,6 +47,7 @@ from sklearn_sparsemap.factors import (
 from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
 from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
+from sklearn_sparsemap.training import _label_task
 from sklearn_sparsemap.training._adam import Adam
 from sklearn_sparsemap.training._label_task import LabelTask
 from sklearn_sparsemap.training._network import Network
@@ -481,6 +483,39 @@ def test_the_tree_has_the_most_mutual_information():
         strongest = strongest_pairs(sparse.csr_array(Y), weights, most)
         assert_allclose(sum(information(i, j) for i, j in strongest), sum(ordered[:most]))
         assert strongest.tolist() == sorted(strongest.tolist()) and len(strongest) == min(most, 6)
+
+
+def test_pairs_do_not_depend_on_the_size_of_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    Y, weights = sparse.csr_array((rng.random((60, 12)) < 0.3).astype(float)), rng.uniform(0.5, 1.5, size=60)
+    found = []
+    for cells in (1, 30, 2**16):
+        monkeypatch.setattr(label_data, "_CELLS_OF_PAIRS", cells)
+        found.append([mutual_information_tree(Y, weights), *(strongest_pairs(Y, weights, most) for most in (5, 40))])
+    for one, other in pairwise(found):
+        assert all(map(np.array_equal, one, other)) and [len(pairs) for pairs in one] == [11, 5, 40]
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "hinge", "logistic"])
+def test_losses_do_not_depend_on_the_size_of_blocks(loss, monkeypatch):
+    rng = np.random.default_rng(0)
+    scores, gold, weights = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.4, rng.uniform(0.5, 1.5, size=9)
+    edges = all_edges(5)
+    for own, known in ((edges[:0], None), (edges, None), (edges[:0], rng.random((9, 5)) < 0.7)):
+        if (loss == "hinge" and known is not None) or (loss == "logistic" and len(own)):
+            continue
+        graph, pairs = LabelGraph(5, own), rng.normal(size=len(own))
+        found = []
+        for cells in (1, 12, 2**20):
+            monkeypatch.setattr(_label_task, "_CELLS", cells)
+            monkeypatch.setattr(_label_task, "_SOLVER_CELLS", cells)
+            for as_gold in (gold, sparse.csr_array(gold)):
+                task = LabelTask(graph, loss, 0.7, as_gold, weights, known=known)
+                found.append(task.loss_gradient(scores, pairs, 1))
+        for one, other in pairwise(found):
+            assert_array_equal(one[1], other[1])
+            assert_allclose(one[2], other[2], rtol=1e-12, atol=1e-14)
+            assert one[0] == other[0] and one[3] == other[3] == 0
 
 
 def test_a_full_graph_of_many_labels_is_sparse():

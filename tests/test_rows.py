@@ -1,6 +1,7 @@
 """Rows from dicts of features, from data frames, from transformers of flat data, and side by side."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -23,16 +24,20 @@ from sklearn_sparsemap.features import (
     TokenDictVectorizer,
     sentences_from_frame,
 )
+from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
 
 rng = np.random.default_rng(0)
 
 
 def random_token(kind):
-    """Draw a token: of one of a few forms, of any form with nested values, or a list of strings."""
+    """Draw a token: of a few forms, of one of many forms, of any form with nested values, or a list of strings."""
     word = str(rng.choice(["a", "b", "c:d", "e"]))
     token = {"bias": 1.0, "word": word, "up": bool(rng.random() < 0.5), "n": int(rng.integers(3)), "f": rng.random()}
     if rng.random() < 0.5:
         token["BOS"] = True
+    if kind == "flags":
+        names = rng.permutation([*token, *"abcdefgh"])[: rng.integers(10)].tolist()
+        return {name: token.get(name, True) for name in names}
     if kind == "nested":
         order = rng.permutation(list(token)).tolist()
         token = {name: token[name] for name in order[:4]}
@@ -52,10 +57,10 @@ def rows_by_name(rows, names):
     ]
 
 
-@pytest.mark.parametrize("kind", ["plain", "nested", "strings", "mixed"])
+@pytest.mark.parametrize("kind", ["plain", "flags", "nested", "strings", "mixed"])
 def test_token_dicts_are_read_as_crfsuite_reads_them(kind):
     X, other = (
-        [s for k in ("plain", "nested", "strings") for s in random_sentences(k)] if kind == "mixed"
+        [s for k in ("plain", "flags", "nested", "strings") for s in random_sentences(k)] if kind == "mixed"
         else random_sentences(kind)
         for _ in range(2)
     )  # fmt: skip
@@ -81,6 +86,39 @@ def test_token_dicts_are_read_as_crfsuite_reads_them(kind):
     if kind != "mixed":
         starts = {vec.template_names_[g]: str(names[rows.groups == g][0]) for g in set(rows.groups.tolist())}
         assert all(name.startswith(attribute) for attribute, name in starts.items())
+
+
+def occurrences(pairs, n_tokens):
+    """List the (name, attribute, weight) of each token, sorted."""
+    entries = list(zip(pairs.names, pairs.attributes, pairs.weights.tolist(), strict=True))
+    assert len(set(entries)) == len(entries) and len(pairs.row_ptr) == n_tokens + 1
+    return [sorted(entries[c] for c in pairs.codes[i:j]) for i, j in pairwise(pairs.row_ptr)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "flags", "strings"])
+def test_numbering_of_pairs_is_the_slow_one(kind, monkeypatch):
+    # Of 300 sentences, "flags" have more than 64 forms, and on average fewer than 100 tokens for each.
+    X = random_sentences(kind, 300)
+    tokens = [token for sentence in X for token in sentence]
+    fast = TokenPairs(X, ":")
+    monkeypatch.setattr(TokenPairs, "_number_dicts", lambda self, tokens: None)
+    monkeypatch.setattr(TokenPairs, "_number_strings", lambda self, tokens: None)
+    slow = TokenPairs(X, ":")
+    assert occurrences(fast, len(tokens)) == occurrences(slow, len(tokens))
+    in_order = [np.diff(fast.codes[i:j]) > 0 for i, j in pairwise(fast.row_ptr)]
+    if kind == "plain":
+        assert np.concatenate(in_order).all()
+    else:
+        assert fast.names == slow.names and np.array_equal(fast.codes, slow.codes)
+
+
+def test_tokens_without_features_have_empty_rows():
+    vectorizer = TokenDictVectorizer().fit([[{"a": 1}]])
+    for token in ({}, []):
+        rows = vectorizer.transform([[token]]).values
+        assert rows.shape == (1, 1) and rows.nnz == 0
+        with pytest.raises(ValueError, match="give tokens features"):
+            TokenDictVectorizer().fit([[token]])
 
 
 def test_token_dicts_hashed_counted_and_kept():
@@ -115,6 +153,8 @@ def test_token_dicts_hashed_counted_and_kept():
     [
         ([[{"a": None}]], r"X\[0\]\[0\]: the feature 'a' is None of type NoneType"),
         ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], r"the feature 'a' of X\[1\]\[1\] is nan"),
+        ([[{"a": 10**400}]], r"the feature 'a' of X\[0\]\[0\] is inf"),
+        ([[{"a": [1, 10**400]}]], r"the feature 'a:1' of X\[0\]\[0\] is inf"),
         ([[{1: "b"}]], r"X\[0\]\[0\]: names of features are strings; got 1"),
         ([[["a", 2]]], r"X\[0\]\[0\]: a token that is a list holds strings; got 2"),
         ([[3]], r"X\[0\]\[0\]: a token is a dict of features, or a list of strings; got 3"),

@@ -222,7 +222,7 @@ class OneLabel:
     n_labels : int
     """
 
-    constraints = ()
+    constraints, is_plain = (), True
 
     def __init__(self, n_labels):
         self.n_labels = n_labels

@@ -6,6 +6,11 @@ from scipy import sparse
 from ..losses._labels import label_losses, partly_known_losses
 from ._task import Task
 
+# Scores in a block of samples whose losses are computed together. In closed form, temporary arrays stay in the
+# processor's cache: with 2,000 samples of 1,000 labels the losses take half the time of a single block. 2^15 or 2^17
+# make little difference. A solver lays out the graph for each block.
+_CELLS, _SOLVER_CELLS = 2**16, 2**20
+
 
 class LabelTask(Task):
     """Samples of label sets, with one row of features each.
@@ -15,7 +20,7 @@ class LabelTask(Task):
     graph : LabelGraph or OneLabel
     loss : str
     temperature : float
-    gold : float array or CSR of shape (n_samples, n_labels), default=None
+    gold : array or CSR of shape (n_samples, n_labels), default=None
         Gold labels.
     weights : array of shape (n_samples,), default=None
     map_time_limit : float, default=None
@@ -46,14 +51,20 @@ class LabelTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         shares = self.weights / self.weights.sum() if mean else self.weights
-        if self.known is None:
-            losses, residuals, joined, n_inexact = label_losses(
-                self.loss, self.temperature, self.graph, scores, additional, dense(self.gold), shares, n_jobs
-            )
-        else:
-            losses, residuals, joined, n_inexact = partly_known_losses(
-                self.loss, self.temperature, self.graph, scores, dense(self.gold), self.known, shares, n_jobs
-            )
+        losses, residuals = np.empty(len(scores)), np.empty_like(scores)
+        joined, n_inexact = np.zeros(self.n_additional), 0
+        for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
+            own, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
+            if self.known is None:
+                losses[rows], residuals[rows], pairs, inexact = label_losses(
+                    self.loss, self.temperature, self.graph, own, additional, gold, shares[rows], n_jobs
+                )
+            else:
+                losses[rows], residuals[rows], pairs, inexact = partly_known_losses(
+                    self.loss, self.temperature, self.graph, own, gold, self.known[rows], shares[rows], n_jobs
+                )
+            joined += pairs
+            n_inexact += inexact
         return float(self.weights @ losses), residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
@@ -72,6 +83,12 @@ class LabelTask(Task):
         """Return the mean F1 of the label sets."""
         both, total = (gold & predicted).sum(axis=1), gold.sum(axis=1) + predicted.sum(axis=1)
         return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=weights))
+
+
+def blocks(n_samples, n_labels, n_cells=2**22):
+    """Split samples into slices with at most this many scores (but at least one sample)."""
+    size = max(1, n_cells // n_labels)
+    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
 
 
 def dense(gold):

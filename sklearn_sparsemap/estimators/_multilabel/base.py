@@ -14,7 +14,7 @@ from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
-from ...training._label_task import LabelTask
+from ...training._label_task import LabelTask, blocks
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.learned import TrainingStateMixin
@@ -24,8 +24,6 @@ DECISIONS = ("auto", "seen", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-6
-# Number of scores in a block of samples at prediction.
-_BLOCK = 2**22
 
 
 class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
@@ -332,9 +330,3 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def blocks(n_samples, n_labels):
-    """Split samples into slices of bounded size."""
-    size = max(1, _BLOCK // n_labels)
-    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.validation import check_matrix
 from ...factors._label_constraints import LabelConstraint, _index_of
-from ...training._label_task import dense
+from ...training._label_task import blocks, dense
 
 # With more labels than the first number, only the pairs with the most information are used, a few for each label.
 # Mini-batches make the scores of all pairs nonzero, and inference would get slower from epoch to epoch.
@@ -17,6 +17,8 @@ _MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
 # the number of samples. The factor was chosen by cross-validation on training data of six sets, where three times more
 # or less makes little difference.
 _STRENGTH = 0.02
+# Pairs of labels whose mutual information is computed at once; the temporary arrays stay in the processor's cache.
+_CELLS_OF_PAIRS = 2**16
 _N_FOLDS = 3
 
 
@@ -192,51 +194,61 @@ def read_edges(label_graph, names, Y, weights, loops=True):
     return edges
 
 
-def mutual_information(Y, weights):
-    """Return the mutual information of all pairs of labels: array of shape (n_labels, n_labels), zero on the diagonal.
+def informative_pairs(Y, weights):
+    """Compute the mutual information of all pairs of labels, for a few labels with all later ones at a time.
 
     Parameters
     ----------
     Y : CSR of shape (n_samples, n_labels)
     weights : array of shape (n_samples,)
+
+    Yields
+    ------
+    firsts, seconds : int arrays of shape (n_pairs,)
+        Pairs of labels whose mutual information is positive, in order.
+    information : array of shape (n_pairs,)
     """
-    weighted = sparse.csr_array(Y.multiply(weights[:, None]))
-    total = weights.sum()
-    both = np.asarray((Y.T @ weighted).todense()) / total
-    single = both.diagonal().copy()
-    information = np.zeros_like(both)
-    first_only, second_only = single[:, None] - both, single[None, :] - both
-    for joint, p, q in (
-        (both, single[:, None], single[None, :]),
-        (first_only, single[:, None], 1.0 - single[None, :]),
-        (second_only, 1.0 - single[:, None], single[None, :]),
-        (1.0 - both - first_only - second_only, 1.0 - single[:, None], 1.0 - single[None, :]),
-    ):
-        joint, independent = np.maximum(joint, 0.0), p * q
-        with np.errstate(divide="ignore", invalid="ignore"):
-            information += np.where(joint > 0.0, joint * np.log(joint / independent), 0.0)
-    np.fill_diagonal(information, 0.0)
-    # Rounding gives independent labels a tiny mutual information.
-    information[information < 1e-12] = 0.0
-    return information
+    n, total = Y.shape[1], weights.sum()
+    by_label, weighted = sparse.csr_array(Y.T), sparse.csr_array(Y.multiply(weights[:, None]))
+    single = weights @ Y / total
+    for rows in blocks(n, n, _CELLS_OF_PAIRS):
+        both = np.asarray((by_label[rows] @ weighted).todense())[:, rows.start :] / total
+        p, q = single[rows, None], single[None, rows.start :]
+        first_only, second_only = p - both, q - both
+        information = np.zeros_like(both)
+        for joint, independent in (
+            (both, p * q),
+            (first_only, p * (1.0 - q)),
+            (second_only, (1.0 - p) * q),
+            (1.0 - both - first_only - second_only, (1.0 - p) * (1.0 - q)),
+        ):
+            joint = np.maximum(joint, 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                information += np.where(joint > 0.0, joint * np.log(joint / independent), 0.0)
+        # Rounding gives independent labels a tiny mutual information.
+        firsts, seconds = np.nonzero(np.triu(information >= 1e-12, 1))
+        yield firsts + rows.start, seconds + rows.start, information[firsts, seconds]
 
 
 def strongest_pairs(Y, weights, most):
     """Return at most `most` pairs of labels, those with the most mutual information: int array, in order."""
-    information = np.triu(mutual_information(Y, weights))
-    firsts, seconds = np.nonzero(information)
-    order = np.argsort(-information[firsts, seconds], kind="stable")[:most]
-    pairs = np.stack([firsts, seconds], axis=1).astype(np.int64)[order]
+    pairs, values = np.zeros((0, 2), np.int64), np.zeros(0)
+    for firsts, seconds, information in informative_pairs(Y, weights):
+        pairs = np.concatenate([pairs, np.stack([firsts, seconds], axis=1)])
+        values = np.concatenate([values, information])
+        order = np.argsort(-values, kind="stable")[:most]
+        pairs, values = pairs[order], values[order]
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def mutual_information_tree(Y, weights):
     """Return the spanning tree of labels with the most mutual information (Chow and Liu), a forest where there is none.
 
-    The parameters are those of `mutual_information`.
+    The parameters are those of `informative_pairs`.
     """
-    information = mutual_information(Y, weights)
-    tree = minimum_spanning_tree(sparse.csr_array(-np.triu(information))).tocoo()
+    firsts, seconds, information = map(np.concatenate, zip(*informative_pairs(Y, weights)))
+    graph = sparse.csr_array((-information, (firsts, seconds)), shape=(Y.shape[1], Y.shape[1]))
+    tree = minimum_spanning_tree(graph).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
 
 

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
-from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import Batch, Epochs, held_out_fraction, relative, visits
@@ -50,7 +49,7 @@ class LbfgsFit:
         if len(kept) < len(X):
             X, task = X[kept], task.take(kept)
         self.X, self.gold, self.task = X, task.gold, task
-        task.gold = dense(task.gold)
+        task.gold = task.gold.astype(bool).toarray()
         estimator._watch_sets(task)
         self.learner = self._batch(task, X)
 
@@ -99,7 +98,7 @@ class AdamFit:
         estimator._watch_sets(task)
         task.weights = relative(task.weights)
         if np.prod(task.gold.shape) <= _DENSE_CELLS:
-            task.gold = dense(task.gold)
+            task.gold = task.gold.astype(bool).toarray()
         self.X, self.task = X, task
         self.watch = {"watch_loss": True}
         if estimator.early_stopping and self.held_out:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ...training._label_task import dense
-from .base import blocks
+from ...training._label_task import blocks, dense
 from .data import read_known
 from .sets import SeenSets
 from .threshold import RunningThreshold, Tuning
@@ -49,7 +48,7 @@ class TuningMixin:
 
     def _watch_sets(self, task, draws=None):
         """Note the label sets of training samples, of those that are known in full."""
-        gold, weights = sparse.csr_array(task.gold), task.weights
+        gold, weights = sparse.csr_array(task.gold, dtype=np.float64), task.weights
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from numbers import Integral
 
 import numpy as np
@@ -144,18 +145,19 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     def _rows(self, pairs, columns=None):
         n_columns, groups, names = self.n_features_out_, None, None
         if self.n_features is None:
-            columns = np.fromiter((self._vocabulary.get(name, -1) for name in pairs.names), np.int64, len(pairs.names))
+            columns = np.fromiter(map(self._vocabulary.get, pairs.names, repeat(-1)), np.int32, len(pairs.names))
             groups, names = self.groups_, self.template_names_
         else:
-            columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int64)
-        indices, row_ptr = columns[pairs.codes], pairs.row_ptr
-        values = pairs.weights.astype(self.dtype)[pairs.codes]
-        used = (indices >= 0) & (values != 0)
+            columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int32)
+        weights = pairs.weights.astype(self.dtype)
+        codes, row_ptr = pairs.codes, pairs.row_ptr
+        used = ((columns >= 0) & (weights != 0))[codes]
         if not used.all():
             row_ptr = np.concatenate([[0], np.cumsum(used)])[row_ptr]
-            indices, values = indices[used], values[used]
+            codes = codes[used]
+        indices, values = columns[codes], weights[codes]
         if row_ptr[-1] < _MOST_COLUMNS:
-            indices, row_ptr = indices.astype(np.int32), row_ptr.astype(np.int32)
+            row_ptr = row_ptr.astype(np.int32)
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
         rows.sum_duplicates()
         return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))

@@ -2,25 +2,80 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import count
+from itertools import chain, count
 from numbers import Real
-from operator import itemgetter
 
 import numpy as np
 
+from ..._core.jit import INTS, INTS_OUT, UINTS_OUT, entry, types
 from ..._core.validation import quoted
 from .._fields import join_sentences, place_of_token
+from .._tokens.kernels import find_slot, larger_table, mix
 
 # Values that are one feature; others are several.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
-# Tokens are processed by form (tuple of attribute names) if there are at most this many forms, or on average at least
-# this many tokens for each.
+# Pairs are numbered by form (tuple of attribute names) if there are at most this many forms, or on average at least
+# this many tokens for each. The columns of most rows then ascend.
 _MOST_FORMS, _TOKENS_PER_FORM = 64, 100
-# Number of tokens whose pairs fit into a processor's cache.
-_TOKENS_AT_ONCE = 512
 # Separator of the attribute within strings of a list, as in "word.lower=the".
 _OF_STRINGS = "="
+
+
+@entry(types.int64(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT, UINTS_OUT))
+def _number(order, form_of, form_ptr, attributes, places, values, row_ptr, codes, pairs, keys):
+    """Number the pairs of tokens by their first occurrence.
+
+    `TokenPairs._number_dicts` makes all arrays, so that their ranges need no check.
+
+    Parameters
+    ----------
+    order : int64 array of shape (n_tokens,)
+        The tokens, in the order in which their pairs are numbered.
+    form_of : int64 array of shape (n_tokens,)
+        The form of each token.
+    form_ptr : int64 array of shape (n_forms + 1,)
+        The beginning of each form in `attributes` and `places`.
+    attributes, places : int64 arrays
+        For each form, its attributes and their places in a token, in the order of the result.
+    values : int64 array of shape (n_entries,)
+        The number of each value, token by token.
+    row_ptr : int64 array of shape (n_tokens + 1,)
+        The beginning of each token in `values` and `codes`.
+    codes : int64 array of shape (n_entries,)
+        Overwritten with the number of the pair of each entry.
+    pairs : uint64 array of shape (n_entries,)
+        Its beginning is overwritten with the attribute (upper half) and the value of each pair.
+    keys : uint64 array of shape (n_entries,)
+        Work space.
+
+    Returns
+    -------
+    n_pairs : int
+    """
+    mask = np.int64(255)
+    slots = np.zeros(256, dtype=np.int32)
+    n_found = np.int64(0)
+    for t in order:
+        form = form_of[t]
+        for j in range(form_ptr[form], form_ptr[form + 1]):
+            value = values[row_ptr[t] + places[j]]
+            pair = (np.uint64(attributes[j]) << np.uint64(32)) | np.uint64(value)
+            # `mix` has an inverse, so different pairs have different keys.
+            key = mix(pair)
+            slot = find_slot(slots, 0, mask, keys, 0, key)
+            number = np.int64(slots[slot]) - 1
+            if number < 0:
+                number = n_found
+                n_found += 1
+                slots[slot] = n_found
+                pairs[number] = pair
+                keys[number] = key
+                if 2 * n_found > mask:
+                    slots = larger_table(slots, keys, n_found)
+                    mask = np.int64(len(slots) - 1)
+            codes[row_ptr[t] + j - form_ptr[form]] = number
+    return n_found
 
 
 class TokenPairs:
@@ -51,16 +106,16 @@ class TokenPairs:
     def __init__(self, X, separator):
         tokens, lengths = join_sentences(X)
         self.indptr = np.concatenate([[0], np.cumsum(lengths)])
-        pairs = self._number_by_form(tokens) or self._number_pairs(tokens, separator)
+        pairs = self._number_dicts(tokens) or self._number_strings(tokens) or self._number_pairs(tokens, separator)
         self.names, self.attributes, self.weights = [], [], np.ones(len(pairs))
         for i, (attribute, value) in enumerate(pairs):
             name = attribute
-            if isinstance(value, tuple):
-                name, value = f"{attribute}{separator}{value[0]}", value[1]
-            if value.__class__ is str or isinstance(value, str):
+            if isinstance(value, str):
                 name = f"{attribute}{separator}{value}"
+            elif isinstance(value, tuple):
+                name, self.weights[i] = f"{attribute}{separator}{value[0]}", value[1]
             elif value is not None:
-                self.weights[i] = value
+                self.weights[i] = _as_float(value)
             else:
                 # The item of a list of strings, such as "word.lower=the": the attribute is the part before "=".
                 attribute = attribute.split(_OF_STRINGS, 1)[0]
@@ -74,74 +129,111 @@ class TokenPairs:
                 f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out what is missing"
             )
 
-    def _number_by_form(self, tokens):
-        """Number the pairs of tokens that have a few forms, which name the same attributes in the same order.
+    def _number_dicts(self, tokens):
+        """Number the pairs of tokens that are dicts of single features.
 
         Returns
         -------
         pairs : list of (attribute, value) or None
-            In the order of their numbers; None if there are too many forms, or attributes of several features.
+            In the order of their numbers; None for other tokens.
         """
         if set(map(type, tokens)) != {dict}:
             return None
-        places = defaultdict(list)
-        for i, form in enumerate(map(tuple, tokens)):
-            places[form].append(i)
-        if len(places) > _MOST_FORMS and len(places) * _TOKENS_PER_FORM > len(tokens):
+        row_ptr = _row_ptr(tokens)
+        values, numbers = _number_equal(chain.from_iterable(map(dict.values, tokens)), row_ptr[-1])
+        if numbers is None or not _are_all(numbers, _SINGLE):
             return None
-        # As the most frequent form has them, then by appearance. Of each form in this order, so that columns ascend.
-        rank = {}
-        for form in sorted(places, key=lambda form: -len(places[form])):
-            for attribute in form:
-                rank.setdefault(attribute, len(rank))
-        numbers, blocks = [defaultdict(count().__next__) for _ in rank], []
-        counts = np.empty(len(tokens), np.int64)
-        for form, where in places.items():
-            own = [tokens[i] for i in where] if len(places) > 1 else tokens
-            ranks = sorted(map(rank.__getitem__, form))
-            codes = np.empty((len(own), len(form)), np.int64)
-            by_rank = {rank[attribute]: attribute for attribute in form}
-            try:
-                # A dict with automatic numbering of missing keys is Python's fastest way to number values.
-                number_of = [(numbers[r].__getitem__, itemgetter(by_rank[r])) for r in ranks]
-                for start in range(0, len(own), _TOKENS_AT_ONCE):
-                    few = own[start : start + _TOKENS_AT_ONCE]
-                    for j, (number, value) in enumerate(number_of):
-                        found = map(number, map(value, few))
-                        codes[start : start + len(few), j] = np.fromiter(found, np.int64, len(few))
-            except TypeError:
-                # A list or a dict, which has no hash.
-                return None
-            counts[where] = len(form)
-            blocks.append((np.array(where), ranks, codes))
-        if not all(issubclass(kind, str) for kind in set(map(type, rank))):
+        form_of, forms = _number_equal(map(tuple, tokens), len(tokens))
+        by_form = len(forms) <= max(_MOST_FORMS, len(tokens) // _TOKENS_PER_FORM)
+        order, ranked = np.arange(len(tokens)), forms
+        if by_form:
+            order = np.argsort(form_of, kind="stable")
+            # Attributes as the most frequent form has them, then by appearance.
+            ranked = [forms[form] for form in np.argsort(-np.bincount(form_of), kind="stable")]
+        attributes = list(dict.fromkeys(chain.from_iterable(ranked)))
+        if not _are_all(attributes, str):
             return None
-        if not all(issubclass(kind, _SINGLE) for own in numbers for kind in set(map(type, own))):
+        rank = {attribute: r for r, attribute in enumerate(attributes)}
+        ranks = [[rank[attribute] for attribute in form] for form in forms]
+        places = [sorted(range(len(own)), key=own.__getitem__) if by_form else range(len(own)) for own in ranks]
+        sorted_ranks = [own[place] for own, sorted_places in zip(ranks, places) for place in sorted_places]
+        flat = _row_ptr(forms), np.array(sorted_ranks, np.int64), np.array(list(chain.from_iterable(places)), np.int64)
+        self.row_ptr, self.codes = row_ptr, np.empty(len(values), np.int64)
+        pairs, keys = np.empty((2, len(values)), np.uint64)
+        pairs = pairs[: _number(order, form_of, *flat, values, row_ptr, self.codes, pairs, keys)].astype(np.int64)
+        if by_form:
+            by_attribute = np.argsort(pairs >> 32, kind="stable")
+            pairs = pairs[by_attribute]
+            self.codes = np.argsort(by_attribute)[self.codes]
+        return [(attributes[pair >> 32], numbers[pair & 0xFFFFFFFF]) for pair in pairs.tolist()]
+
+    def _number_strings(self, tokens):
+        """Number the items of tokens that are lists of strings; return them as `_number_dicts` does."""
+        if not set(map(type, tokens)) <= {list, tuple}:
             return None
-        self.row_ptr = np.concatenate([[0], np.cumsum(counts)])
-        self.codes = np.empty(self.row_ptr[-1], np.int64)
-        offsets = np.concatenate([[0], np.cumsum([len(own) for own in numbers])])
-        for where, ranks, codes in blocks:
-            codes += offsets[ranks]
-            self.codes[self.row_ptr[where][:, None] + np.arange(len(ranks))] = codes
-        return [(attribute, value) for attribute, r in rank.items() for value in numbers[r]]
+        row_ptr = _row_ptr(tokens)
+        codes, strings = _number_equal(chain.from_iterable(tokens), row_ptr[-1])
+        if strings is None or not _are_all(strings, str):
+            return None
+        self.row_ptr, self.codes = row_ptr, codes
+        return [(str(string), None) for string in strings]
 
     def _number_pairs(self, tokens, separator):
         """Number the pairs of tokens of any form; return them in the order of their numbers."""
-        attributes, values, counts = [], [], np.empty(len(tokens), np.int64)
-        for i, token in enumerate(tokens):
-            before = len(attributes)
-            try:
-                for attribute, value in _pairs_of(token, separator):
-                    attributes.append(attribute)
-                    values.append(value)
-            except ValueError as error:
-                raise ValueError(f"{place_of_token(self.indptr, i)}: {error}") from None
-            counts[i] = len(attributes) - before
-        self.row_ptr = np.concatenate([[0], np.cumsum(counts)])
-        number = defaultdict(count().__next__)
-        self.codes = np.fromiter(map(number.__getitem__, zip(attributes, values)), np.int64, len(attributes))
-        return list(number)
+        row_ptr = [0]
+
+        def pairs():
+            for i, token in enumerate(tokens):
+                try:
+                    own = list(_pairs_of(token, separator))
+                except ValueError as error:
+                    raise ValueError(f"{place_of_token(self.indptr, i)}: {error}") from None
+                row_ptr.append(row_ptr[-1] + len(own))
+                yield from own
+
+        self.codes, distinct = _number_equal(pairs(), -1)
+        self.row_ptr = np.array(row_ptr)
+        return distinct
+
+
+def _row_ptr(tokens):
+    """Return the beginning of each token, or form, among the entries of all: int64 array."""
+    return np.concatenate([[0], np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))])
+
+
+def _number_equal(values, n):
+    """Number values by their first occurrence.
+
+    Parameters
+    ----------
+    values : iterable
+    n : int
+        How many they are; -1 if unknown.
+
+    Returns
+    -------
+    numbers : int64 array of shape (n,) or None
+    distinct : list or None
+        The value of each number. Both are None if a value has no hash, such as a list or a dict.
+    """
+    # A dict that numbers missing keys is Python's fastest way to do this.
+    number_of = defaultdict(count().__next__)
+    try:
+        return np.fromiter(map(number_of.__getitem__, values), np.int64, n), list(number_of)
+    except TypeError:
+        return None, None
+
+
+def _are_all(values, kinds):
+    return all(issubclass(kind, kinds) for kind in set(map(type, values)))
+
+
+def _as_float(number):
+    """Convert a number to a float: infinity if it is too large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf
 
 
 def _pairs_of(token, separator):
@@ -176,7 +268,7 @@ def _pairs_of_value(attribute, value, separator):
                 yield attribute, str(inner)
             elif isinstance(inner, Real | np.bool_):
                 # A vector: a feature for each place, all of one attribute.
-                yield attribute, (i, float(inner))
+                yield attribute, (i, _as_float(inner))
             else:
                 yield from _pairs_of_value(attribute, inner, separator)
     else:
