@@ -34,6 +34,7 @@ from .._fitting import (
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
 from .phases import MIRA, Phase, final_state, kept_columns, wide_model
+from .schedule import AUTO, samples_between, schedule_of
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 from .unfit import CHOICES, fit_trees
 
@@ -221,7 +222,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         "budget": [POSITIVE_INT, None],
         "budget_weights": [POSITIVE_INT, None],
         "alpha": [NOT_NEGATIVE],
-        "shrink_every": [POSITIVE_INT],
+        "shrink_every": [POSITIVE_INT, StrOptions({AUTO})],
         "freeze_after": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT],
         "eta0": [POSITIVE],
@@ -248,7 +249,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         budget: int | None = None,
         budget_weights: int | None = None,
         alpha: float = 0.0,
-        shrink_every: int = 1000,
+        shrink_every: int | Literal["auto"] = "auto",
         freeze_after: int | None = None,
         max_iter: int = 5,
         eta0: float = 1.0,
@@ -389,7 +390,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         task, X = self._take_in(X, y, classes)
         if task is None:
             return self
-        self._configure(self._optimizer, self.shrink_every)
+        self._configure(self._optimizer, samples_between(self))
         n_inexact = self._optimizer.unconverged
         self._losses.note(learn_batch(self, self._optimizer, task, X))
         warn_of_inference(self._optimizer.unconverged - n_inexact)
@@ -446,7 +447,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         first = self._optimizer
         if first is None:
             first = self._new_begin()
-        self._configure(first, self.shrink_every)
+        self._configure(first, samples_between(self))
         exceeds = first.exceeds
         if self._selects and (self._optimizer is not None or exceeds):
             # The shrinkage is kept even if the following steps fail.
@@ -522,9 +523,11 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         if columns is not None:
             groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
             weights, mira = np.zeros(1), self.debias == MIRA
-        return GroupOptimizer(
+        optimizer = GroupOptimizer(
             groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
         )
+        self._configure(optimizer, samples_between(self))
+        return optimizer
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
@@ -546,7 +549,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         if optimizer.columns is not None:
             strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
         optimizer.configure(
-            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every,
+            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=schedule_of(self),
             frozen=frozen, fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, copy_into, kernel
 from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
@@ -43,6 +43,7 @@ Pairs = namedtuple(
         "first_active",  # for each atom, a feature that has a block, or -1; empty if not needed
         "kept",  # for each atom, whether the last shrinkage kept it
         "scale",  # for each atom
+        "score_scale",  # for each atom, the factor of its values in scores: its scale, or less in a deferred shrinkage
         "rho",
         "peak",  # largest rho since its last exact computation
         "cumulative",  # sum of the scale over the steps up to `last_step`
@@ -56,7 +57,7 @@ PAIRS = {
         + [types.float64]
         + [floats] * 3
         + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
-        + [FLOATS_OUT] * 4
+        + [FLOATS_OUT] * 5
         + [INTS_OUT],
         Pairs,
     )
@@ -106,6 +107,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
         features,
         np.full(n_atoms if shrinks else 0, -1, np.int32),
         np.zeros(n_atoms, bool),
+        np.ones(n_atoms),
         np.ones(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
@@ -378,6 +380,7 @@ def scale_atoms(store, counters, factors):
         store.peak[atom] *= factor * factor
         if store.scale[atom] < _SMALLEST_SCALE:
             _absorb_scale(store, atom)
+    copy_into(store.score_scale, store.scale)
 
 
 @kernel

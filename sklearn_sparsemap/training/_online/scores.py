@@ -31,7 +31,7 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
     previous row are read, and the addresses of the lookup are prefetched another row earlier.
     """
     n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
-    features, scale, values, outputs = store.features, store.scale, store.values, store.outputs
+    features, scale, values, outputs = store.features, store.score_scale, store.values, store.outputs
     for row in range(first_row, first_row + n_rows):
         most = max(most, begins[share.last, row] - begins[share.first, row])
     now, later = _new_found(most, share.last - share.first), _new_found(most, share.last - share.first)
