@@ -136,8 +136,7 @@ class GroupOptimizer(OnlineOptimizer):
             total += self._visit_part(inference, form, rows, targets, part, memory)
             if self.counters[STOP]:
                 break
-            if self.n_held > _MOST_WEIGHTS:
-                self._discard(self._survivors() | self._survivors(_MOST_WEIGHTS // 2))
+            self._relieve_memory()
             self._note_size()
         return total
 
@@ -152,27 +151,37 @@ class GroupOptimizer(OnlineOptimizer):
         """Whether all groups keep their weights, and only scores are computed with those that the budget selects."""
         return self._options is not None and isinstance(self.rule, Gradient | Counting) and self.rule.defers
 
-    def _average(self):
-        """Return the model of all groups, selected or not, and the squared norms of its atoms."""
-        model, groups = super().model(), self.source
-        feature = np.repeat(np.arange(len(groups.atom_of)), np.diff(model.coef.indptr))
-        return model, np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
-
-    def _survivors(self, most=None):
-        """Tell which atoms the budget selects, by the averages of their weights over the steps.
+    def _survivors(self, rho, most=None):
+        """Tell which atoms the budget selects: bool array.
 
         Parameters
         ----------
+        rho : array of shape (n_atoms,)
+            Squared norms of the atoms.
         most : int, default=None
             A budget of weights to use instead.
         """
-        rule, (_, rho) = self.rule, self._average()
+        rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
         if most is not None:
             fields = Gradient(*rule[: len(Gradient._fields)])._replace(budget=most)
             rule = Counting(*fields, np.zeros_like(self.held))
-        norms, factors = rho.copy(), np.empty(len(rho))
-        BUDGET_FACTORS[type(rule)](rule, self.store, norms, factors)
+        BUDGET_FACTORS[type(rule)](rule, self.store, left, factors)
         return (rho > 0.0) & (factors > 0.0)
+
+    def _norms_of(self, model):
+        """Return the squared norms of the atoms of a model."""
+        groups = self.source
+        feature = np.repeat(np.arange(len(groups.atom_of)), np.diff(model.coef.indptr))
+        return np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
+
+    def _selected(self):
+        """Tell which atoms the budget selects by the averages of the weights with which scores were computed."""
+        return self._survivors(self._norms_of(super().model()))
+
+    def _relieve_memory(self):
+        """If there are too many weights, discard groups that are not selected, the weakest first."""
+        if self.n_held > _MOST_WEIGHTS:
+            self._discard(self._selected() | self._survivors(self.store.rho, _MOST_WEIGHTS // 2))
 
     def _discard(self, kept):
         """Discard all atoms except some."""
@@ -187,9 +196,9 @@ class GroupOptimizer(OnlineOptimizer):
         """Return the current weights, averaged over all steps if `average`; of the selected groups if it `defers`."""
         if not self.defers:
             return super().model()
-        model, _ = self._average()
-        dead = ~self._survivors()[self.source.atom_of]
-        model.coef.data[np.repeat(dead, np.diff(model.coef.indptr))] = 0.0
+        model = super().model()
+        kept = self._survivors(self._norms_of(model))[self.source.atom_of]
+        model.coef.data *= np.repeat(kept, np.diff(model.coef.indptr))
         model.coef.eliminate_zeros()
         return model
 
@@ -210,7 +219,7 @@ class GroupOptimizer(OnlineOptimizer):
     def shrink(self, at_least=0):
         """Shrink the groups for the samples since the last shrinkage, if any, or for at least some number of them."""
         if self.defers:
-            self._discard(self._survivors())
+            self._discard(self._selected())
             return
         self.counters[SINCE] = max(at_least, self.counters[SINCE])
         self._new_curve(0)
@@ -231,7 +240,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def group_norms(self):
         """Return the norm of each group's weights; if it `defers`, of their averages, which decide the selection."""
-        rho = self._average()[1] if self.defers else self.store.rho
+        rho = self._norms_of(super().model()) if self.defers else self.store.rho
         return np.sqrt(self.source.group_sums(np.maximum(rho, 0.0)))
 
     def alive(self):
@@ -251,7 +260,7 @@ class GroupOptimizer(OnlineOptimizer):
     def selected_groups(self):
         """Tell which groups are selected or, before a selection, have weights: bool array."""
         if self.defers:
-            kept = self._survivors()
+            kept = self._selected()
         else:
             kept = self.store.kept if self.has_shrunk else self.alive()
         return self.source.group_sums(kept.astype(np.int64)) > 0

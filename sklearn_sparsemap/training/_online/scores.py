@@ -84,7 +84,7 @@ def _read_pairs(store, counters, average, indptr, outputs, weights):
         so_far = scale_until(store, atom, step)
         start, stop = block_of(store, f)
         for place in range(start, stop):
-            weight = store.values[place] * store.scale[atom]
+            weight = store.values[place] * store.score_scale[atom]
             if average and step > 0:
                 weight = (store.values[place] * so_far - store.sums[place]) / step
             if weight != 0.0:

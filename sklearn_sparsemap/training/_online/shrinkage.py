@@ -20,7 +20,7 @@ from ...penalties._budget import budget_rule, count_survivors
 from ...penalties._shrink import shrink
 from ...penalties._weight_budget import weight_budget_rule
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
-from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms
+from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms, scale_scores
 
 # Relative difference between the weights of groups that is introduced to break ties.
 _TIE_BREAK = 1e-9
@@ -108,7 +108,7 @@ def defer_shrinkage(rule, store, counters):
         step = max(1, counters[STEP])
         rule.sigma[0] = strength / (step_size(rule, step) * step)
     for atom in range(factors.shape[0]):
-        store.score_scale[atom] = store.scale[atom] * factors[atom]
+        scale_scores(store, atom, store.scale[atom] * factors[atom], counters[STEP] - 1)
 
 
 @kernel
