@@ -29,7 +29,7 @@ class SelectionMixin:
         if self._selects and not self._state("shrunk"):
             warn_user(
                 "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
-                f"after every {samples_between(self)} samples, at the end of fit and by finalize()"
+                f"after every shrink_every={samples_between(self)} samples, at the end of fit and by finalize()"
             )
         return selected
 

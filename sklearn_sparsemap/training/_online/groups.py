@@ -10,7 +10,7 @@ from ..._core.jit import readonly
 from .._curve import Course, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
 from .optimizer import OnlineOptimizer
-from .pairs import new_pairs
+from .pairs import ATOM, COUNT, new_pairs
 from .rules import Mira
 from .shrinkage import BUDGET_FACTORS, SHRINKAGES, Counting, Gradient, multiply_atoms
 
@@ -20,9 +20,10 @@ PAPER_SCHEDULE = 1000
 # Groups in lists of atoms for each sample between two deferred shrinkages. Larger: fewer shrinkages. One of these takes
 # some nanoseconds for each entry, so that it costs at most about a microsecond a sample.
 _ENTRIES_PER_SAMPLE = 100
-# weights, of 20 bytes each; if there are more, groups that are not selected are discarded, the weakest first, until half
-# as many are left. Larger: more memory, and fewer groups that start again from zero.
-_MOST_WEIGHTS = 2**20
+# Weights, of 20 bytes each, that all groups may have if shrinkages are deferred; more if the selected groups have half of
+# them. Larger: more memory, and fewer groups that start again from zero. Chunking with 72 templates selects the same
+# groups with 2**18 to 2**20.
+_MOST_WEIGHTS = 2**19
 
 
 class GroupOptimizer(OnlineOptimizer):
@@ -179,9 +180,14 @@ class GroupOptimizer(OnlineOptimizer):
         return self._survivors(self._norms_of(super().model()))
 
     def _relieve_memory(self):
-        """If there are too many weights, discard groups that are not selected, the weakest first."""
-        if self.n_held > _MOST_WEIGHTS:
-            self._discard(self._selected() | self._survivors(self.store.rho, _MOST_WEIGHTS // 2))
+        """If there are too many weights, discard groups that are not selected, until about half as many are left."""
+        if self.n_held <= _MOST_WEIGHTS:
+            return
+        selected, features = self._selected(), self.store.features
+        counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
+        most = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
+        if self.n_held > most:
+            self._discard(selected | self._survivors(self.store.rho, most // 2))
 
     def _discard(self, kept):
         """Discard all atoms except some."""

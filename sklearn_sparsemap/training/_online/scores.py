@@ -47,8 +47,10 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
                     f = np.uint64(rows.indices[at])
                     start, count = np.int64(features[f, HEAD]), np.int64(features[f, COUNT])
                     later.starts[n], later.counts[n] = start, count
-                    later.factors[n] = scale[np.uint64(features[f, ATOM])] * (rows.data[at] if has_data else 1.0)
-                    n += count != 0
+                    factor = scale[np.uint64(features[f, ATOM])]
+                    later.factors[n] = factor * (rows.data[at] if has_data else 1.0)
+                    # A deferred shrinkage sets the factors of most groups to zero.
+                    n += count != 0 and factor != 0.0
                 later.ends[piece - share.first] = n
             if far:
                 for k in range(n):

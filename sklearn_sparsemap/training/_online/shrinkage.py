@@ -107,8 +107,9 @@ def defer_shrinkage(rule, store, counters):
         # The weights hold the gradients of all samples so far.
         step = max(1, counters[STEP])
         rule.sigma[0] = strength / (step_size(rule, step) * step)
+    before = max(0, counters[STEP] - 1)
     for atom in range(factors.shape[0]):
-        scale_scores(store, atom, store.scale[atom] * factors[atom], counters[STEP] - 1)
+        scale_scores(store, atom, store.scale[atom] * factors[atom], before)
 
 
 @kernel
