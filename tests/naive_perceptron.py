@@ -104,13 +104,6 @@ class DualAverager(DenseLearner):
     def score_coef(self):
         return self.coef * self.factors
 
-    def begin_visits(self):
-        """A shrinkage before the first of some samples counts for the last step."""
-        if self.step:
-            self.sums -= self.score_coef()
-            self.shrink()
-            self.sums += self.score_coef()
-
     def shrink(self):
         coef, exists = self.coef.copy(), self.exists.copy()
         super().shrink()
@@ -123,9 +116,8 @@ class DualAverager(DenseLearner):
         average = self.sums / self.step
         norms = [np.linalg.norm(average[f]) for f, _ in self.groups]
         if self.budget_weights is not None:
-            counts = [self.exists[f].sum() for f, _ in self.groups]
-            _, kept = greedy_knapsack(norms, [d for _, d in self.groups], np.maximum(self.most, counts), self.budget_weights)
-            return sorted(kept)
+            sizes = np.maximum(self.most, [self.exists[f].sum() for f, _ in self.groups])
+            return sorted(greedy_knapsack(norms, [d for _, d in self.groups], sizes, self.budget_weights)[1])
         ratios = [norm / d if norm > 0 else 0.0 for norm, (_, d) in zip(norms, self.groups, strict=True)]
         order = np.argsort(-np.array(ratios), kind="stable")[: self.budget]
         return sorted(g for g in order.tolist() if norms[g] > 0)

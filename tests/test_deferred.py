@@ -40,7 +40,6 @@ def test_deferred_shrinkage_is_the_dense_algorithm(structure, loss, kind, entrie
     for _ in range(3):
         order = rng.permutation(40)
         run(optimizer, structure, loss, samples, gold, n_outputs, order)
-        twin.begin_visits()
         for i in order:
             twin.visit(samples[i], gold[i])
             n_shrunk += bool((twin.factors < 1.0).any())
@@ -75,14 +74,14 @@ def quick(**params):
 
 @pytest.mark.parametrize("rho", [0.0, 0.7, 0.95])
 def test_recovery_does_not_fall_as_samples_are_added(rho):
-    found = []
-    for n in (100, 1000, 8000):
-        draws = (sensors(n, rho, seed) for seed in range(4))
-        found.append(np.mean([len(set(truth) & set(quick(debias=None).fit(X, y).selected_groups_)) for X, y, truth in draws]))
-    assert found == sorted(found) and found[-1] == 3.0
-    # The paper's schedule at the strongest correlation is what the default is better than.
+    found = [0, 0, 0]
+    for place, n in enumerate((100, 1000, 8000)):
+        for seed in range(4):
+            X, y, truth = sensors(n, rho, seed)
+            found[place] += len(set(truth) & set(quick(debias=None).fit(X, y).selected_groups_))
+    assert found == sorted(found) and found[-1] == 4 * 3
+    # Frequent shrinkages of the weights themselves lose groups.
     if rho == 0.95:
-        X, y, truth = sensors(8000, rho)
         assert quick(shrink_every=20, debias=None).fit(X, y).selected_groups_.tolist() != truth
 
 

@@ -51,10 +51,17 @@ _NO_PERIOD = 2**62
 class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
-    Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
-    of the group lasso, with a fixed strength `alpha`, or with the strength that leaves exactly `budget` groups. Groups
-    that reach zero take no memory [1]_. Then the weights of the selected groups are learned again without a penalty
-    (`debias`).
+    Learns online, and shrinks each group of features as a whole: by the proximal operator of the group lasso, with a
+    fixed strength `alpha`, or with the strength that leaves exactly `budget` groups [1]_. Then the weights of the
+    selected groups are learned again without a penalty (`debias`).
+
+    With a budget, scores are computed with shrunk weights, while the weights of all groups accumulate gradients
+    (regularised dual averaging [2]_, [3]_): no group is lost by an early shrinkage. The groups remain that the averages
+    of the shrunk weights select. If memory demands it, or if `shrink_every` is a number, the weights themselves are
+    shrunk, and groups that reach zero take no memory.
+
+    Standardise dense features, for example by `sklearn.preprocessing.StandardScaler` in a pipeline: which groups are
+    selected depends on the scales of the features. See the notes.
 
     Weights exist only for pairs of a feature and a label that were updated, so millions of features are possible.
 
@@ -81,8 +88,12 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     alpha : float, default=0.0
         Without budgets, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
         the groups' norms times their weights.
-    shrink_every : int, default=1000
-        Samples between two shrinkages. (The last one is after the last epoch.)
+    shrink_every : int or "auto", default="auto"
+        Number of samples between two shrinkages of the weights. A shrinkage discards groups, which start again from
+        zero: with a smaller number less memory is used, and more groups are lost by chance. 1000 is the paper's
+        schedule. With ``"auto"`` and a budget, groups are discarded after the last epoch and, the weakest first, if
+        there are more than 524,288 weights of which the selected groups have less than half. With `alpha` or
+        `freeze_after`, ``"auto"`` is 1000. In all cases, a shrinkage follows the last epoch.
     freeze_after : int, default=None
         Number of epochs after which the strength implied by the budget is frozen. By default, it is determined again at
         each shrinkage. A frozen strength no longer bounds the number of groups, except at the last shrinkage.
@@ -134,19 +145,22 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
     selected_groups_ : int ndarray
-        Numbers of the groups that survived the last shrinkage. Before the first shrinkage, in a stream or after Ctrl-C,
-        they are all groups that have weights, and a warning says so.
+        Numbers of the selected groups. In a stream, these are the groups that the budget selects now or, if
+        `shrink_every` or `alpha` sets the schedule, those that survived the last shrinkage. Before the first shrinkage
+        of such a schedule they are all groups that have weights, and a warning says so.
     selected_group_names_ : list
         Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
-        Norm of each group's weights at the end of the first phase.
+        Norm of each group's weights at the end of the first phase; in a stream with ``shrink_every="auto"`` and a
+        budget, of their averages.
     sigma_ : float
         Strength of the last nonzero shrinkage, in the unit of `alpha`.
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        Number of weights before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, adjacent
-        records are merged into the one with the most weights; the last record is kept.
+        Number of weights before and after each shrinkage of the weights ([1]_, figure 2); with
+        ``shrink_every="auto"`` and a budget, also after each 1,000 samples. After some 2,000 records, adjacent ones
+        are merged into the one with the most weights; the last record is kept.
     memory_steps_ : int ndarray of shape (n_records,)
         The number of samples visited until then, including those of debiasing.
     loss_curve_ : list of float
@@ -160,6 +174,12 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     Notes
     -----
+    A group is selected by the norm of its weights, in the unit of the features' inverse, and the gradients that move
+    them are in the unit of the features. So features with small numbers are rarely selected. If all features are small,
+    the intercept, a feature of value 1, explains most of what it can before they do. On three tables of scikit-learn,
+    standardised columns times 0.01 cost 8 to 47 points of accuracy. Columns that count or indicate, as those of
+    templates, need no scaling.
+
     With `budget_weights`, a shrinkage considers groups in the order of norm over group weight, and keeps each one whose
     weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of weights
     (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the weakest kept
@@ -191,6 +211,8 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     References
     ----------
     .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
+    .. [2] Xiao. Dual Averaging Methods for Regularized Stochastic Learning and Online Optimization. JMLR 11, 2010.
+    .. [3] Yang, Xu, King and Lyu. Online Learning for Group Lasso. ICML 2010.
 
     Examples
     --------
@@ -201,7 +223,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 9))
     >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
-    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, shrink_every=50, random_state=0)
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, random_state=0)
     >>> model.fit(X, y).selected_groups_
     array([1])
     >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
@@ -366,10 +388,11 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
-        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for
-        the weights after each shrinkage; between two shrinkages other groups may come up, and compete.
-        `selected_groups_` are those that the last shrinkage has kept. `finalize` ends the stream with a shrinkage and,
-        given samples, debiasing. After `fit` or `finalize`, training continues from their model.
+        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples; ``"auto"`` counts as
+        1000. With ``"auto"`` and a budget, the model has the weights of the selected groups at any time, and the other
+        groups compete. Otherwise the budget holds for the weights after each shrinkage, and between two shrinkages
+        other groups may come up. `finalize` ends the stream with a shrinkage and, given samples, debiasing. After `fit`
+        or `finalize`, training continues from their model.
 
         Parameters
         ----------

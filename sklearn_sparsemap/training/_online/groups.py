@@ -17,17 +17,20 @@ from .shrinkage import BUDGET_FACTORS, SHRINKAGES, Counting, Gradient, multiply_
 _TOL = 1e-8
 # samples between two shrinkages of the paper's schedule (Martins et al. 2011 shrink every 1,000 sentences)
 PAPER_SCHEDULE = 1000
-# Groups in lists of atoms for each sample between two deferred shrinkages. Larger: fewer shrinkages. One of these takes
-# some nanoseconds for each entry, so that it costs at most about a microsecond a sample.
+# entries in the groups' lists of atoms, for each sample between two deferred shrinkages. Larger: more shrinkages. One
+# takes some nanoseconds for each entry, so a sample's part of it takes about a microsecond.
 _ENTRIES_PER_SAMPLE = 100
-# Weights, of 20 bytes each, that all groups may have if shrinkages are deferred; more if the selected groups have half of
-# them. Larger: more memory, and fewer groups that start again from zero. Chunking with 72 templates selects the same
-# groups with 2**18 to 2**20.
+# weights, of 20 bytes each, that all groups together may have if shrinkages are deferred, unless half of them are
+# selected. Larger: more memory, and fewer groups that start again from zero. Of 72 chunking templates the same are
+# selected with 2**19 and 2**20, and almost the same with 2**18.
 _MOST_WEIGHTS = 2**19
 
 
 class GroupOptimizer(OnlineOptimizer):
     """Learns the weights of pairs (feature, output) online, with shrinkage of groups or by MIRA.
+
+    If shrinkages are deferred (shrinkage.py), all groups keep their weights, and the selection is that of the budget on
+    the averages of the shrunk weights: the current weights of an online learner are noisy.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ class GroupOptimizer(OnlineOptimizer):
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
-        self.mira, self.columns, self._options = mira, columns, None
+        self.mira, self.columns, self._options, self._deferred = mira, columns, None, None
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
@@ -129,11 +132,14 @@ class GroupOptimizer(OnlineOptimizer):
     def _visit(self, inference, form, rows, targets, order, memory):
         if not self.defers:
             return self._visit_part(inference, form, rows, targets, order, memory)
+        budget = type(self.rule), self.rule.budget
+        if self._deferred != budget:
+            # The budget has changed, or the weights were loaded.
+            self._shrink_now()
+            self._deferred = budget
         # Memory is examined after certain numbers of samples in total, whatever the calls that they come with.
         first, total = PAPER_SCHEDULE - self.n_steps % PAPER_SCHEDULE, 0.0
         for part in np.split(order, range(first, len(order), PAPER_SCHEDULE)):
-            # A store that was loaded does not know the last shrinkage, and the budget may have changed.
-            self._shrink_now()
             total += self._visit_part(inference, form, rows, targets, part, memory)
             if self.counters[STOP]:
                 break
@@ -173,7 +179,9 @@ class GroupOptimizer(OnlineOptimizer):
         """Return the squared norms of the atoms of a model."""
         groups = self.source
         feature = np.repeat(np.arange(len(groups.atom_of)), np.diff(model.coef.indptr))
-        return np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
+        squares = np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
+        # Counts of nothing are integers.
+        return squares.astype(np.float64, copy=False)
 
     def _selected(self):
         """Tell which atoms the budget selects by the averages of the weights with which scores were computed."""

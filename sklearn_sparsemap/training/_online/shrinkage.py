@@ -97,9 +97,8 @@ budget_factors = by_type({Gradient: _group_budget_factors, Counting: _weight_bud
 
 
 @kernel
-def defer_shrinkage(rule, store, counters):
-    """Compute scores with shrunk weights from now on; leave the weights as they are."""
-    counters[SINCE] = 0
+def defer_shrinkage(rule, store, counters, before):
+    """Compute scores with shrunk weights after step `before`; leave the weights as they are."""
     measure_cancelled(store)
     factors = np.empty(store.rho.shape[0])
     strength = budget_factors(rule, store, store.rho.copy(), factors)
@@ -107,7 +106,6 @@ def defer_shrinkage(rule, store, counters):
         # The weights hold the gradients of all samples so far.
         step = max(1, counters[STEP])
         rule.sigma[0] = strength / (step_size(rule, step) * step)
-    before = max(0, counters[STEP] - 1)
     for atom in range(factors.shape[0]):
         scale_scores(store, atom, store.scale[atom] * factors[atom], before)
 
@@ -142,7 +140,8 @@ def shrink_groups(rule, store, counters):
 def end_gradient_sample(rule, store, counters):
     """Shrink, if the rule does; record the number of weights."""
     if rule.defers:
-        defer_shrinkage(rule, store, counters)
+        counters[SINCE] = 0
+        defer_shrinkage(rule, store, counters, counters[STEP] - 1)
     elif rule.budget >= 0 or rule.alpha > 0.0:
         shrink_groups(rule, store, counters)
     else:
@@ -151,9 +150,9 @@ def end_gradient_sample(rule, store, counters):
 
 
 def _shrink_now(rule, store, counters):
-    """Shrink for the samples since the last shrinkage, if there are any; if the rule defers, do so in any case."""
+    """Shrink for the samples since the last shrinkage, if there are any; if the rule defers, from the next step on."""
     if rule.defers:
-        defer_shrinkage(rule, store, counters)
+        defer_shrinkage(rule, store, counters, counters[STEP])
     elif counters[SINCE] > 0:
         shrink_groups(rule, store, counters)
 
@@ -170,9 +169,7 @@ def multiply_atoms(store, counters, factors):
 
 # For Python, by the rule: a shrinkage, and `budget_factors`.
 _KINDS = {Gradient: GRADIENT, Counting: COUNTING}
-SHRINKAGES = {
-    kind: entry(types.void(rule, PAIRS["float64"], INTS_OUT))(_shrink_now) for kind, rule in _KINDS.items()
-}
+SHRINKAGES = {kind: entry(types.void(rule, PAIRS["float64"], INTS_OUT))(_shrink_now) for kind, rule in _KINDS.items()}
 BUDGET_FACTORS = {
     kind: entry(types.float64(rule, PAIRS["float64"], FLOATS_OUT, FLOATS_OUT))(_factors_now)
     for kind, rule in _KINDS.items()
