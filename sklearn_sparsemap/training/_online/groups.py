@@ -24,6 +24,8 @@ _ENTRIES_PER_SAMPLE = 100
 # selected. Larger: more memory, and fewer groups that start again from zero. Of 72 chunking templates the same are
 # selected with 2**19 and 2**20, and almost the same with 2**18.
 _MOST_WEIGHTS = 2**19
+# times that memory is examined in one call, each of which takes time linear in the number of samples
+_MOST_PARTS = 32
 
 
 class GroupOptimizer(OnlineOptimizer):
@@ -52,7 +54,7 @@ class GroupOptimizer(OnlineOptimizer):
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
-        self.mira, self.columns, self._options, self._deferred = mira, columns, None, None
+        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, 0
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
@@ -138,8 +140,9 @@ class GroupOptimizer(OnlineOptimizer):
             self._shrink_now()
             self._deferred = budget
         # Memory is examined after certain numbers of samples in total, whatever the calls that they come with.
-        first, total = PAPER_SCHEDULE - self.n_steps % PAPER_SCHEDULE, 0.0
-        for part in np.split(order, range(first, len(order), PAPER_SCHEDULE)):
+        every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
+        first, total = every - self.n_steps % every, 0.0
+        for part in np.split(order, range(first, len(order), every)):
             total += self._visit_part(inference, form, rows, targets, part, memory)
             if self.counters[STOP]:
                 break
@@ -189,13 +192,14 @@ class GroupOptimizer(OnlineOptimizer):
 
     def _relieve_memory(self):
         """If there are too many weights, discard groups that are not selected, until about half as many are left."""
-        if self.n_held <= _MOST_WEIGHTS:
+        if self.n_held <= max(_MOST_WEIGHTS, self._limit):
             return
         selected, features = self._selected(), self.store.features
         counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
-        most = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
-        if self.n_held > most:
-            self._discard(selected | self._survivors(self.store.rho, most // 2))
+        # Until more are held, the selected weights need not be counted again.
+        self._limit = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
+        if self.n_held > self._limit:
+            self._discard(selected | self._survivors(self.store.rho, self._limit // 2))
 
     def _discard(self, kept):
         """Discard all atoms except some."""
