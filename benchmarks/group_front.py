@@ -16,6 +16,9 @@ from sklearn_sparsemap.features import RowUnion, Template, TemplateVectorizer, T
 from sklearn_sparsemap.metrics import span_f1_score
 from sklearn_sparsemap.penalties import GroupOrder
 
+# samples between two shrinkages, those of the paper, to which the fronts are compared
+SHRINK_EVERY = 1000
+
 
 def weights_of(name, sizes):
     """Return group weights by name; ``log2^p`` is a power of the paper's."""
@@ -77,6 +80,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
                 groups=groups,
                 group_weights=weights_of(name, sizes),
                 budget=budget,
+                shrink_every=SHRINK_EVERY,
                 fit_intercept=False,
                 random_state=seed,
             )
@@ -139,6 +143,7 @@ class Sizes:
             groups="templates",
             group_weights=weights_of(weights, self.sizes),
             budget=(size, "weights"),
+            shrink_every=SHRINK_EVERY,
             fit_intercept=False,
             random_state=seed,
         ).fit(self.X, self.y)

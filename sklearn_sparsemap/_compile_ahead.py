@@ -82,7 +82,7 @@ def _multilabel():
 
 def _groups():
     X = np.random.default_rng(0).normal(size=(60, 4))
-    model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
+    model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, max_iter=2, random_state=0)
     model.fit(X, X[:, 0] > 0).predict(X)
 
 

@@ -32,7 +32,7 @@ class DenseLearner:
         self.most = np.zeros(len(groups), int)
 
     def gradient(self, X, gold):
-        scores = X @ self.coef + self.intercept
+        scores = X @ self.score_coef() + self.intercept
         structure = self.loss.structure
         if structure.score_ndim == 1:
             scores = scores[0]
@@ -44,6 +44,10 @@ class DenseLearner:
         residual = gradient.pop("scores").reshape(len(X), -1)
         self.exists |= (X != 0).T.astype(int) @ (abs(residual) > 1e-12).astype(int) > 0
         return loss, X.T @ residual, residual.sum(axis=0), gradient
+
+    def score_coef(self):
+        """The weights with which scores are computed, and which are averaged."""
+        return self.coef
 
     def eta(self):
         return self.eta0 / np.sqrt(np.ceil(self.step / self.period))
@@ -63,7 +67,7 @@ class DenseLearner:
         shrinks = self.budget is not None or self.budget_weights is not None or self.alpha
         if self.since == self.shrink_every and shrinks:
             self.shrink()
-        self.sums += self.coef
+        self.sums += self.score_coef()
 
     def shrink(self):
         rate, self.since = self.eta() * self.since, 0
@@ -88,6 +92,35 @@ class DenseLearner:
                 self.coef[features] *= max(0.0, 1.0 - strength * weight / norm)
             if not self.coef[features].any():
                 self.exists[features] = False
+
+
+class DualAverager(DenseLearner):
+    """The same with shrinkages that are deferred: weights only accumulate gradients, and scores are shrunk."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.factors = np.ones((len(self.coef), 1))
+
+    def score_coef(self):
+        return self.coef * self.factors
+
+    def shrink(self):
+        coef, exists = self.coef.copy(), self.exists.copy()
+        super().shrink()
+        norms, shrunk = np.linalg.norm(coef, axis=1), np.linalg.norm(self.coef, axis=1)
+        self.factors = np.where(norms > 0, shrunk / np.where(norms > 0, norms, 1.0), 1.0)[:, None]
+        self.coef, self.exists = coef, exists
+
+    def selection(self):
+        """The groups that the budget selects by the norms of the averages."""
+        average = self.sums / self.step
+        norms = [np.linalg.norm(average[f]) for f, _ in self.groups]
+        if self.budget_weights is not None:
+            sizes = np.maximum(self.most, [self.exists[f].sum() for f, _ in self.groups])
+            return sorted(greedy_knapsack(norms, [d for _, d in self.groups], sizes, self.budget_weights)[1])
+        ratios = [norm / d if norm > 0 else 0.0 for norm, (_, d) in zip(norms, self.groups, strict=True)]
+        order = np.argsort(-np.array(ratios), kind="stable")[: self.budget]
+        return sorted(g for g in order.tolist() if norms[g] > 0)
 
 
 def greedy_knapsack(norms, weights, sizes, budget):

@@ -57,7 +57,7 @@ def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
 def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
     optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
-    settings = {"C": np.inf, "budget": None, "alpha": 0.0, "frozen": None, "fit_intercept": True, **settings}
+    settings = {"C": np.inf, "budget": None, "alpha": 0.0, "fit_intercept": True, **settings}
     settings["C"] = min(settings["C"], 1e300)
     optimizer.configure(**settings)
     return optimizer

@@ -613,9 +613,7 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
         if kind == "pairs":
             shape = n_outputs, n_additional
             optimizer = GroupOptimizer(as_groups(None, 3), np.ones(3), *shape, average=True, mira=False)
-            optimizer.configure(
-                eta0=1e-3, period=20, C=1.0, shrink_every=5, budget=None, alpha=0.0, frozen=None, fit_intercept=True
-            )
+            optimizer.configure(eta0=1e-3, period=20, C=1.0, shrink_every=5, budget=None, alpha=0.0, fit_intercept=True)
             return optimizer
         model = LinearModel.zeros(3, n_outputs, n_additional)
         if kind == "mira":

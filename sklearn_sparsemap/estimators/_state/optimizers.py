@@ -102,7 +102,7 @@ def _pairs_of(store, n_steps):
     places, at = feature * store.n_outputs + outputs[exists], at[exists]
     order = np.argsort(places, kind="stable")
     atoms = store.features[feature[order], ATOM]
-    so_far = store.cumulative + store.scale * (n_steps - store.last_step)
+    so_far = store.cumulative + store.score_scale * (n_steps - store.last_step)
     return places[order], at[order], store.scale[atoms], so_far[atoms]
 
 

@@ -41,6 +41,7 @@ from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .budgets import BudgetsMixin
 from .phases import MIRA, Phase, PhasesMixin, final_state, wide_model
+from .schedule import AUTO, samples_between, schedule_of
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 
 # Range of step sizes in which squares of weights neither underflow nor overflow.
@@ -50,10 +51,17 @@ _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 class GroupLassoPerceptron(SelectionMixin, PhasesMixin, BudgetsMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
-    Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
-    of the group lasso, with a fixed strength `alpha`, or with the strength that leaves exactly `budget` groups. Groups
-    that reach zero take no memory [1]_. Then the weights of the selected groups are learned again without a penalty
-    (`debias`).
+    Learns online, and shrinks each group of features as a whole: by the proximal operator of the group lasso, with a
+    fixed strength `alpha`, or with the strength that leaves exactly `budget` groups [1]_. Then the weights of the
+    selected groups are learned again without a penalty (`debias`).
+
+    With a budget, scores are computed with shrunk weights, while the weights of all groups accumulate gradients
+    (regularised dual averaging [2]_, [3]_): no group is lost by an early shrinkage. The groups remain that the averages
+    of the shrunk weights select. If memory demands it, or if `shrink_every` is a number, the weights themselves are
+    shrunk, and groups that reach zero take no memory.
+
+    Standardise dense features, for example by `sklearn.preprocessing.StandardScaler` in a pipeline: which groups are
+    selected depends on the scales of the features. See the notes.
 
     Weights exist only for pairs of a feature and a label that were updated, so millions of features are possible.
 
@@ -80,8 +88,12 @@ default="perceptron"
     alpha : float, default=0.0
         Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
         the groups' norms times their weights.
-    shrink_every : int, default=1000
-        Samples between two shrinkages. (The last one is after the last epoch.)
+    shrink_every : int or "auto", default="auto"
+        Number of samples between two shrinkages of the weights. A shrinkage discards groups, which start again from
+        zero: with a smaller number less memory is used, and more groups are lost by chance. 1000 is the paper's
+        schedule. With ``"auto"`` and a budget, groups are discarded after the last epoch and, the weakest first, if
+        there are more than 524,288 weights of which the selected groups have less than half. With `alpha`,
+        ``"auto"`` is 1000. In all cases, a shrinkage follows the last epoch.
     max_iter : int, default=5
         Epochs of the first phase.
     eta0 : float, default=1.0
@@ -123,19 +135,22 @@ default="perceptron"
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
     selected_groups_ : int ndarray
-        Numbers of the groups that survived the last shrinkage. Before the first shrinkage, in a stream or after Ctrl-C,
-        they are all groups that have weights, and a warning says so.
+        Numbers of the selected groups. In a stream, these are the groups that the budget selects now or, if
+        `shrink_every` or `alpha` sets the schedule, those that survived the last shrinkage. Before the first shrinkage
+        of such a schedule they are all groups that have weights, and a warning says so.
     selected_group_names_ : list
         Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
-        Norm of each group's weights at the end of the first phase.
+        Norm of each group's weights at the end of the first phase; in a stream with ``shrink_every="auto"`` and a
+        budget, of their averages.
     sigma_ : float
         Strength of the last nonzero shrinkage, in the unit of `alpha`.
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        Number of weights before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, adjacent
-        records are merged into the one with the most weights; the last record is kept.
+        Number of weights before and after each shrinkage of the weights ([1]_, figure 2); with
+        ``shrink_every="auto"`` and a budget, also after each 1,000 samples. After some 2,000 records, adjacent ones
+        are merged into the one with the most weights; the last record is kept.
     memory_steps_ : int ndarray of shape (n_records,)
         The number of samples visited until then, including those of debiasing.
     loss_curve_ : list of float
@@ -149,6 +164,12 @@ default="perceptron"
 
     Notes
     -----
+    A group is selected by the norm of its weights, in the unit of the features' inverse, and the gradients that move
+    them are in the unit of the features. So features with small numbers are rarely selected. If all features are small,
+    the intercept, a feature of value 1, explains most of what it can before they do. On three tables of scikit-learn,
+    standardised columns times 0.01 cost 10 to 47 points of accuracy. Columns that count or indicate, as those of
+    templates, need no scaling.
+
     With a budget of weights, a shrinkage considers groups in the order of norm over group weight, and keeps each one
     whose weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of
     weights (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the
@@ -160,8 +181,8 @@ default="perceptron"
     strength is the smallest at which at most that many weights survive. Debiasing learns the features with weights, and
     if the result exceeds the budget, its smallest weights are dropped.
 
-    The strength is determined again at each shrinkage. To freeze it in a stream, continue `partial_fit` after
-    ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before `finalize`.
+    The strength is determined again at each shrinkage. To freeze it in a stream with
+    ``shrink_every=1000``, continue `partial_fit` after ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before `finalize`.
 
     `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
     scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
@@ -183,6 +204,8 @@ default="perceptron"
     References
     ----------
     .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
+    .. [2] Xiao. Dual Averaging Methods for Regularized Stochastic Learning and Online Optimization. JMLR 11, 2010.
+    .. [3] Yang, Xu, King and Lyu. Online Learning for Group Lasso. ICML 2010.
 
     Examples
     --------
@@ -193,7 +216,7 @@ default="perceptron"
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 9))
     >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
-    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, shrink_every=50, random_state=0)
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, random_state=0)
     >>> model.fit(X, y).selected_groups_
     array([1])
     >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
@@ -215,7 +238,7 @@ default="perceptron"
         "group_weights": "no_validation",
         "budget": [POSITIVE_INT, None, PairOf([POSITIVE_INT], [StrOptions({"weights"})])],
         "alpha": [NOT_NEGATIVE],
-        "shrink_every": [POSITIVE_INT],
+        "shrink_every": [POSITIVE_INT, StrOptions({AUTO})],
         "max_iter": [POSITIVE_INT],
         "eta0": [POSITIVE],
         "debias": [StrOptions({MIRA, *LOSSES}), None],
@@ -239,7 +262,7 @@ default="perceptron"
         group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
         budget: int | tuple[int, Literal["weights"]] | None = None,
         alpha: float = 0.0,
-        shrink_every: int = 1000,
+        shrink_every: int | Literal["auto"] = "auto",
         max_iter: int = 5,
         eta0: float = 1.0,
         debias: str | None = "mira",
@@ -350,10 +373,11 @@ default="perceptron"
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
-        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for
-        the weights after each shrinkage; between two shrinkages other groups may come up, and compete.
-        `selected_groups_` are those that the last shrinkage has kept. `finalize` ends the stream with a shrinkage and,
-        given samples, debiasing. After `fit` or `finalize`, training continues from their model.
+        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples; ``"auto"`` counts as
+        1000. With ``"auto"`` and a budget, the model has the weights of the selected groups at any time, and the other
+        groups compete. Otherwise the budget holds for the weights after each shrinkage, and between two shrinkages
+        other groups may come up. `finalize` ends the stream with a shrinkage and, given samples, debiasing. After `fit`
+        or `finalize`, training continues from their model.
 
         Parameters
         ----------
@@ -373,7 +397,7 @@ default="perceptron"
         """
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
-        self._configure(optimizer, self.shrink_every)
+        self._configure(optimizer, samples_between(self))
         n_inexact = optimizer.unconverged
         self._losses.note(learn_batch(self, optimizer, task, X))
         warn_of_inference(optimizer.unconverged - n_inexact)
@@ -428,7 +452,7 @@ default="perceptron"
             task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
         before = self._learned
         first = self._new_begin() if before.optimizer is None else before.optimizer
-        self._configure(first, self.shrink_every)
+        self._configure(first, samples_between(self))
         exceeds = first.exceeds
         if self._selects and (before.optimizer is not None or exceeds):
             # The shrinkage is kept even if the following steps fail.
@@ -472,9 +496,11 @@ default="perceptron"
         if columns is not None:
             groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
             weights, mira = np.zeros(1), self.debias == MIRA
-        return GroupOptimizer(
+        optimizer = GroupOptimizer(
             groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
         )
+        self._configure(optimizer, samples_between(self))
+        return optimizer
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
@@ -491,8 +517,8 @@ default="perceptron"
         if optimizer.columns is not None:
             strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
         optimizer.configure(
-            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every,
-            frozen=None, fit_intercept=self.fit_intercept, **strength,
+            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=schedule_of(self),
+            fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
 
     def _begin(self, structure, classes, groups, group_weights):

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._core.annotations import Any, NDArray
 from .._fitting import warn_user
 from .phases import final_state
+from .schedule import samples_between
 
 # Number of groups named in a warning.
 _SHOWN = 3
@@ -28,7 +29,7 @@ class SelectionMixin:
         if self._selects and not self._state("shrunk"):
             warn_user(
                 "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
-                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()"
+                f"after every shrink_every={samples_between(self)} samples, at the end of fit and by finalize()"
             )
         return selected
 
@@ -104,7 +105,7 @@ def norms_before_shrinking(estimator, task, X):
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
-    order = np.random.RandomState(0).permutation(len(X))[: estimator.shrink_every - 1]
+    order = np.random.RandomState(0).permutation(len(X))[: samples_between(estimator) - 1]
     if len(order):
         task.epochs(optimizer, X, remember=False)(order)
     return optimizer.group_norms()

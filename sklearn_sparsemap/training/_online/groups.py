@@ -8,18 +8,31 @@ from scipy import sparse
 
 from ..._core.jit import readonly
 from .._curve import Course, highest_of
-from .dense import N_RECORDS, N_SHRINKAGES, SINCE
+from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
 from .optimizer import OnlineOptimizer
-from .pairs import new_pairs
+from .pairs import ATOM, COUNT, new_pairs
 from .rules import Mira
-from .shrinkage import Gradient
-from .weight_shrinkage import SHRINKAGES, Counting
+from .shrinkage import BUDGET_FACTORS, SHRINKAGES, Counting, Gradient, multiply_atoms
 
 _TOL = 1e-8
+# samples between two shrinkages of the paper's schedule (Martins et al. 2011 shrink every 1,000 sentences)
+PAPER_SCHEDULE = 1000
+# entries in the groups' lists of atoms, for each sample between two deferred shrinkages. Larger: more shrinkages. One
+# takes some nanoseconds for each entry, so a sample's part of it takes about a microsecond.
+_ENTRIES_PER_SAMPLE = 100
+# weights, of 20 bytes each, that all groups together may have if shrinkages are deferred, unless half of them are
+# selected. Larger: more memory, and fewer groups that start again from zero. Of 72 chunking templates the same are
+# selected with 2**19 and 2**20, and almost the same with 2**18.
+_MOST_WEIGHTS = 2**19
+# times that memory is examined in one call, each of which takes time linear in the number of samples
+_MOST_PARTS = 32
 
 
 class GroupOptimizer(OnlineOptimizer):
     """Learns the weights of pairs (feature, output) online, with shrinkage of groups or by MIRA.
+
+    If shrinkages are deferred (shrinkage.py), all groups keep their weights, and the selection is that of the budget on
+    the averages of the shrunk weights: the current weights of an online learner are noisy.
 
     Parameters
     ----------
@@ -41,7 +54,7 @@ class GroupOptimizer(OnlineOptimizer):
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
-        self.mira, self.columns = mira, columns
+        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, 0
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
@@ -56,6 +69,8 @@ class GroupOptimizer(OnlineOptimizer):
         self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
         self.held = np.array(self.held)
+        if self._options is not None:
+            self.configure(**self._options)
 
     def load(self, model, shrunk):
         """Load the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
@@ -65,21 +80,48 @@ class GroupOptimizer(OnlineOptimizer):
             self.counters[N_SHRINKAGES] = 1
             self.store.kept[:] = self.alive()
 
-    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept, budget_weights=None):
-        """Set options that can change between epochs; None means no budget, or no frozen strength."""
-        common = _TOL, bool(fit_intercept), int(shrink_every), np.zeros((0, 2), np.int64)
-        if self.mira:
-            self.rule = Mira(*common, float(C))
-            return
+    def configure(self, **options):
+        """Set options that can change between epochs: the parameters of `_rule_of`."""
+        self._options = options
+        self.rule = self._rule_of(**options)
+
+    def _rule_of(self, *, eta0, period, C, shrink_every, budget, alpha, fit_intercept, budget_weights=None):
+        """Return the rule of the steps.
+
+        Parameters
+        ----------
+        eta0 : float
+            Step size; it decreases with the root of the number of periods.
+        period : int
+            Samples in a period.
+        C : float
+            Maximum step size of MIRA.
+        shrink_every : int or None
+            Number of samples between two shrinkages. None defers shrinkages to a budget, so that only scores are
+            computed with shrunk weights. A fixed strength then shrinks as in the paper.
+        budget, budget_weights : int or None
+            Maximum number of groups, or of weights.
+        alpha : float
+            Strength without a budget.
+        fit_intercept : bool
+        """
         groups, counts = self.source, budget_weights is not None
         budget = budget_weights if counts else budget
-        self.rule = (Counting if counts else Gradient)(
+        defers = shrink_every is None and budget is not None and not self.mira
+        every = PAPER_SCHEDULE if shrink_every is None else int(shrink_every)
+        if defers:
+            n_entries = len(groups.group_atoms) + counts * len(self.store.features)
+            every = 1 + n_entries // _ENTRIES_PER_SAMPLE
+        common = _TOL, bool(fit_intercept), every, np.zeros((0, 2), np.int64)
+        if self.mira:
+            return Mira(*common, float(C))
+        return (Counting if counts else Gradient)(
             *common,
             float(eta0),
             float(period),
             -1 if budget is None else int(budget),
             float(alpha),
-            -1.0 if frozen is None else float(frozen),
+            defers,
             self.group_weights,
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
             self.sigma,
@@ -87,10 +129,93 @@ class GroupOptimizer(OnlineOptimizer):
         )
 
     def _visit(self, inference, form, rows, targets, order, memory):
+        if not self.defers:
+            return self._visit_part(inference, form, rows, targets, order, memory)
+        budget = type(self.rule), self.rule.budget
+        if self._deferred != budget:
+            # The budget has changed, or the weights were loaded.
+            self._shrink_now()
+            self._deferred = budget
+        # Memory is examined after certain numbers of samples in total, whatever the calls that they come with.
+        every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
+        first, total = every - self.n_steps % every, 0.0
+        for part in np.split(order, range(first, len(order), every)):
+            total += self._visit_part(inference, form, rows, targets, part, memory)
+            if self.counters[STOP]:
+                break
+            self._relieve_memory()
+            self._note_size()
+        return total
+
+    def _visit_part(self, inference, form, rows, targets, order, memory):
         self._new_curve(len(order))
         total = super()._visit(inference, form, rows, targets, order, memory)
         self._keep_curve()
         return total
+
+    @property
+    def defers(self):
+        """Whether all groups keep their weights, and only scores are computed with those that the budget selects."""
+        return self._options is not None and isinstance(self.rule, Gradient | Counting) and self.rule.defers
+
+    def _survivors(self, rho, most=None):
+        """Tell which atoms the budget selects: bool array.
+
+        Parameters
+        ----------
+        rho : array of shape (n_atoms,)
+            Squared norms of the atoms.
+        most : int, default=None
+            A budget of weights to use instead.
+        """
+        rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
+        if most is not None:
+            fields = Gradient(*rule[: len(Gradient._fields)])._replace(budget=most)
+            rule = Counting(*fields, np.zeros_like(self.held))
+        BUDGET_FACTORS[type(rule)](rule, self.store, left, factors)
+        return (rho > 0.0) & (factors > 0.0)
+
+    def _norms_of(self, model):
+        """Return the squared norms of the atoms of a model."""
+        groups = self.source
+        feature = np.repeat(np.arange(len(groups.atom_of)), np.diff(model.coef.indptr))
+        squares = np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
+        # Counts of nothing are integers.
+        return squares.astype(np.float64, copy=False)
+
+    def _selected(self):
+        """Tell which atoms the budget selects by the averages of the weights with which scores were computed."""
+        return self._survivors(self._norms_of(super().model()))
+
+    def _relieve_memory(self):
+        """If there are too many weights, discard groups that are not selected, until about half as many are left."""
+        if self.n_held <= max(_MOST_WEIGHTS, self._limit):
+            return
+        selected, features = self._selected(), self.store.features
+        counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
+        # Until more are held, the selected weights need not be counted again.
+        self._limit = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
+        if self.n_held > self._limit:
+            self._discard(selected | self._survivors(self.store.rho, self._limit // 2))
+
+    def _discard(self, kept):
+        """Discard all atoms except some."""
+        self._note_size()
+        multiply_atoms(self.store, self.counters, kept.astype(np.float64))
+        self._note_size()
+
+    def _note_size(self):
+        self.curve.note((self.n_steps, (self.n_held,)))
+
+    def model(self):
+        """Return the current weights, averaged over all steps if `average`; of the selected groups if it `defers`."""
+        if not self.defers:
+            return super().model()
+        model = super().model()
+        kept = self._survivors(self._norms_of(model))[self.source.atom_of]
+        model.coef.data *= np.repeat(kept, np.diff(model.coef.indptr))
+        model.coef.eliminate_zeros()
+        return model
 
     @property
     def exceeds(self):
@@ -101,17 +226,23 @@ class GroupOptimizer(OnlineOptimizer):
     def shrink_to_budget(self):
         """Shrink for the samples since the last shrinkage and, even if there are none, if the budget is exceeded.
 
-        That can happen after a shrinkage by a frozen strength, in an edited model, or with a smaller budget than
+        That can happen after a shrinkage by a fixed strength, in an edited model, or with a smaller budget than
         before.
         """
         self.shrink(at_least=int(self.exceeds))
 
     def shrink(self, at_least=0):
         """Shrink the groups for the samples since the last shrinkage, if any, or for at least some number of them."""
+        if self.defers:
+            self._discard(self._selected())
+            return
         self.counters[SINCE] = max(at_least, self.counters[SINCE])
         self._new_curve(0)
-        SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
+        self._shrink_now()
         self._keep_curve()
+
+    def _shrink_now(self):
+        SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
 
     def _new_curve(self, n_samples):
         self.counters[N_RECORDS] = 0
@@ -123,12 +254,14 @@ class GroupOptimizer(OnlineOptimizer):
             self.curve.note((step, tuple(count for _, count in group)))
 
     def group_norms(self):
-        """Return the norm of each group's weights (not averaged)."""
-        return np.sqrt(self.source.group_sums(np.maximum(self.store.rho, 0.0)))
+        """Return the norm of each group's weights; if it `defers`, of their averages, which decide the selection."""
+        rho = self._norms_of(super().model()) if self.defers else self.store.rho
+        return np.sqrt(self.source.group_sums(np.maximum(rho, 0.0)))
 
     def alive(self):
         """Tell which atoms have weights: bool array of shape (n_atoms,)."""
-        return (self.store.first_active >= 0) & (self.store.rho > 0.0)
+        # Weights whose average is not zero may be zero at the moment.
+        return (self.store.first_active >= 0) & ((self.store.rho > 0.0) | self.defers)
 
     def alive_groups(self):
         """Tell which groups have weights: bool array of shape (n_groups,)."""
@@ -136,12 +269,15 @@ class GroupOptimizer(OnlineOptimizer):
 
     @property
     def has_shrunk(self):
-        """Whether a shrinkage has taken place."""
-        return bool(self.counters[N_SHRINKAGES])
+        """Whether there is a selection: a shrinkage has taken place, or is deferred."""
+        return self.defers or bool(self.counters[N_SHRINKAGES])
 
     def selected_groups(self):
-        """Tell which groups the last shrinkage kept or, without a shrinkage, have weights: bool array."""
-        kept = self.store.kept if self.has_shrunk else self.alive()
+        """Tell which groups are selected or, before a selection, have weights: bool array."""
+        if self.defers:
+            kept = self._selected()
+        else:
+            kept = self.store.kept if self.has_shrunk else self.alive()
         return self.source.group_sums(kept.astype(np.int64)) > 0
 
     def joined_curve(self):

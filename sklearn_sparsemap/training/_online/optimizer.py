@@ -287,7 +287,7 @@ def _is_whole(store, counters):
     if isinstance(store, Dense):
         return (n - n_dense) % n_outputs == 0
     n_atoms, n_features = len(store.kept), len(store.features)
-    of_atoms = (store.scale, store.rho, store.peak, store.cumulative, store.last_step)
+    of_atoms = (store.scale, store.score_scale, store.rho, store.peak, store.cumulative, store.last_step)
     heads, counts, following, atoms = store.features.astype(np.int64).T
     held, few = np.flatnonzero(counts), np.flatnonzero(counts > 0)
     stops = heads + np.where(counts < 0, n_outputs, counts)

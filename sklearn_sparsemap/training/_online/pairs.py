@@ -7,7 +7,8 @@ Freed blocks are used again.
 
 A weight is ``scale[a]`` times the value in its place, with the scale of its atom a (a set of features that are shrunk
 together), so that shrinking an atom changes a single number. The squared norm `rho` of each atom is stored, too. A
-discarded atom frees all its blocks.
+discarded atom frees all its blocks. Scores and averages have a scale of their own, which differs if a shrinkage is
+deferred (shrinkage.py).
 
 Scales are stored for atoms, not as time stamps of features. So all weights of an atom are valid at any time, a score
 needs one more multiplication, and the shrinkage itself needs only `rho`.
@@ -43,9 +44,10 @@ Pairs = namedtuple(
         "first_active",  # for each atom, a feature that has a block, or -1; empty if not needed
         "kept",  # for each atom, whether the last shrinkage kept it
         "scale",  # for each atom
+        "score_scale",  # for each atom, the scale in scores and averages; less than `scale` if a shrinkage is deferred
         "rho",
         "peak",  # largest rho since its last exact computation
-        "cumulative",  # sum of the scale over the steps up to `last_step`
+        "cumulative",  # sum of the score scale over the steps up to `last_step`
         "last_step",
     ],
 )
@@ -56,7 +58,7 @@ PAIRS = {
         + [types.float64]
         + [floats] * 3
         + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
-        + [FLOATS_OUT] * 4
+        + [FLOATS_OUT] * 5
         + [INTS_OUT],
         Pairs,
     )
@@ -106,6 +108,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
         features,
         np.full(n_atoms if shrinks else 0, -1, np.int32),
         np.zeros(n_atoms, bool),
+        np.ones(n_atoms),
         np.ones(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
@@ -275,8 +278,8 @@ def locate_pairs(store, counters, features, outputs, stride, places):
 
 @kernel
 def scale_until(store, atom, step):
-    """Return the sum of an atom's scale over all steps up to this one."""
-    return store.cumulative[atom] + store.scale[atom] * (step - store.last_step[atom])
+    """Return the sum of an atom's score scale over all steps up to this one."""
+    return store.cumulative[atom] + store.score_scale[atom] * (step - store.last_step[atom])
 
 
 @kernel
@@ -298,8 +301,7 @@ def move_pairs(store, features, values, residuals, places, factor, step):
             change = delta / scale
             store.values[place] += change
             if store.sums.shape[0]:
-                before = step - 1 - store.last_step[atom]
-                store.sums[place] += change * (store.cumulative[atom] + scale * before)
+                store.sums[place] += change * scale_until(store, atom, step - 1)
             rho = store.rho[atom] + delta * (2.0 * weight + delta)
             store.rho[atom] = rho
             if rho > store.peak[atom]:
@@ -354,6 +356,15 @@ def measure_cancelled(store):
 
 
 @kernel
+def scale_scores(store, atom, scale, before):
+    """Set the scale of an atom in scores and averages, effective after step `before`."""
+    if store.score_scale[atom] != scale:
+        store.cumulative[atom] = scale_until(store, atom, before)
+        store.last_step[atom] = before
+        store.score_scale[atom] = scale
+
+
+@kernel
 def scale_atoms(store, counters, factors):
     """Multiply the weights of all atoms by their factors, effective from this step on; factor 0 discards an atom.
 
@@ -366,14 +377,13 @@ def scale_atoms(store, counters, factors):
             continue
         if factor == 0.0 or store.rho[atom] <= 0.0:
             _free_atom(store, counters, atom)
-            store.scale[atom] = 1.0
+            store.scale[atom] = store.score_scale[atom] = 1.0
             store.rho[atom] = 0.0
             store.peak[atom] = 0.0
             store.cumulative[atom] = 0.0
             store.last_step[atom] = before
             continue
-        store.cumulative[atom] = scale_until(store, atom, before)
-        store.last_step[atom] = before
+        scale_scores(store, atom, store.score_scale[atom] * factor, before)
         store.scale[atom] *= factor
         store.peak[atom] *= factor * factor
         if store.scale[atom] < _SMALLEST_SCALE:
@@ -393,4 +403,5 @@ def _absorb_scale(store, atom):
             store.values[place] *= scale
         feature = store.features[feature, NEXT]
     store.scale[atom] = 1.0
+    store.score_scale[atom] /= scale
     store.cumulative[atom] = 0.0

@@ -19,8 +19,7 @@ from ..._core.jit import FLOATS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
 from .dense import DENSE, SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
-from .shrinkage import Gradient, end_gradient_sample, record, step_size
-from .weight_shrinkage import Counting, shrink_by_weights
+from .shrinkage import Counting, Gradient, end_gradient_sample, record, step_size
 
 # All rules have these first fields: the gap of the inference, whether the intercept is learned, and the number of
 # samples between two calls of `end_sample`.
@@ -187,11 +186,6 @@ def _end_gradient_sample(rule, store, counters, first, stop):
 
 
 @kernel
-def _end_counting_sample(rule, store, counters, first, stop):
-    shrink_by_weights(rule, store, counters)
-
-
-@kernel
 def _end_mira_sample(rule, store, counters, first, stop):
     counters[SINCE] = 0
     record(rule, counters)
@@ -199,7 +193,7 @@ def _end_mira_sample(rule, store, counters, first, stop):
 
 take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Counting: _step_gradient, Mira: _step_mira})
 end_sample = by_type({
-    AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_counting_sample, Mira: _end_mira_sample
+    AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_gradient_sample, Mira: _end_mira_sample
 })  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
     previous row are read, and the addresses of the lookup are prefetched another row earlier.
     """
     n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
-    features, scale, values, outputs = store.features, store.scale, store.values, store.outputs
+    features, scale, values, outputs = store.features, store.score_scale, store.values, store.outputs
     for row in range(first_row, first_row + n_rows):
         most = max(most, begins[share.last, row] - begins[share.first, row])
     now, later = _new_found(most, share.last - share.first), _new_found(most, share.last - share.first)
@@ -47,8 +47,10 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
                     f = np.uint64(rows.indices[at])
                     start, count = np.int64(features[f, HEAD]), np.int64(features[f, COUNT])
                     later.starts[n], later.counts[n] = start, count
-                    later.factors[n] = scale[np.uint64(features[f, ATOM])] * (rows.data[at] if has_data else 1.0)
-                    n += count != 0
+                    factor = scale[np.uint64(features[f, ATOM])]
+                    later.factors[n] = factor * (rows.data[at] if has_data else 1.0)
+                    # A deferred shrinkage sets the factors of most groups to zero.
+                    n += count != 0 and factor != 0.0
                 later.ends[piece - share.first] = n
             if far:
                 for k in range(n):
@@ -84,7 +86,7 @@ def _read_pairs(store, counters, average, indptr, outputs, weights):
         so_far = scale_until(store, atom, step)
         start, stop = block_of(store, f)
         for place in range(start, stop):
-            weight = store.values[place] * store.scale[atom]
+            weight = store.values[place] * store.score_scale[atom]
             if average and step > 0:
                 weight = (store.values[place] * so_far - store.sums[place]) / step
             if weight != 0.0:

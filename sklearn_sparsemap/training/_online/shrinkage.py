@@ -1,7 +1,13 @@
 """Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (Martins et al. 2011, section 3).
 
 Every `shrink_every` samples all groups are shrunk: with a fixed strength, or with the strength that leaves as many
-groups as the budget allows.
+groups as the budget allows. The rule knows two kinds of shrinkage:
+
+- The paper's: the weights themselves are shrunk, and discarded groups start again from zero.
+- Deferred: only the scores are computed with shrunk weights. The weights of all groups accumulate gradients, whether
+  their group is selected or not: regularised dual averaging (Xiao 2010; for groups: Yang, Xu, King and Lyu 2010). So
+  an early shrinkage loses nothing, and the groups that are not selected compete with what the selected ones leave
+  unexplained.
 """
 
 from collections import namedtuple
@@ -9,31 +15,38 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, entry, kernel
+from ..._core.jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
 from ...penalties._budget import budget_rule, count_survivors
 from ...penalties._shrink import shrink
+from ...penalties._weight_budget import weight_budget_rule
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
-from .pairs import PAIRS, measure_cancelled, scale_atoms
+from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms, scale_scores
 
 # Relative difference between the weights of groups that is introduced to break ties.
 _TIE_BREAK = 1e-9
 
-# The step size is eta0 / sqrt(ceil(step / period)). The budget and the frozen strength are -1 if not given. `weights`,
-# `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `curve` and `sigma` are outputs:
-# steps with the number of weights, and the last strength.
+# The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`,
+# `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are
+# deferred, which needs a budget. `curve` and `sigma` are outputs: steps with the number of weights, and the last
+# strength.
 Gradient = namedtuple(
     "Gradient",
     [
-        "tol", "fit_intercept", "every", "curve", "eta0", "period", "budget", "alpha", "frozen", "weights", "order",
-        "indptr", "atoms", "sigma",
+        "tol", "fit_intercept", "every", "curve", "eta0", "period", "budget", "alpha", "defers", "weights",
+        "order", "indptr", "atoms", "sigma",
     ],
 )  # fmt: skip
 GRADIENT = types.NamedTuple(
     [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64, types.float64, types.int64]
     + [types.float64] * 2
+    + [types.boolean]
     + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT],
     Gradient,
 )
+# The same with a budget of weights. `held` is an output: the maximum number of weights that each atom has had at a
+# shrinkage. A discarded group that returns still counts with this number.
+Counting = namedtuple("Counting", [*Gradient._fields, "held"])
+COUNTING = types.NamedTuple([*GRADIENT.types, INTS_OUT], Counting)
 
 
 @kernel
@@ -53,63 +66,111 @@ def record(rule, counters):
 
 
 @kernel
-def begin_shrinkage(rule, store, counters):
-    """Return the step of the proximal operator: the step size times the number of samples since the last shrinkage."""
-    rate = step_size(rule, counters[STEP]) * counters[SINCE]
-    counters[SINCE] = 0
-    record(rule, counters)
-    measure_cancelled(store)
-    return rate
+def _group_budget_factors(rule, store, rho, factors):
+    weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
+    ratios, left, none = np.empty(weights.shape[0]), np.empty(rho.shape[0]), np.empty(0, np.int64)
+    strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
+    survivors = count_survivors(rho, strength, weights, order, indptr, atoms, none, factors, left)
+    if strength > 0.0 and survivors < rule.budget:
+        # Groups that tie at the threshold would all be discarded. Break ties in favour of the first ones.
+        weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
+        strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
+    shrink(rho, strength, weights, order, indptr, atoms, factors)
+    return strength
 
 
 @kernel
-def end_shrinkage(store, counters):
-    """Count a shrinkage, and record the atoms that it has kept."""
-    counters[N_SHRINKAGES] += 1
-    for atom in range(store.kept.shape[0]):
-        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
+def _weight_budget_factors(rule, store, rho, factors):
+    order, indptr, atoms, doomed = rule.order, rule.indptr, rule.atoms, np.zeros(rho.shape[0], np.bool_)
+    count_held(store, rule.held)
+    strength = weight_budget_rule(rho, rule.weights, order, indptr, atoms, rule.held, rule.budget, doomed)
+    shrink(rho, strength, rule.weights, order, indptr, atoms, factors)
+    for atom in range(rho.shape[0]):
+        if doomed[atom]:
+            rho[atom] = factors[atom] = 0.0
+    return strength
+
+
+# Given squared norms of the atoms, `rho`, write the factors of the shrinkage after which the budget holds; update
+# `rho`, and return the strength.
+budget_factors = by_type({Gradient: _group_budget_factors, Counting: _weight_budget_factors})
+
+
+@kernel
+def defer_shrinkage(rule, store, counters, before):
+    """Compute scores with shrunk weights after step `before`; leave the weights as they are."""
+    measure_cancelled(store)
+    factors = np.empty(store.rho.shape[0])
+    strength = budget_factors(rule, store, store.rho.copy(), factors)
+    if strength > 0.0:
+        # The weights hold the gradients of all samples so far.
+        step = max(1, counters[STEP])
+        rule.sigma[0] = strength / (step_size(rule, step) * step)
+    for atom in range(factors.shape[0]):
+        scale_scores(store, atom, store.scale[atom] * factors[atom], before)
 
 
 @kernel
 def shrink_groups(rule, store, counters):
     """Shrink all groups for the samples since the last shrinkage; write the strength, if there is any, to the rule.
 
-    The strength is in the unit of the objective. Groups are shrunk by the strength times the result of
-    `begin_shrinkage`.
+    The strength is in the unit of the objective. Groups are shrunk by the strength times the step size, times the
+    number of samples since the last shrinkage.
     """
-    rate = begin_shrinkage(rule, store, counters)
-    weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
+    rate = step_size(rule, counters[STEP]) * counters[SINCE]
+    counters[SINCE] = 0
+    record(rule, counters)
+    measure_cancelled(store)
     factors = np.empty(store.rho.shape[0])
-    if rule.budget >= 0 and rule.frozen < 0.0:
-        ratios, left, none = np.empty(weights.shape[0]), np.empty(store.rho.shape[0]), np.empty(0, np.int64)
-        strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
-        survivors = count_survivors(store.rho, strength, weights, order, indptr, atoms, none, factors, left)
-        if strength > 0.0 and survivors < rule.budget:
-            # Groups that tie at the threshold would all be discarded. Break ties in favour of the first ones.
-            weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
-            strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
+    if rule.budget < 0:
+        strength = rate * rule.alpha
+        shrink(store.rho, strength, rule.weights, rule.order, rule.indptr, rule.atoms, factors)
     else:
-        strength = rate * (rule.frozen if rule.budget >= 0 else rule.alpha)
-    if strength > 0.0:
+        strength = budget_factors(rule, store, store.rho, factors)
+    if strength > 0.0 or (factors == 0.0).any():
         rule.sigma[0] = strength / rate
-        shrink(store.rho, strength, weights, order, indptr, atoms, factors)
         scale_atoms(store, counters, factors)
         record(rule, counters)
-    end_shrinkage(store, counters)
+    counters[N_SHRINKAGES] += 1
+    for atom in range(store.kept.shape[0]):
+        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
 
 
 @kernel
 def end_gradient_sample(rule, store, counters):
     """Shrink, if the rule does; record the number of weights."""
-    if rule.budget >= 0 or rule.alpha > 0.0:
+    if rule.defers:
+        counters[SINCE] = 0
+        defer_shrinkage(rule, store, counters, counters[STEP] - 1)
+    elif rule.budget >= 0 or rule.alpha > 0.0:
         shrink_groups(rule, store, counters)
     else:
         counters[SINCE] = 0
         record(rule, counters)
 
 
-@entry(types.void(GRADIENT, PAIRS["float64"], INTS_OUT))
-def shrink_now(rule, store, counters):
-    """Call `shrink_groups` from Python."""
-    if counters[SINCE] > 0:
+def _shrink_now(rule, store, counters):
+    """Shrink for the samples since the last shrinkage, if there are any; if the rule defers, from the next step on."""
+    if rule.defers:
+        defer_shrinkage(rule, store, counters, counters[STEP])
+    elif counters[SINCE] > 0:
         shrink_groups(rule, store, counters)
+
+
+def _factors_now(rule, store, rho, factors):
+    return budget_factors(rule, store, rho, factors)
+
+
+@entry(types.void(PAIRS["float64"], INTS_OUT, FLOATS_OUT))
+def multiply_atoms(store, counters, factors):
+    """Call `scale_atoms` from Python."""
+    scale_atoms(store, counters, factors)
+
+
+# For Python, by the rule: a shrinkage, and `budget_factors`.
+_KINDS = {Gradient: GRADIENT, Counting: COUNTING}
+SHRINKAGES = {kind: entry(types.void(rule, PAIRS["float64"], INTS_OUT))(_shrink_now) for kind, rule in _KINDS.items()}
+BUDGET_FACTORS = {
+    kind: entry(types.float64(rule, PAIRS["float64"], FLOATS_OUT, FLOATS_OUT))(_factors_now)
+    for kind, rule in _KINDS.items()
+}
