@@ -332,6 +332,21 @@ def test_early_stopping_keeps_the_best_model(solver):
     assert flat.score(digits, labels) > 0.7
 
 
+@pytest.mark.parametrize("loss, solver", [("sparsemap", "adagrad"), ("crf", "adagrad"), ("hinge", "mira")])
+def test_training_stops_when_the_loss_hardly_decreases(loss, solver):
+    X, y = make_chains()
+    for tol, n in ((None, 5), (0.02, 3), (1e-3, 4)):
+        model = StructuredSparseMAPClassifier(
+            "chain", loss, solver=solver, tol=tol, n_iter_no_change=n, max_iter=1000, random_state=0
+        ).fit(X, y)
+        curve, little = model.loss_curve_, 7e-3 if tol is None else tol
+        ends = []
+        for k in range(n + 1, len(curve) + 1):
+            decreases = [curve[i - 1] - curve[i] for i in range(k - n, k)]
+            ends.append(sum(decreases) / n <= little * sum(curve[:k]) / k)
+        assert ends == [False] * (len(ends) - 1) + [True]
+
+
 def test_warm_start_continues():
     X, y = make_chains()
     model = StructuredSparseMAPClassifier("chain", alpha=0.01, warm_start=True).fit(X, y)
