@@ -23,7 +23,8 @@ from .weight_shrinkage import COUNTING, Counting
 
 # Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
 # holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
-# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and its gap.
+# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and its gap (0
+# if the rule accepts it).
 # total[0] is the weighted sum of the losses, each before its update. `multiplicity` is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
@@ -141,7 +142,8 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                 loss, gap = loss_of_sample(
                     oracle, solvers, form, target, rule.tol, memory, i, residual, additional_residual
                 )
-                team.losses[2 * place], team.losses[2 * place + 1] = loss, gap
+                accepted = gap <= form.temperature * rule.tol
+                team.losses[2 * place], team.losses[2 * place + 1] = loss, 0.0 if accepted else gap
             at += n_scores
         if shared[STOP] != 0:
             # Inference was stopped before it reached the solution.
