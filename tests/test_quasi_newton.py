@@ -40,7 +40,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs):
         keeps = i not in (0, 4, _pairs._N_PAIRS + 2)
         pairs.remember(moved, step, before, after, 1.0 if keeps else 0.0)
         if keeps:
-            kept.append(tuple(a.astype(np.float32).astype(float) for a in (step * moved, after - before)))
+            kept.append((step * moved, after - before))
         slope, square = pairs.combine(after, direction)
         expected = -naive_training.two_loops(kept[-_pairs._N_PAIRS :], after)
         scale = np.abs(expected).max()
@@ -156,21 +156,15 @@ def test_steps_are_those_of_scipy(family):
         result = minimize(
             function, x, jac=True, method="L-BFGS-B", callback=lambda x: theirs.append(x.copy()), options=options
         )
-        # Rounding, here that of pairs in single precision, grows from step to step.
+        # Rounding grows from step to step.
         n = min(18, len(points), len(theirs))
-        np.testing.assert_allclose(points[:n], theirs[:n], rtol=0, atol=1e-4 * np.abs(theirs[:n]).max())
+        np.testing.assert_allclose(points[:n], theirs[:n], rtol=0, atol=1e-6 * np.abs(theirs[:n]).max())
         compared += n
         assert values[-1] <= result.fun + 1e-11 * max(1.0, abs(result.fun))
         assert n_calls <= 1.25 * result.nfev + 5
         np.testing.assert_allclose(points[-1], result.x, atol=1e-5)
         assert (np.diff(values) < 0.0).all()
     assert compared > 70
-
-
-def test_gradients_out_of_the_range_of_single_precision():
-    curvature = 1e45 * np.array([1.0, 2.0, 3.0])
-    points, values, _ = _descend(lambda x: (0.5 * x @ (curvature * x), curvature * x), np.ones(3), 0.0)
-    assert (np.diff(values) < 0.0).all() and np.abs(points[-1]).max() < 1e-3
 
 
 def test_a_function_that_is_not_finite_ends_the_descent():

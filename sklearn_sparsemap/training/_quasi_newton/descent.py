@@ -1,7 +1,6 @@
 """L-BFGS (Liu and Nocedal 1989), one step at a time.
 
-The method, its constants and its line search are those of L-BFGS-B without bounds, so its steps are the same, up to the
-rounding of its memory, which is in single precision.
+The method, its constants and its line search are those of L-BFGS-B without bounds, so its steps are the same.
 
 References: Liu and Nocedal, On the limited memory BFGS method for large scale optimization. Mathematical Programming
 45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997.

@@ -22,10 +22,9 @@ _N_PAIRS = 10
 # A pair is not stored if its curvature, the change of the gradient along the step relative to the slope, is below this.
 _FLAT = np.finfo(float).eps
 
-# One row for each pair: the step, and the change of the gradient. They only approximate the Hessian, for which single
-# precision is enough, in half the memory.
+# One row for each pair: the step, and the change of the gradient.
 PairArrays = namedtuple("PairArrays", ["steps", "changes"])
-PAIR_ARRAYS = types.NamedUniTuple(types.Array(types.float32, 2, "C"), 2, PairArrays)
+PAIR_ARRAYS = types.NamedUniTuple(FLOATS_2D_OUT, 2, PairArrays)
 # Columns of the products of a pair: the gradient with its step and with its change, the new change with its step, its
 # change with the new step and with the new change.
 _N_PRODUCTS = 5
@@ -36,13 +35,11 @@ def _products(step, change, gradient, new_step, new_change, sums):
     """Fill `sums` with the products of a pair; see _N_PRODUCTS."""
     a = b = c = d = e = 0.0
     for i in range(gradient.shape[0]):
-        # Products of single precision would be rounded to it.
-        own_step, own_change = np.float64(step[i]), np.float64(change[i])
-        a += own_step * gradient[i]
-        b += own_change * gradient[i]
-        c += own_step * new_change[i]
-        d += own_change * new_step[i]
-        e += own_change * new_change[i]
+        a += step[i] * gradient[i]
+        b += change[i] * gradient[i]
+        c += step[i] * new_change[i]
+        d += change[i] * new_step[i]
+        e += change[i] * new_change[i]
     sums[0] = a
     sums[1] = b
     sums[2] = c
@@ -112,7 +109,7 @@ class Pairs:
         self._pieces = pieces
         # The system allocates memory for a row when it is first written to. The last row is for a pair that is not
         # stored.
-        self._arrays = PairArrays(*(np.empty((_N_PAIRS + 1, pieces.n), np.float32) for _ in range(2)))
+        self._arrays = PairArrays(*(np.empty((_N_PAIRS + 1, pieces.n)) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, _N_PAIRS, _N_PAIRS))
         self._with_gradient = np.zeros((2, _N_PAIRS))
         # Rows in use, the oldest first.
@@ -141,9 +138,6 @@ class Pairs:
         if row < _N_PAIRS:
             self._step_change[held, row], self._step_change[row, held] = products[2:4]
             self._change_change[held, row] = self._change_change[row, held] = products[4]
-            if not 0.0 < self._step_change[row, row] < np.inf:
-                # The pair is out of the range of single precision.
-                self.forget()
 
     def combine(self, gradient, direction):
         """Write minus the gradient, multiplied by the approximate inverse of the Hessian, to `direction`.
