@@ -18,11 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap.estimators import Monitor
+from sklearn_sparsemap.estimators import Monitor, _fitting
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.training._online.optimizer import OnlineOptimizer
 
 
 def make_chains(n_samples=40, seed=0, kind="dense"):
@@ -330,6 +331,43 @@ def test_early_stopping_keeps_the_best_model(solver):
     digits, labels = load_iris(return_X_y=True)
     flat = StructuredSparseMAPClassifier(early_stopping=True, random_state=0, solver=solver).fit(digits, labels)
     assert flat.score(digits, labels) > 0.7
+
+
+@pytest.mark.parametrize("loss, solver", [("sparsemap", "adagrad"), ("crf", "adagrad"), ("hinge", "mira")])
+def test_training_stops_when_the_loss_hardly_decreases(loss, solver):
+    X, y = make_chains()
+    for tol, n in ((None, 5), (0.02, 3), (1e-3, 4)):
+        model = StructuredSparseMAPClassifier(
+            "chain", loss, solver=solver, tol=tol, n_iter_no_change=n, max_iter=1000, random_state=0
+        ).fit(X, y)
+        curve, little = model.loss_curve_, 7e-3 if tol is None else tol
+        ends = []
+        for k in range(n + 1, len(curve) + 1):
+            decreases = [curve[i - 1] - curve[i] for i in range(k - n, k)]
+            ends.append(sum(decreases) / n <= little * sum(curve[:k]) / k)
+        assert ends == [False] * (len(ends) - 1) + [True]
+
+
+def test_inference_of_online_training_is_rough(monkeypatch):
+    X, y = make_chains(60)
+    accepted, accept = [], OnlineOptimizer.accept_gap
+
+    def fit(share, temperature=1.0):
+        """Return a model, trained with inference that ends at this fraction of the mean loss."""
+        monkeypatch.setattr(_fitting, "_ROUGH", share)
+        accepted.clear()
+        model = StructuredSparseMAPClassifier("chain", solver="adagrad", temperature=temperature, random_state=0)
+        return model.fit(X, y)
+
+    monkeypatch.setattr(OnlineOptimizer, "accept_gap", lambda *given: (accepted.append(given[1]), accept(*given)))
+    for temperature in (1.0, 0.5):
+        exact, rough = fit(0.0, temperature), fit(1e-3, temperature)
+        penalty = [loss - temperature * 1e3 * gap for loss, gap in zip(rough.loss_curve_, accepted, strict=True)]
+        assert min(penalty) > 0.0 and max(penalty) < 0.5 * max(rough.loss_curve_)
+        np.testing.assert_allclose(rough.loss_curve_[:10], exact.loss_curve_[:10], rtol=1e-2)
+        assert rough.score(X, y) == pytest.approx(exact.score(X, y), abs=0.02)
+        # No sample counts as unconverged because its gap is as large as it may be.
+        assert fit(0.5, temperature).loss_curve_ != exact.loss_curve_
 
 
 def test_warm_start_continues():

@@ -99,7 +99,7 @@ def test_outputs_have_the_shapes_of_the_scores(kind):
 def test_solvers_of_a_tree(solver):
     X, y = make_data(DependencyTree(), 60)
     loss = "hinge" if solver == "mira" else "crf"
-    model = StructuredSparseMAPClassifier("tree", loss, solver=solver, alpha=1e-3, tol=1e-3, random_state=0)
+    model = StructuredSparseMAPClassifier("tree", loss, solver=solver, alpha=1e-3, random_state=0)
     model.fit(X, y)
     X_test, y_test = make_data(DependencyTree(), 60, seed=1)
     assert model.score(X_test, y_test) > 0.85
@@ -153,7 +153,7 @@ def test_independent_items_are_chosen_as_often_as_by_logistic_regression(kind, l
             model.fit(X, y)
         found = np.concatenate(model.predict(X_test))
         # The perceptron is content wherever it is right, and no probability is behind it.
-        slack = 2.5 if loss == "perceptron" else 1.0
+        slack = 3.0 if loss == "perceptron" else 1.0
         assert found.mean() == pytest.approx(by_peer.mean(), abs=0.03 * slack)
         assert f1_score(gold, found) == pytest.approx(f1_score(gold, by_peer), abs=0.02 * slack)
         # All that is said of these samples agrees.

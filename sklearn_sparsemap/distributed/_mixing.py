@@ -70,9 +70,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         The fraction of the samples, or of the partitions, to hold out with ``early_stopping=True``.
     n_iter_no_change : int, default=5
-        Rounds without improvement before training stops.
-    tol : float, default=1e-4
-        Least improvement of the score.
+        Rounds without a higher score before training stops.
     random_state : int, RandomState or None, default=None
         Deals data into shards, and orders samples in each round.
     n_jobs : int, default=None
@@ -136,7 +134,6 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         "early_stopping": ["boolean", FRACTION],
         "validation_fraction": [FRACTION],
         "n_iter_no_change": [POSITIVE_INT],
-        "tol": [NOT_NEGATIVE],
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
@@ -155,7 +152,6 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
-        tol: float = 1e-4,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
@@ -169,7 +165,6 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
         self.n_jobs = n_jobs
         self.verbose = verbose
 

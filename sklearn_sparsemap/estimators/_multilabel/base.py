@@ -36,6 +36,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     _fitted_mark = "_graph"
     _state_kinds = ("adam",)
+    # Default of `tol` for epochs of Adam.
+    _epoch_tol = 1e-3
     # The learning rate depends on the number of samples.
     _counts_samples = True
 

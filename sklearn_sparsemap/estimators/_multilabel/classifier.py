@@ -97,9 +97,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     max_iter : int, default=None
         Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None
-        Adam stops if the mean loss has not improved by `tol` (default: 1e-3) for `n_iter_no_change` epochs; with early
-        stopping, if neither the validation score nor the mean loss on held-out samples has. L-BFGS stops if no entry of
-        the gradient is larger than `tol` (default: 1e-5).
+        Adam stops if an epoch lowers the loss by at most `tol` (default: 1e-3) times the mean loss of all epochs so
+        far, on average over the last `n_iter_no_change` epochs; with early stopping, if for so many epochs the
+        validation score has not improved, nor the mean loss on held-out samples by this amount. L-BFGS stops if no
+        entry of the gradient is larger than `tol` (default: 1e-5).
     n_iter_no_change : int, default=10
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the score and the loss on them no longer improve,

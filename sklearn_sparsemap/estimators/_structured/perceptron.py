@@ -181,8 +181,9 @@ default="perceptron"
     strength is the smallest at which at most that many weights survive. Debiasing learns the features with weights, and
     if the result exceeds the budget, its smallest weights are dropped.
 
-    The strength is determined again at each shrinkage. To freeze it in a stream with
-    ``shrink_every=1000``, continue `partial_fit` after ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before `finalize`.
+    The strength is determined again at each shrinkage. To freeze it in a stream with ``shrink_every=1000``, continue
+    `partial_fit` after ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before
+    `finalize`.
 
     `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
     scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use

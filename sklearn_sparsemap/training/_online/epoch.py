@@ -22,7 +22,8 @@ from .shrinkage import COUNTING, GRADIENT, Counting, Gradient
 
 # Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
 # holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
-# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and its gap.
+# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and the excess
+# of its gap over the rule's tolerance.
 # total[0] is the weighted sum of the losses, each before its update. `multiplicity` is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
@@ -140,7 +141,8 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                 loss, gap = loss_of_sample(
                     oracle, solvers, form, target, rule.tol, memory, i, residual, additional_residual
                 )
-                team.losses[2 * place], team.losses[2 * place + 1] = loss, gap
+                team.losses[2 * place] = loss
+                team.losses[2 * place + 1] = max(0.0, gap - form.temperature * rule.tol)
             at += n_scores
         if shared[STOP] != 0:
             # Inference was stopped before it reached the solution.

@@ -101,6 +101,10 @@ class OnlineOptimizer:
         self._batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
+    def accept_gap(self, tol):
+        """Let inference end at this duality gap, of scores divided by the temperature, in the next epochs."""
+        self.rule = self.rule._replace(tol=float(tol))
+
     def epoch(self, inference, form, rows, targets, order, memory):
         """Visit the samples in this order; return the weighted sum of their losses.
 
