@@ -38,8 +38,7 @@ Gradient = namedtuple(
 )  # fmt: skip
 GRADIENT = types.NamedTuple(
     [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64, types.float64, types.int64]
-    + [types.float64] * 2
-    + [types.boolean]
+    + [types.float64, types.boolean]
     + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT],
     Gradient,
 )
