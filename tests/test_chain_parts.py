@@ -60,6 +60,37 @@ def test_parts_and_their_derivatives_are_those_of_the_whole_chain(scale):
     assert counts["compared"] >= 15 and counts["cut"] >= 8 and (counts["small sets"] >= 8 or scale < 0.5)
 
 
+def weak_transitions(rng, n_steps, n_states):
+    """Draw scores of arcs that differ by little, some of them forbidden."""
+    shape = (n_steps - 1, n_states, n_states)
+    transitions = 3e-5 * rng.normal(size=shape)
+    transitions[rng.random(shape) < 0.3] = -np.inf
+    return 0.03 * rng.normal(size=(n_steps, n_states)), {"transitions": transitions}
+
+
+def test_weak_transitions():
+    rng, n_compared = np.random.default_rng(3), 0
+    for _ in range(30):
+        problem = weak_transitions(rng, int(rng.integers(3, 12)), int(rng.integers(3, 7)))
+        expected, found = (solve(solver, *problem) for solver in ("active_set", "interior_point"))
+        if expected is None:
+            continue
+        flow = found.additional_marginals["transitions"]
+        np.testing.assert_allclose(flow.sum(axis=2), found.marginals[:-1], atol=1e-9)
+        np.testing.assert_allclose(flow.sum(axis=1), found.marginals[1:], atol=1e-9)
+        np.testing.assert_allclose(found.marginals, expected.marginals, atol=1e-7)
+        n_compared += 1
+    assert n_compared > 20
+
+
+def test_weak_transitions_do_not_need_the_active_set():
+    """It would take thousands of paths, and is stopped here after 60."""
+    for seed in range(4):
+        scores, additional = weak_transitions(np.random.default_rng(seed), 60, 18)
+        found = sparsemap(LinearChain(), scores, solver="interior_point", max_iter=60, **additional)
+        assert found.converged and found.gap < 1e-9
+
+
 def test_the_gradients_of_the_transitions_pass_cuts():
     """Arcs from and to a step with a single state carry what the nodes on their other side carry."""
     scores = np.array([[0.2, 0.1, 0.0], [9.0, 0.0, 0.0], [0.3, 0.0, 0.2], [0.0, 0.1, 0.3], [0.0, 9.0, 0.0]])
