@@ -68,7 +68,8 @@ def chain_graph(n):
 def test_learns_and_predicts():
     X, y = make_rings(60, 0)
     held, gold = make_rings(40, 1)
-    for options in ({}, {"solver": "adagrad", "random_state": 0}, {"loss": "hinge", "max_iter": 20, "random_state": 0}):
+    stopped = {"loss": "hinge", "max_iter": 20, "tol": 0.0, "random_state": 0}
+    for options in ({}, {"solver": "adagrad", "random_state": 0}, stopped):
         model = StructuredSparseMAPClassifier(graph_of, alpha=1e-3, **options)
         with pytest.warns(Warning) if "loss" in options else nothing():
             model.fit(X, y)

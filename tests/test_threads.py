@@ -23,7 +23,7 @@ small = np.eye(3)
 
 
 def work(**parameters):
-    return sparsemap(LinearChain(), scores, transitions=transitions, **parameters)
+    return sparsemap(LinearChain(), scores, transitions=transitions, solver="active_set", **parameters)
 
 
 def press(delay):
