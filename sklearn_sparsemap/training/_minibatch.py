@@ -88,7 +88,7 @@ class LinearMinibatchOptimizer(OnlineOptimizer):
     def epoch(self, task, X, order):
         """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
         total, n_outputs, n_dense = 0.0, self.n_outputs, self.store.n_dense
-        for batch, features in _batches(task, X, order, self._batch_size):
+        for batch, features in _batches(task, X, order, self.batch_size):
             intercept, additional, coef = np.split(self.store.values, [n_outputs, n_dense])
             scores = features @ coef.reshape(-1, n_outputs) + intercept
             # Inference is in float64 for all types of weights.

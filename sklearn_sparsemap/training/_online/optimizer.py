@@ -50,7 +50,7 @@ class OnlineOptimizer:
     kind, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
     # Number of samples that see the same weights, and its default; maximum number of threads.
-    _batch_size = _default_batch_size = 1
+    batch_size = _default_batch_size = 1
     _n_jobs, _columns = 1, None
 
     def __init__(self, model, *, average, columns=None):
@@ -98,7 +98,7 @@ class OnlineOptimizer:
     def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=None, n_jobs=None):
         """Set options that can change between epochs."""
         self.alpha, self._n_jobs = alpha, n_jobs
-        self._batch_size = self._default_batch_size if batch_size is None else int(batch_size)
+        self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
     def accept_gap(self, tol):
@@ -134,7 +134,7 @@ class OnlineOptimizer:
         run = EPOCHS[type(store), type(rule), self.dtype, str(rows.data.dtype)]
 
         def work(me):
-            part = Part(me, n_threads, self._batch_size, Share(begins, ends[me], ends[me + 1], stride))
+            part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
             run(*inference, form, rows, targets, order, store, rule, memory, team, part)
 
         while True:
@@ -157,7 +157,7 @@ class OnlineOptimizer:
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
-        chosen = order[place : place + self._batch_size]
+        chosen = order[place : place + self.batch_size]
         n_entries = rows.indptr[targets.row_ptr[chosen + 1]] - rows.indptr[targets.row_ptr[chosen]]
         return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
 
@@ -186,7 +186,7 @@ class OnlineOptimizer:
 
     def _new_team(self, targets, n_threads, n_pieces):
         """Allocate the threads' shared arrays; return them and the distance between scores of consecutive pieces."""
-        n_additional, batch_size = self.store.n_dense - self.n_outputs, self._batch_size
+        n_additional, batch_size = self.store.n_dense - self.n_outputs, self.batch_size
         most = self.n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
         arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
         times = np.empty(0) if self._columns is None else self._columns.multiplicity
@@ -236,15 +236,16 @@ class OnlineOptimizer:
 
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the current weights."""
-        values, s = self.store.values, self.store
-        if self._columns is None or not self.alpha:
-            weights = values[s.n_dense : self.counters[FRONT]]
-            return LinearModel(weights, None, values[s.n_outputs : s.n_dense]).penalty(self.alpha)
-        times, additional = self._columns.multiplicity, values[s.n_outputs : s.n_dense]
+        s = self.store
+        additional, merged = s.values[s.n_outputs : s.n_dense], self._columns is not None and self.alpha
+        if isinstance(s, Dense) and not merged:
+            return LinearModel(s.values[s.n_dense :], None, additional).penalty(self.alpha)
         if isinstance(s, Dense):
-            weights = values[s.n_dense :].reshape(-1, s.n_outputs)
-            squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / times))
+            weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
+            squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
         else:
+            # The places of weights depend on the number of threads, so the sum goes by features.
+            times = self._columns.multiplicity if merged else np.ones(len(s.features))
             squares = SUMS_OF_SQUARES[self.dtype](s, readonly(times))
         return 0.5 * self.alpha * (squares + squared_norm(additional))
 
