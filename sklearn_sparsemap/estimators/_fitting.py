@@ -34,7 +34,7 @@ _ONLINE_TOL = 1e-8
 # The gap as a fraction of the mean loss of the samples before. Larger values save time for chains of many labels; up to
 # 3e-3 scores on held-out data do not change.
 _ROUGH = 1e-3
-# Where the first two parts of the first visit end, as fractions of the samples. The inference of the first part is
+# Ends of the first two parts of the first visit, as fractions of the samples. The inference of the first part is
 # exact, which takes long for chains of many labels, because the scores are small.
 _FIRST_PARTS = 0.01, 0.1
 # AdaGrad's step size, if the estimator's `eta0` is None.
