@@ -45,12 +45,13 @@ def _time_of_paths(n_steps, n_states, n_paths):
 def _time_of_flow(n_steps, n_states, spread):
     """Return the time of the flow solver: sweeps over all states, and rounds on networks of those in working sets.
 
-    `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large, and if they are large,
-    more rounds are needed to find them.
+    `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large. The larger they are, the
+    more rounds are needed to find them, unless they have all states.
     """
     width = min(2.2 * spread / n_steps + 1.0, n_states)
     sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
-    return n_steps * (sweeps + (1.0 + width / 8.0) * (1500.0 * width + 250.0 * width**2))
+    rounds = 1.0 + width / 3.0 * (1.0 - width / n_states)
+    return n_steps * (sweeps + rounds * (1500.0 * width + 250.0 * width**2))
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
