@@ -48,7 +48,7 @@ def _time_of_flow(n_steps, n_states, spread):
     `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large. The larger they are, the
     more rounds are needed to find them, unless they have all states.
     """
-    width = min(2.2 * spread / n_steps + 1.0, n_states)
+    width = min(2.6 * spread / n_steps + 1.0, n_states)
     sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
     rounds = 1.0 + width / 3.0 * (1.0 - width / n_states)
     return n_steps * (sweeps + rounds * (1500.0 * width + 250.0 * width**2))
