@@ -437,9 +437,9 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
             rng.shuffle(order)
         total = 0.0
         for part in np.split(order, cuts):
-            loss, weight = epoch(part), task.weights[part].sum()
+            loss = epoch(part)
             total += loss
-            if is_rough and weight > 0.0:
+            if is_rough and (weight := task.weights[part].sum()) > 0.0:
                 optimizer.accept_gap(max(_ROUGH * loss / weight / task.form.temperature, _ONLINE_TOL))
         cuts.clear()
         return total / total_weight

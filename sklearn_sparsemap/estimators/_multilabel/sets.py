@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit, softmax
 
+from ...training._label_task import blocks
 from .data import row_words
 from .threshold import example_f1
 
@@ -160,7 +161,7 @@ class SeenSets:
         size = max(1, _BLOCK // max(*self.sets.shape, N_LIKELY**2))
         if self.sets.shape[0] > _MOST_COMPARED:
             size = min(size, _MOST_COMPARED // N_LIKELY)
-        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        return blocks(n, 1, size)
 
 
 def _f1(hits, total):

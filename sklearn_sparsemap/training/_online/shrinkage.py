@@ -25,10 +25,9 @@ from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms, scale_scor
 # Relative difference between the weights of groups that is introduced to break ties.
 _TIE_BREAK = 1e-9
 
-# The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`,
-# `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are
-# deferred, which needs a budget. `curve` and `sigma` are outputs: steps with the number of weights, and the last
-# strength.
+# The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`, `order`, `indptr` and
+# `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are deferred, which needs
+# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and the last strength.
 Gradient = namedtuple(
     "Gradient",
     [
