@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
-from ..inference._batch import sparsemap_problems
+from ..inference._batch import argmax_problems
 from ..inference._problems import Samples
 from ..inference._results import SparseMAPBatch
 from ..numerics.loops import Problems
@@ -15,16 +15,16 @@ from ..numerics.places import starts
 from ..numerics.polytope_solver import always
 from ..structures._base import check_dims
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, register, warn_if_inexact
+from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
 from .padding import Places, block_mask, check_lengths, kinds_of
 
 _FEW_PARTS = 30_000
 
 
-def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
+def structure_operator(structure, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a structure with these padded additional scores; see `StructureOperator`."""
-    key = type(structure), structure, extra, tol, max_iter, n_jobs
-    return register(key, lambda: StructureOperator(structure, extra, tol, max_iter, n_jobs))
+    options = argmax, tol, max_iter, n_jobs
+    return register((type(structure), structure, extra, *options), lambda: StructureOperator(structure, extra, options))
 
 
 def sample_shapes(structure, padded, lengths, n_samples):
@@ -74,23 +74,21 @@ class _Plan(NamedTuple):
 
 
 class StructureOperator(Operator):
-    """SparseMAP over a structure.
+    """SparseMAP over a structure, or another regularised argmax.
 
     Parameters
     ----------
     structure : Structure
     extra : tuple of (name, shape)
         Padded additional scores, in the structure's order.
-    tol : float
-    max_iter : int or None
-        None is exact. Otherwise the maximum number of oracle calls; the derivative is then that of mixtures of the
-        structures found so far.
-    n_jobs : int or None
+    options : (argmax, tol, max_iter, n_jobs)
+        `argmax` is as in `argmax_problems`. A `max_iter` of None is exact. Otherwise it is the maximum number of oracle
+        calls; the derivative is then that of mixtures of the structures found so far.
     """
 
-    def __init__(self, structure, extra, tol, max_iter, n_jobs):
-        super().__init__(extra)
-        self.structure, self.tol, self.max_iter, self.n_jobs = structure, tol, max_iter, n_jobs
+    def __init__(self, structure, extra, options):
+        super().__init__(extra, options)
+        self.structure = structure
         self._kind = lru_cache(4096)(self._make_kind)
         no_lengths = np.zeros((0, 0), np.int64)
         self._full_plan = lru_cache(16)(
@@ -145,7 +143,8 @@ class StructureOperator(Operator):
         return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
 
     def solve(self, scores, additional, lengths):
-        if self.structure.coupled_by is not None and has_constant_transitions(self, additional):
+        is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
+        if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
             (_, shape), *rest = self.extra
             inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
             solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
@@ -171,8 +170,6 @@ class SolvedStructures:
         Its `max_iter`, if given, is the maximum number of oracle calls.
     scores, additional, lengths : arrays
         As in `Operator.solve`.
-    argmax : Entry, default=None
-        Another regularised argmax, in place of SparseMAP.
 
     Attributes
     ----------
@@ -183,8 +180,9 @@ class SolvedStructures:
         The objective.
     """
 
-    def __init__(self, operator, scores, additional, lengths, argmax=None):
+    def __init__(self, operator, scores, additional, lengths):
         structure, padded, options = operator.structure, operator.lay_out(scores, additional, lengths), {}
+        self._argmax = operator.argmax
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, scores.shape
         self._simplex = structure.codes_are_slots
@@ -193,11 +191,9 @@ class SolvedStructures:
         own, n_jobs = structure.polytope_solver, operator.n_jobs
         if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
-        solution = sparsemap_problems(
-            structure, padded.problems, tol=operator.tol, n_jobs=n_jobs, argmax=argmax, **options
-        )
+        solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
         self.batch = SparseMAPBatch(structure, padded, padded.problems, set(), *solution, operator.tol, n_jobs)
-        if argmax is None and operator.max_iter is None:
+        if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective
         self.marginals = padded.places.put(self._flat).reshape(scores.shape)
@@ -205,6 +201,8 @@ class SolvedStructures:
 
     def products(self, unary, extra):
         """Multiply padded directions of scores and additional scores with the Jacobian."""
+        if self._argmax != "sparsemap":
+            return products_of_other(self._argmax, unary, extra)
         places, extra_places = self._padded.places, self._padded.extra_places
         unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
         if self._simplex:

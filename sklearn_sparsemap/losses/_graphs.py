@@ -9,7 +9,6 @@ from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._tables import table_cells
 from ..graphs.arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
-from ..graphs.samples import GAP, OBJECTIVE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
@@ -185,8 +184,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
     scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
     if recipe.argmax == "map":
-        found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
-        quadratic = 0.0
+        solutions, quadratic = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout)), 0.0
     else:
         tol, is_tables = _TOL, layout.tables is not None
         if is_tables:
@@ -200,11 +198,11 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         if is_tables and memory is not None:
             memory["warm"] = np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
-        found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
-        values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
+        quadratic = 0.5
     gold_scores = problems.values(u, joint) / temperature
-    losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
-    return temperature * losses, found - u, found_joint - joint, gaps > most * (1.0 + losses)
+    losses = np.maximum(solutions.objective + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
+    inexact = np.abs(solutions.gap) > most * (1.0 + losses)
+    return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
 
 
 def check_graph_loss(name, cost=None):

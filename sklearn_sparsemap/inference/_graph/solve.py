@@ -125,7 +125,7 @@ def lp_sparsemap(
     groups, many = problems_by_graph(graph, scores, additional)
     n = sum(len(places) for places, _ in groups)
     warm_start = _check_warm_start(warm_start, n)
-    solved, again = [], partial(_solve_on, solver)
+    solved, again = [], partial(solve_again, solver=solver)
     for places, problems in groups:
         warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
         solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
@@ -136,8 +136,8 @@ def lp_sparsemap(
     return LPSparseMAPBatch(solved, n, isinstance(additional, list | tuple), again, tol, n_jobs)
 
 
-def _solve_on(solver, problems, solutions, tol, n_jobs):
-    """Solve samples again, more accurately, starting from earlier solutions."""
+def solve_again(problems, solutions, tol, n_jobs, solver="auto"):
+    """Solve samples more accurately, starting from earlier solutions."""
     warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 

@@ -340,7 +340,8 @@ class SparseMAPBatch(_OfStructures):
             return np.zeros(0)
         of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
         # Each facet with additional slots has exactly one.
-        widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]
+        n_rows = np.maximum(np.diff(self._ptr[0]), 1)
+        widths = np.where(self._by_facets, 1, np.diff(self._ptr[2]) // n_rows)[of_sample]
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
         return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
