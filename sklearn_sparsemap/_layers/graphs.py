@@ -8,7 +8,7 @@ import numpy as np
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from ..factors import FactorGraph
-from ..graphs.arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
@@ -26,20 +26,6 @@ def graph_operator(graph, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=No
         raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
     options = argmax, tol, max_iter, n_jobs
     return register((id(graph), extra, *options), lambda: GraphOperator(graph, extra, options))
-
-
-def named_factors(graph):
-    """Return the factors with additional scores, by name."""
-    return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in SCORED}
-
-
-def accepted_shapes(factor, name):
-    """Return the accepted shapes of a factor's additional scores: of pairs (name None), or of a structure's `name`."""
-    if factor.kind == TABLE:
-        return factor.accepted_shapes
-    if name is None:
-        return ((),) if factor.tied else (factor.shape, ())
-    return factor.structure.additional_shapes(factor.shape)[name]
 
 
 class _Kind(NamedTuple):
@@ -88,15 +74,15 @@ class GraphOperator(Operator):
 
     def _make_kind(self, padded, shape):
         graph = self.graph_of(shape)
-        factors, shapes, columns, first = named_factors(graph), {}, {}, 0
+        accepted, shapes, columns, first = {f.name: f.accepted_shapes for f in graph.scored}, {}, {}, 0
         for (owner, name), full in self.extra:
             label = owner if name is None else f"{owner}[{name!r}]"
-            if owner not in factors:
-                raise ValueError(f"additional names {owner!r}, but the named factors are {sorted(factors)}")
-            fits = [own for own in accepted_shapes(factors[owner], name) if len(own) == len(full)]
+            if owner not in accepted:
+                raise ValueError(f"additional names {owner!r}, but the named factors are {sorted(accepted)}")
+            fits = [own for own in accepted[owner][name] if len(own) == len(full)]
             fits = [own for own in fits if all(n <= room for n, room in zip(own, full))]
             if not fits:
-                wanted = " or ".join(map(str, accepted_shapes(factors[owner], name)))
+                wanted = " or ".join(map(str, accepted[owner][name]))
                 raise ValueError(
                     f"additional {label} has shape {full}, but samples of shape {shape} need room for {wanted}"
                 )
@@ -106,8 +92,8 @@ class GraphOperator(Operator):
                 shapes[owner] = fits[0]
             else:
                 shapes.setdefault(owner, {})[name] = fits[0]
-        for name, factor in factors.items():
-            if factor.kind in (PAIR, TABLE) and name not in shapes:
+        for name, names in accepted.items():
+            if None in names and name not in shapes:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
         layout = graph.layout(shapes)
         joined = [columns[key] for key in layout.shapes]

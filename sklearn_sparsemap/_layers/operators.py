@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.shapes import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
-from .padding import flat_size
 
 # Number of operators that are kept, the most recently used. Code that needs one for longer keeps a reference, as
 # modules do.
@@ -42,7 +42,7 @@ class Operator:
     def __init__(self, extra, options):
         self.extra = extra
         self.argmax, self.tol, self.max_iter, self.n_jobs = options
-        self.n_additional = flat_size(shape for _, shape in extra)
+        self.n_additional = size_of(dict(extra))
         self.handle = -1
 
     def solve(self, scores, additional, lengths):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
+from .._core.shapes import split_flat
 from .._core.validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems, take_problems
 from ..numerics.places import starts
@@ -78,16 +79,6 @@ class Problem:
                 raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
             joined.append(array.ravel())
         return np.concatenate(joined) if joined else np.zeros(0)
-
-
-def split_flat(flat, shapes):
-    """Split a flat array into arrays of these shapes, by name."""
-    split, start = {}, 0
-    for name, shape in shapes.items():
-        stop = start + prod(shape)
-        split[name] = flat[start:stop].reshape(shape)
-        start = stop
-    return split
 
 
 class Samples(Sequence):

@@ -8,7 +8,7 @@ from scipy import sparse
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._tables import table_cells
-from ..graphs.arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE, TABLE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
@@ -112,15 +112,12 @@ def _parts_of_structure(factor, arrays, f, p, n_additional):
 
 def learned_shapes(graph):
     """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
-    shapes = {}
-    for factor in graph.factors:
-        if factor.kind == PAIR:
-            shapes[factor.name] = () if factor.tied else factor.shape
-        elif factor.kind == TABLE:
-            shapes[factor.name] = factor.shape
-        elif factor.kind == STRUCTURE and factor.name is not None:
-            shapes[factor.name] = factor.structure.learned_shapes(factor.shape[-1])
-    return shapes
+    return {
+        factor.name: factor.structure.learned_shapes(factor.shape[-1])
+        if factor.kind == STRUCTURE
+        else factor.accepted_shapes[None][0]
+        for factor in graph.scored
+    }
 
 
 def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):

@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
+from ..._core.shapes import size_of, split_flat
 from ..._core.validation import check_matrix, check_numbers
-from ...training._task import n_scores, split_scores
 from .._state.learned import Learned
 
 
@@ -139,7 +139,7 @@ class LearnedWeightsMixin:
                     "labels, or fit again"
                 )
             shapes = self._structure.learned_shapes(n_outputs)
-            if n_additional != n_scores(shapes):
+            if n_additional != size_of(shapes):
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
 
     def _learned_sizes(self):
@@ -170,7 +170,7 @@ class LearnedWeightsMixin:
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
         model = self._current
-        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
+        return split_flat(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _additional(self, name):
         additional = self.additional_scores_
