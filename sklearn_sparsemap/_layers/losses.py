@@ -99,7 +99,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
                 own = _cut(y[i], shapes[k][1:2] if operator.structure.extra_rows else shapes[k][:1])
-                slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
+                slots, extra_slots = operator.structure.encode(own, np.array(kind.plan.dims, np.int64))
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:

@@ -9,7 +9,7 @@ from scipy import sparse
 from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
-from ..inference._problems import check_dims
+from ..inference._problems import plan_of
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
 
@@ -146,15 +146,13 @@ def linear_problems(structure, grids, n_outputs):
     """
     given = structure.learned_shapes(n_outputs)
     kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
-    dims, sizes, shapes = [], [], []
+    plans = []
     for kind, i in zip(kinds.tolist(), first.tolist()):
         try:
-            shapes.append(structure.scores_shape(tuple(kind), n_outputs))
-            dims.append(check_dims(structure, structure.dims(shapes[-1], given)))
+            plans.append(plan_of(structure, structure.scores_shape(tuple(kind), n_outputs), given))
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
-        sizes.append(structure.layout(dims[-1]))
-    which = which.ravel()
+    which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
     laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
     return *laid_out, [shapes[k] for k in which.tolist()]
 
