@@ -181,7 +181,7 @@ class SolvedStructures:
         if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
         solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
-        self.batch = SparseMAPBatch(structure, padded, padded.problems, set(), *solution, operator.tol, n_jobs)
+        self.batch = SparseMAPBatch(padded, set(), *solution, operator.tol, n_jobs)
         if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective

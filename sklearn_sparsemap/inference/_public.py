@@ -77,9 +77,9 @@ def map_inference(
     else:
         # The values of the scores as given need the additional parts, too.
         solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
-        best = SparseMAPBatch(structure, samples, problems, set(), *solution, 0.0, n_jobs)
+        best = SparseMAPBatch(samples, set(), *solution, 0.0, n_jobs)
         found = solution[2][0], starts(problems.sizes[:, 0]), best.objective
-    batch = MAPBatch(structure, samples, problems, *found)
+    batch = MAPBatch(samples, *found)
     return batch if many else batch[0]
 
 
@@ -158,7 +158,7 @@ def sparsemap(
     samples, many, own_names = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
     solution = argmax_problems(structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many)
-    batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs, max_iter)
+    batch = SparseMAPBatch(samples, own_names, *solution, tol, n_jobs, max_iter)
     return batch if many else batch[0]
 
 
@@ -220,5 +220,5 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     problems = samples.raise_masks()
     marginals, statistics, supports = argmax_problems(structure, problems, "gibbs", n_jobs=n_jobs, many=many)
     # The weights of this argmax are the additional marginals.
-    batch = MarginalBatch(structure, samples, problems, marginals, supports[-1], statistics[:, OBJECTIVE])
+    batch = MarginalBatch(samples, marginals, supports[-1], statistics[:, OBJECTIVE])
     return batch if many else batch[0]

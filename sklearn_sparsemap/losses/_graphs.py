@@ -12,7 +12,7 @@ from ..graphs.arrays import FORBIDDEN, STRUCTURE, TABLE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ._recipes import LOSSES
+from ._recipes import LOSSES, fenchel_young
 
 # Tolerance of the residual of inference in training.
 _TOL = 1e-7
@@ -181,7 +181,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
     scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
     if recipe.argmax == "map":
-        solutions, quadratic = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout)), 0.0
+        solutions = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
     else:
         tol, is_tables = _TOL, layout.tables is not None
         if is_tables:
@@ -195,9 +195,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         if is_tables and memory is not None:
             memory["warm"] = np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
-        quadratic = 0.5
     gold_scores = problems.values(u, joint) / temperature
-    losses = np.maximum(solutions.objective + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
+    losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)
     return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
 
