@@ -146,14 +146,13 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         accepted = np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
             if i in current:
-                trial = current[i]
-                accepted[k] = not trials[i] or (trial.accepts(u[k], joint[k]) and trial.accepts(best[k], best_joint[k]))
-                if accepted[k] and np.isfinite(values[k]):
-                    # Compute the value from the original scores, because a difference of large numbers would be
-                    # inexact.
-                    gap = bounds[k] - values[k]
-                    values[k] = problems.take([i]).values(best[k][None], best_joint[k][None])[0]
-                    bounds[k] = values[k] + gap
+                solutions = (u[k], joint[k]), (best[k], best_joint[k])
+                accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
+        # Compute values from the original scores, because a difference of large numbers would be inexact.
+        for k in np.flatnonzero(accepted & np.isfinite(values) & np.isin(left, list(current))):
+            gap = bounds[k] - values[k]
+            values[k] = problems.take([left[k]]).values(best[k][None], best_joint[k][None])[0]
+            bounds[k] = values[k] + gap
         for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]

@@ -199,7 +199,27 @@ def solve_graph(
     if not large.all():
         own_warm = None if warm is None else [array[~large] for array in warm]
         out.put(~large, solve(problems.take(~large), sizes[~large], own_warm))
-    left = np.flatnonzero(large)
+    _solve_clipped(problems, np.flatnonzero(large), warm, solve, tol, out)
+    return out
+
+
+def _solve_clipped(problems, left, warm, solve, tol, out):
+    """Solve samples with large scores by smaller ones that have the same solution; see `clipped_samples`.
+
+    Parameters
+    ----------
+    problems : GraphProblems
+    left : int array
+        The samples with large scores.
+    warm : (multipliers, links) or None
+        As in `solve_graph`, of all samples.
+    solve : callable
+        ``solve(problems, sizes, warm)`` solves samples.
+    tol : float
+        The accuracy of `solve`.
+    out : GraphSolutions
+        Solutions of all samples; those of `left` are overwritten.
+    """
     trials = clipped_samples(problems, left)
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist()}
@@ -230,7 +250,6 @@ def solve_graph(
                 array[k] += offset[k]
         out.put(left, found)
         left = np.array([i for i in left.tolist() if trials[i]], np.int64)
-    return out
 
 
 def _is_rounded(size, u, statistics, tol):
