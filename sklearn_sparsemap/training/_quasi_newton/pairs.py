@@ -17,8 +17,8 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel,
 from ...numerics.cholesky import dot
 from .pieces import PIECE
 
-# Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B; and for vectors of at least _LONG entries,
-# for which the pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
+# Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B; and for vectors of at least _LONG
+# entries, where the pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
 _N_PAIRS, _N_LONG_PAIRS, _LONG = 10, 5, 2**20
 # A pair is not stored if its curvature, the change of the gradient along the step relative to the slope, is below this.
 _FLAT = np.finfo(float).eps
