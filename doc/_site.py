@@ -66,7 +66,7 @@ RELATED = [
     ["factors.FactorGraph", "factors.PairTable", "factors.grid_graph", "StructuredSparseMAPClassifier"],
     [f"factors.{name}" for name in ("Xor", "AtMostOne", "Or", "Budget", "Knapsack")],
     [f"factors.{name}" for name in ("OrOut", "XorOut", "AndOut", "Imply")],
-    [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies", "Label")],
+    [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies", "Iff", "Label")],
     ["MultilabelLPSparseMAP", "factors.AtMost", "factors.Implies", "metrics.example_f1_score"],
     ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
     ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],

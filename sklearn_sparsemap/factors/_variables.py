@@ -150,7 +150,7 @@ class Condition:
     >>> u = graph.variables(4)
     >>> graph.add((u[0] & u[1]) >> ~u[2], u[:-1] | u[1:])
     >>> map_inference(graph, [1.0, 0.5, 1.0, -1.0]).structure.tolist()
-    [False, True, True, False]
+    [True, False, True, False]
     """
 
     def __init__(self, clauses: list[tuple[Variables, ...]]) -> None:
