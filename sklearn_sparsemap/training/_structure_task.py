@@ -165,7 +165,9 @@ class StructureTask(Task):
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
         found = decode_problems(self.structure, problems, slots, slot_ptr)
-        return np.concatenate(found) if self.structure.labelled else object_array(found)
+        if self.structure.labelled:
+            return np.concatenate(found)
+        return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def marginals(self, scores, additional, n_jobs):
         problems = self._problems(scores, additional)

@@ -128,7 +128,8 @@ class LinearStructuredClassifier(
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels; for structures a 1-D object array of them, label arrays if they are made of labels.
+            Labels; for structures a 1-D object array of them, label arrays if they are made of labels. For a
+            `LinearProgram` a bool array of shape (n_samples, n_variables).
         """
         structure, X = self._check_predict(X)
         task = self._task(X)
@@ -247,7 +248,12 @@ class LinearStructuredClassifier(
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
         loss, cost = pair_of(self.loss, None)
-        return task.learn(codes, weights, loss, self.temperature, cost)
+        learned = task.learn(codes, weights, loss, self.temperature, cost)
+        easier = structure.for_training()
+        if easier is structure:
+            return learned
+        # The first task has checked the gold structures.
+        return self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
