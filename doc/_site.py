@@ -119,7 +119,7 @@ EXAMPLES = [
     *("plot_predict_then_optimise.py", "plot_restored_picture.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),
-    *("plot_schedule.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
+    *("plot_schedule.py", "plot_sudoku.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
     *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
     *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
     *("dataframe_tagger.py", "from_crfsuite.py", "embeddings_and_templates.py", "column_groups.py"),
