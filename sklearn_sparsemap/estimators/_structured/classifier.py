@@ -17,6 +17,7 @@ from ..._core.validation import (
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
+    PairOf,
     check_parameters,
     pair_of,
 )
@@ -43,6 +44,8 @@ from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
+
+    SolverName = Literal["auto", "lbfgs", "adagrad", "mira"]
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "online": 100}
@@ -82,13 +85,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if its score exceeds temperature / 2.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights except the intercept.
-    solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
+    solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
         ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
         which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
         streams.
-        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, up to
-        `eta0`, and `alpha` is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else
-        AdaGrad. `partial_fit` is always online.
+        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, and `alpha`
+        is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else AdaGrad. `partial_fit` is
+        always online. A pair ``(name, step)`` sets the step size of AdaGrad (default: 0.1), or the maximum step size of
+        MIRA (its aggressiveness, C; default: no maximum), which sample weights multiply. L-BFGS has no step size.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=None
@@ -96,10 +100,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         epochs so far, on average over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is
         larger than `tol` (default: 1e-3) or, at a kink, of the averaged subgradient. The smaller `tol`, the longer the
         training, and the closer its result to the minimum of the objective.
-    eta0 : float, default=None
-        AdaGrad: the step size. MIRA: the maximum step size (its aggressiveness, C), which sample weights multiply.
-        Default: 0.1 for AdaGrad; no maximum for MIRA, so that only sample weights of zero matter. It has no effect on
-        L-BFGS.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -213,6 +213,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     """
 
     _state_kinds = ("online", "mira", "minibatch")
+    _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Beyond it, scores on held-out data no longer rise; see benchmarks/README.md.
     _epoch_tol = 7e-3
 
@@ -222,10 +223,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "loss": LOSS,
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE],
-        "solver": [StrOptions(set(_SOLVERS))],
+        "solver": [StrOptions(set(_SOLVERS)), PairOf([StrOptions(set(_SOLVERS))], [POSITIVE])],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
-        "eta0": [POSITIVE, None],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
@@ -246,10 +246,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float = 1e-4,
-        solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
+        solver: SolverName | tuple[SolverName, float] = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
-        eta0: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average: bool = True,
@@ -270,7 +269,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.eta0 = eta0
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.average = average
@@ -329,7 +327,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _learner(self, task, X, model):
         """Return the learner of `fit`, which starts from a model."""
-        solver = self.solver
+        solver = self._solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
@@ -398,6 +396,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
 
+    @property
+    def _solver(self):
+        """The name in the parameter `solver`."""
+        return pair_of(self.solver, None)[0]
+
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
@@ -408,9 +411,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
         if LOSSES[loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={loss!r}")
-        if self.solver == "lbfgs" and LOSSES[loss].argmax == "map":
+        if self._solver == "lbfgs" and LOSSES[loss].argmax == "map":
             raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self.solver == "mira" and loss != "hinge":
+        if self._solver == "mira" and loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
 
@@ -422,7 +425,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_features, n_outputs = X.shape[1], task.n_outputs
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
         few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
-        sparse_coef = is_large and few_move and task.sequential and self.solver != "lbfgs"
+        sparse_coef = is_large and few_move and task.sequential and self._solver != "lbfgs"
         return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
     def _initial_model(self, structure, task, X, classes):
@@ -440,7 +443,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             )
         self._check_whole()
         self._check_task(task)
-        return model.dense() if self.solver == "lbfgs" else model
+        return model.dense() if self._solver == "lbfgs" else model
 
     def _hold_out(self, structure, X, codes, task):
         """Split off the validation part; return the rest, and a function that maps a model to its score."""

@@ -399,9 +399,7 @@ default="perceptron"
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
         self._configure(optimizer, samples_between(self))
-        n_inexact = optimizer.unconverged
         self._losses.note(learn_batch(self, optimizer, task, X))
-        warn_of_inference(optimizer.unconverged - n_inexact)
         return self
 
     @leaves_whole
