@@ -613,7 +613,8 @@ def test_features_whose_squares_overflow_are_refused():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_parameter_of_one_optimiser_affects_another():
     X, y = make_chains(12, 3)
-    online = ({"solver": ("lbfgs", 0.5)}, {"average": False}, {"batch_size": 3}, {"shuffle": False}, {"random_state": 1})
+    steps = {"solver": ("lbfgs", 0.5)}, {"average": False}, {"batch_size": 3}
+    online = (*steps, {"shuffle": False}, {"random_state": 1})
     cases = {
         ("lbfgs", "sparsemap"): online,
         ("mira", "hinge"): ({"batch_size": 3}, {"alpha": 0.1}),

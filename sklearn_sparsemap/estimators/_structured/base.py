@@ -83,7 +83,7 @@ class LinearStructuredClassifier(
 
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
-    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -235,7 +235,7 @@ class LinearStructuredClassifier(
         if isinstance(structure, Structure) and not structure.labelled:
             n_outputs = structure.row_outputs or 1
         task = self._check_task(self._lay_out(structure, X, n_outputs))
-        task.loss = self._loss
+        task.loss, task.mask = self._loss, self._mask
         return task
 
     def _lay_out(self, structure, X, n_outputs):
@@ -246,8 +246,16 @@ class LinearStructuredClassifier(
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
+        forbidden = self._forbidden(structure, classes)
+        if forbidden is not None:
+            forbidden.check(codes)
+            task.mask = forbidden.mask()
         loss, cost = pair_of(self.loss, None)
         return task.learn(codes, weights, loss, self.temperature, cost)
+
+    def _forbidden(self, structure, classes):
+        """Return the constraints of label sequences, a `Forbidden`; None if there are none."""
+        return None
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
@@ -262,7 +270,7 @@ class LinearStructuredClassifier(
         They are checked, because the model may have been edited.
         """
         # Inference is in float64 for all types of weights.
-        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64, copy=False)
+        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64) + task.mask
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature

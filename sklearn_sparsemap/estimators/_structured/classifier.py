@@ -41,6 +41,7 @@ from .._fitting import (
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
+from .constraints import Forbidden
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -129,6 +130,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
         solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples
         make a single step together.
+    constraints : {"bio", "bioes"} or list of pairs, default=None
+        Forbidden neighbours in chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
+        or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER`` or ``E-PER``. A list
+        holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
+        ``(label, None)`` in the last one. `transitions_`, `start_` and `end_` are -inf for all of these.
 
     Attributes
     ----------
@@ -145,7 +151,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from there.
-        Edits in place affect prediction only, until the model is trained further.
+        Edits in place affect prediction only, until the model is trained further; with `constraints` it is a copy, and
+        edits in place have no effect.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
@@ -238,6 +245,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
         "batch_size": [POSITIVE_INT, None],
+        "constraints": "no_validation",
     }
 
     def __init__(
@@ -261,6 +269,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_jobs: int | None = None,
         verbose: int | bool = 0,
         batch_size: int | None = None,
+        constraints: Literal["bio", "bioes"] | Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -281,6 +290,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.batch_size = batch_size
+        self.constraints = constraints
 
     @with_callbacks
     @leaves_whole
@@ -316,6 +326,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             X, task, validate = self._hold_out(structure, X, codes, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
+        self._mask = task.mask
         learner = self._learner(task, X, model)
         validate = validate and validate.narrowed(learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -384,6 +395,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._learned = Learned(self._new_model(task, X.values))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
+        self._mask = task.mask
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
@@ -416,6 +428,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if self._solver == "mira" and loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
+
+    def _forbidden(self, structure, classes):
+        if self.constraints is None:
+            return None
+        if not (structure.labelled and [*structure.learned_shapes(1)] == ["transitions", "start", "end"]):
+            raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
+        return Forbidden(self.constraints, classes)
 
     def _new_model(self, task, X):
         """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
