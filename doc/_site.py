@@ -71,6 +71,7 @@ RELATED = [
     ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
     ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],
     ["StructuredSparseMAPClassifier", "losses.FenchelYoungLoss", "RaggedArray"],
+    ["estimators.cross_val_marginals", "StructuredSparseMAPClassifier", "RaggedArray"],
     ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
     ["GroupLassoPerceptron", "penalties.groups_from", "penalties.as_groups"],
     ["GroupLassoPerceptron", "group_path", "stability_selection"],

@@ -45,7 +45,7 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            If a parameter is invalid, a sentence is empty, a token is invalid or lacks a field, or heads are needed and
+            If a parameter is invalid, no sentence has tokens, a token is invalid or lacks a field, or heads are needed and
             do not match the sentences.
         """
         self._learn(X, y, keep_columns=False)

@@ -42,6 +42,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 from .constraints import Forbidden
+from .empty import without_empty
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -300,7 +301,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems.
+            The second for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of label sequences
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -317,6 +318,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights)

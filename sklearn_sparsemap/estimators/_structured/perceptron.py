@@ -40,6 +40,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .budgets import BudgetsMixin
+from .empty import without_empty
 from .phases import MIRA, Phase, PhasesMixin, final_state, wide_model
 from .schedule import AUTO, samples_between, schedule_of
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
@@ -307,7 +308,7 @@ default="perceptron"
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems.
+            The second for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
 
         Returns
@@ -322,6 +323,7 @@ default="perceptron"
         """
         structure = self._check_params()
         data = X, y
+        X, y, _ = without_empty(structure, X, y)
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
         task = self._training_task(structure, X, codes, classes, relative(weights))
@@ -446,6 +448,7 @@ default="perceptron"
         self._check_budget(self.groups_)
         classes = self.classes_ if structure.labelled else None
         if X is not None:
+            X, y, _ = without_empty(structure, X, y)
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
             task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
