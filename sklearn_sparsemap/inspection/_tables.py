@@ -31,7 +31,8 @@ def feature_table(
     Returns
     -------
     table : structured array, or DataFrame, with the columns label, feature and weight
-        Label by label, the largest weights first: evidence for the label, then against it. If structures are not made of labels, the label is "" in all rows.
+        Label by label, the largest weights first: evidence for the label, then against it. If structures are not made
+        of labels, the label is "" in all rows.
 
     Raises
     ------
