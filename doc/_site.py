@@ -79,7 +79,7 @@ RELATED = [
     ["stability_selection", "estimators.StabilitySelection"],
     ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],
     ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],
-    ["penalties.groups_from", "penalties.as_groups", "GroupLassoPerceptron"],
+    ["penalties.groups_from", "penalties.groups_by_name", "penalties.as_groups", "GroupLassoPerceptron"],
     [f"penalties.{name}" for name in ("GroupLasso", "SparseGroupLasso", "L1", "ElasticNet", "Penalty")],
     [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "budget_strength", "Groups")],
     [

@@ -74,12 +74,15 @@ class GroupLassoPerceptron(SelectionMixin, PhasesMixin, BudgetsMixin, CallbackSu
 default="perceptron"
         The loss of the first phase; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
         With the perceptron and a budget, predictions do not depend on `eta0`.
-    groups : None, array-like, dict, list, "templates", GroupTree, GroupOrder or Groups, default=None
+    groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
+default=None
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
         Columns are places, or the names of features (`feature_names_in_`); see also
-        `sklearn_sparsemap.penalties.groups_from`.
+        `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
+        follow a `ColumnTransformer` in a pipeline; ``"columns"`` is one group for each transformer, see
+        `sklearn_sparsemap.penalties.groups_by_name`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
