@@ -270,8 +270,8 @@ def as_groups(
     if callable(groups):
         if feature_names is None:
             raise ValueError(
-                "groups='columns', or a function of the names of features, needs names; pass a DataFrame, in a pipeline by "
-                "set_output(transform='pandas') of the transformer"
+                "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline by "
+                "set_output(transform='pandas')"
             )
         groups = groups(list(feature_names))
     is_empty_list = isinstance(groups, dict | list | tuple) and not groups
