@@ -3,6 +3,7 @@
 import _thread
 import logging
 import pickle
+import re
 import threading
 import time
 
@@ -404,6 +405,13 @@ def test_progress_is_reported(capsys, caplog):
         model.fit(X, y)
     said = capsys.readouterr().out + caplog.text
     assert f"iteration {model.n_iter_}: loss {model.loss_curve_[-1]:.6g}" in said
+    model.set_params(solver="adagrad", max_iter=2, verbose=1)
+    with pytest.warns(ConvergenceWarning, match="still improving"):
+        model.fit(X, y)
+    assert re.findall(r"(\w+ \d+): loss", capsys.readouterr().out) == ["epoch 1", "epoch 2"]
+    GroupLassoPerceptron("chain", budget=1, max_iter=2, debias_max_iter=3, verbose=1).fit(X, y)
+    said = re.findall(r"\] (.*): loss", capsys.readouterr().out)
+    assert said == ["training, epoch 1", "training, epoch 2", *(f"debiasing, epoch {k}" for k in (1, 2, 3))]
     StructuredSparseMAPClassifier("chain").fit(X, y)
     assert capsys.readouterr().out == ""
 

@@ -118,6 +118,7 @@ class Monitor:
     def follow(self, learner: Any) -> None:
         """Let a learner take its steps."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
+        self.progress.follow(learner.step_name)
         keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
         self.message = learner.run(self.step)
 
@@ -208,9 +209,12 @@ class Learner:
         Number of samples whose inference did not converge.
     columns : Columns or None
         The merged columns of its models, if any.
+    step_name : str
+        The name of a step in messages of progress.
     """
 
     columns, unconverged = None, 0
+    step_name = "iteration"
 
     def run(self, watch):
         """Take all steps. After each, call `watch` with the loss, and stop if the result is true.
@@ -249,6 +253,8 @@ class Epochs(Learner):
     sparse_coef : bool, default=False
         Whether the user's model has sparse `coef`, if columns are merged.
     """
+
+    step_name = "epoch"
 
     def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False):
         self.optimizer, self.visit, self.max_iter = optimizer, visit, max_iter

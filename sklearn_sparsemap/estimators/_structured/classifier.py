@@ -126,7 +126,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of threads for L-BFGS, AdaGrad and prediction. Results do not depend on it. L-BFGS keeps BLAS on one
         thread; AdaGrad uses up to four, if samples are large enough.
     verbose : int, default=0
-        1 reports the first iterations and every tenth, 2 reports all.
+        1 reports the first iterations (L-BFGS) or epochs and every tenth, 2 reports all.
     batch_size : int, default=None
         AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
         solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples

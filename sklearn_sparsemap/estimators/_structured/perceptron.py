@@ -124,7 +124,7 @@ default=None
     n_jobs : int, default=None
         Number of threads for prediction.
     verbose : int, default=0
-        1 reports the first epochs and every tenth, 2 reports all.
+        1 reports the first epochs of each phase, training and debiasing, and every tenth, 2 reports all.
 
     Attributes
     ----------
