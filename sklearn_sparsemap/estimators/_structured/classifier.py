@@ -18,6 +18,7 @@ from ..._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     PairOf,
+    check_choice,
     check_parameters,
     pair_of,
 )
@@ -43,6 +44,7 @@ from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 from .constraints import Forbidden
 from .empty import without_empty
+from .new_labels import add_labels
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -366,6 +368,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         y: Any,
         classes: Sequence[Any] | NDArray[Any] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        on_new_labels: Literal["raise", "add"] = "raise",
     ) -> Self:
         """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
@@ -375,6 +379,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; needed at the first call if structures are made of labels.
+        on_new_labels : {"raise", "add"}, default="raise"
+            ``"add"`` adds labels of `y` that are new to `classes_`, with weights of zero; then `classes` is not needed.
+            Each call with new labels copies all weights, and takes as long as reading and writing them once.
 
         Returns
         -------
@@ -386,6 +393,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         goes_on = self._learned.optimizer is not None
+        check_choice("on_new_labels", on_new_labels, ("raise", "add"))
+        if on_new_labels == "add":
+            classes = add_labels(self, self._check_params(), y, classes)
         task, X = self._take_in(X, y, classes, sample_weight)
         self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
