@@ -343,12 +343,20 @@ def _flatten_grids(X, n_axes):
 
 def _with_columns(samples):
     """Return samples in which those without rows are of the form of the first sample with rows."""
-    sizes = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
-    if all(sizes) or not any(sizes):
+    empty = are_empty(samples)
+    if empty.all() or not empty.any():
         return samples
-    first = samples[int(np.argmax(np.array(sizes) > 0))]
+    first = samples[int(np.argmin(empty))]
     none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
-    return [x if size else none for x, size in zip(samples, sizes)]
+    return [none if without_rows else x for x, without_rows in zip(samples, empty.tolist())]
+
+
+def are_empty(samples):
+    """Tell which samples, in the user's form, have no rows or labels: bool array."""
+    if isinstance(samples, RaggedArray):
+        return samples.lengths == 0
+    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
+    return np.array(lengths) == 0
 
 
 def _as_array(x):

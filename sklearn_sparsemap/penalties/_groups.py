@@ -12,7 +12,7 @@ from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
-from ._names import groups_by_name
+from ._names import resolve_function
 from ._order import GroupOrder
 
 
@@ -265,15 +265,7 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
-    if isinstance(groups, str) and groups == "columns":
-        groups = groups_by_name
-    if callable(groups):
-        if feature_names is None:
-            raise ValueError(
-                "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline by "
-                "set_output(transform='pandas')"
-            )
-        groups = groups(list(feature_names))
+    groups = resolve_function(groups, feature_names)
     is_empty_list = isinstance(groups, dict | list | tuple) and not groups
     if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")

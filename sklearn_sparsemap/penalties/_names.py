@@ -131,6 +131,20 @@ def groups_by_name(names: Sequence[str], inputs: Sequence[str] | None = None) ->
     return {name: np.array(own, dtype=np.int64) for name, own in found.items()}
 
 
+def resolve_function(groups, feature_names):
+    """Return groups in a form other than "columns" and functions of the names of features."""
+    if isinstance(groups, str) and groups == "columns":
+        groups = groups_by_name
+    if not callable(groups):
+        return groups
+    if feature_names is None:
+        raise ValueError(
+            "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline by "
+            "set_output(transform='pandas')"
+        )
+    return groups(list(feature_names))
+
+
 def _group_names(names, inputs, parts):
     """Group names by the longest input that is a prefix, after that of the part; names of parts are not inputs."""
     inputs = sorted(map(str, inputs), key=len, reverse=True)

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.ragged import RaggedArray
+from ..._core.validation import are_empty
 from ...training._structure_task import is_flat, object_array
 from .._fitting import warn_user
 
@@ -32,7 +33,7 @@ def without_empty(structure, X, y, sample_weight=None):
     n_samples = _n_samples(X)
     if n_samples is None or n_samples != _n_samples(y):
         return X, y, sample_weight
-    empty = _find_empty(X) & _find_empty(y)
+    empty = are_empty(X) & are_empty(y)
     if not empty.any() or empty.all():
         return X, y, sample_weight
     warn_user(
@@ -63,11 +64,3 @@ def with_empty(X, results, n_outputs):
 def _n_samples(samples):
     is_sequence = hasattr(samples, "__len__") and not isinstance(samples, str | bytes | dict)
     return None if not is_sequence or hasattr(samples, "columns") or sparse.issparse(samples) else len(samples)
-
-
-def _find_empty(samples):
-    """Tell which samples have no rows or labels: bool array."""
-    if isinstance(samples, RaggedArray):
-        return samples.lengths == 0
-    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
-    return np.array(lengths) == 0
