@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
-from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
@@ -604,6 +604,14 @@ def test_vectorized_sentences_without_words():
         with pytest.warns(UserWarning, match="samples without steps are left out: 1 of 3"):
             model.fit(sentences, y)
         assert [labels.tolist() for labels in model.predict(sentences)] == y
+
+
+def test_a_stream_warns_of_inexact_inference(monkeypatch):
+    X, y = make_chains(20)
+    monkeypatch.setattr(_kernel, "_MAX_ITER", 2)
+    stream = StructuredSparseMAPClassifier("chain", temperature=10.0)
+    with pytest.warns(ConvergenceWarning, match=r"inference did not converge for \d+ training samples"):
+        stream.partial_fit(X, y, classes=["x", "y", "z"])
 
 
 def test_padding_is_told_from_labels():
