@@ -137,7 +137,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Forbidden neighbours in chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
         or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER`` or ``E-PER``. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
-        ``(label, None)`` in the last one. `transitions_`, `start_` and `end_` are -inf for all of these.
+        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. `transitions_`, `start_` and
+        `end_` are -inf for what is forbidden. Gold that violates the constraints is refused.
 
     Attributes
     ----------
