@@ -71,6 +71,7 @@ RELATED = [
     ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
     ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],
     ["StructuredSparseMAPClassifier", "losses.FenchelYoungLoss", "RaggedArray"],
+    ["estimators.cross_val_marginals", "StructuredSparseMAPClassifier", "RaggedArray"],
     ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
     ["GroupLassoPerceptron", "penalties.groups_from", "penalties.as_groups"],
     ["GroupLassoPerceptron", "group_path", "stability_selection"],
@@ -78,7 +79,7 @@ RELATED = [
     ["stability_selection", "estimators.StabilitySelection"],
     ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],
     ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],
-    ["penalties.groups_from", "penalties.as_groups", "GroupLassoPerceptron"],
+    ["penalties.groups_from", "penalties.groups_by_name", "penalties.as_groups", "GroupLassoPerceptron"],
     [f"penalties.{name}" for name in ("GroupLasso", "SparseGroupLasso", "L1", "ElasticNet", "Penalty")],
     [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "budget_strength", "Groups")],
     [
@@ -91,12 +92,13 @@ RELATED = [
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
-    ["features.ArcVectorizer", "datasets.load_conllu", "metrics.unlabeled_attachment_score"],
+    ["features.ArcVectorizer", "datasets.load_conllu", "datasets.dump_conllu", "metrics.unlabeled_attachment_score"],
     ["metrics.labeled_attachment_score", "metrics.unlabeled_attachment_score", "structures.DependencyTree"],
     ["datasets.load_listops", "datasets.make_listops"],
     ["metrics.span_f1_score", "metrics.span_precision_recall_f1"],
     ["metrics.flat_accuracy_score", "metrics.sequence_accuracy_score", "metrics.parts_f1_score"],
     [f"plotting.{name}Display" for name in ("Tree", "Chain", "Matching", "Segmentation", "Parts")],
+    ["datasets.ConlluSentence", "datasets.load_conllu", "datasets.dump_conllu"],
     ["plotting.ConvergenceDisplay", "inference.SparseMAPResult"],
     ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
     ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
@@ -122,7 +124,7 @@ EXAMPLES = [
     *("plot_schedule.py", "plot_sudoku.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
     *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
     *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
-    *("dataframe_tagger.py", "from_crfsuite.py", "embeddings_and_templates.py", "column_groups.py"),
+    *("dataframe_tagger.py", "from_crfsuite.py", "parser.py", "embeddings_and_templates.py", "column_groups.py"),
 ]
 
 

@@ -115,7 +115,8 @@ class StructureTask(Task):
     def targets(self):
         """The targets, in the form that kernels take."""
         dims, sizes, _ = self.laid_out
-        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights))
+        mask = readonly(np.zeros(self.n_additional) + self.mask)
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
 
     def memory(self, remember=True):
         """Allocate the memory of the samples' solutions; see `new_memory`."""
