@@ -134,9 +134,8 @@ def run_sparsemap(args):
             )
         return StructuredSparseMAPClassifier(
             structure="chain",
-            solver="adagrad",
+            solver=("adagrad", args.eta0),
             alpha=args.alpha,
-            eta0=args.eta0,
             temperature=args.temperature,
             max_iter=epochs,
             tol=0.0,

@@ -106,8 +106,8 @@ def polytopes(case):
             k = factor.n_states
             found += [(own, np.eye(k), np.zeros(k), None) for own in literals.indices.reshape(-1, k)]
         elif isinstance(factor, Knapsack):
-            costs = np.where(literals.negated, -factor.costs, factor.costs)
-            found.append((literals.indices, None, None, (costs, factor.budget - factor.costs[literals.negated].sum())))
+            costs = np.where(literals.negated, -factor.weights, factor.weights)
+            found.append((literals.indices, None, None, (costs, factor.k - factor.weights[literals.negated].sum())))
         else:
             p = np.array([p for p in product([0.0, 1.0], repeat=n) if holds(factor, p)])
             found.append((literals.indices, variables_of(literals, p), np.zeros(len(p)), None))

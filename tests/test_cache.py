@@ -200,21 +200,24 @@ def test_compile_ahead():
     assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 
 
-def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
+def test_a_first_use_that_takes_long_says_so_once_for_each_part(monkeypatch, caplog):
     monkeypatch.setattr(jit, "_PATIENCE", 0.01)
-    monkeypatch.setattr(jit._Patience, "said", False)
-    for _ in range(3):
-        with jit._Patience.of_user():
+    monkeypatch.setattr(jit._Patience, "said", set())
+    modules = ("structures._chain.map", "structures._chain.flow.solver", "graphs.newton", "graphs.newton", "_core.jit")
+    for module in modules:
+        with jit._Patience.of_user(f"sklearn_sparsemap.{module}"):
             time.sleep(0.1)
-    with jit._Patience.of_user():
+    with jit._Patience.of_user("sklearn_sparsemap.training._online.loop"):
         pass
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "sklearn_sparsemap.compile()" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    first, *others = caplog.messages
+    assert first.startswith("compiling structures.chain for the first use in this installation")
+    assert "sklearn_sparsemap.compile()" in first and others == ["compiling graphs", "compiling core"]
     caplog.clear()
-    monkeypatch.setattr(jit._Patience, "said", False)
-    with jit.compiling_is_expected(), jit._Patience.of_user():
+    monkeypatch.setattr(jit._Patience, "said", set())
+    with jit.compiling_is_expected(), jit._Patience.of_user("tests"):
         time.sleep(0.1)
-    assert not caplog.records and not jit._Patience.said
+    assert not caplog.records and not jit._Patience.said and not jit._Patience.is_off
 
 
 @linked

@@ -202,7 +202,7 @@ def test_in_scikit_learns_life():
     local = mixing.to_local()
     assert type(local) is StructuredSparseMAPClassifier and local.get_params() == CHAIN.get_params()
     assert len(mixing.predict_structures(X[:3])) == len(mixing.predict_marginals(X[:3])) == 3
-    assert not hasattr(mixing, "predict_proba") and not hasattr(clone(mixing), "predict_proba")
+    assert len(mixing.predict_proba(X[:3])) == 3 and hasattr(clone(mixing), "predict_proba")
     search = GridSearchCV(mixing, {"estimator__alpha": [1e-3, 1e3], "n_shards": [2]}, cv=2).fit(X, y)
     assert search.best_params_["estimator__alpha"] == 1e-3
 
@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said():
     ]:
         with pytest.raises(ValueError, match=message):
             clone(mixing).set_params(**parameters).fit(X, y)
-    bad = StructuredSparseMAPClassifier("chain", loss="perceptron", eta0=1e307)
+    bad = StructuredSparseMAPClassifier("chain", loss="perceptron", solver=("adagrad", 1e307))
     huge = RaggedArray(1e90 * X.values, X.indptr)
     with pytest.raises(ValueError, match="diverged"):
         ParameterMixing(bad, random_state=0, n_rounds=3).fit(huge, y)

@@ -208,7 +208,7 @@ def test_a_graph_shows_itself():
     graph.add(*[Xor(row) for row in u], Pair(u[:, 0], ~u[:, 1], name="pairs"))
     graph.add(StructureFactor(LinearChain(), u, name="chain"), Budget(u, 2), Knapsack(u[0], [1, 2, 3], 2))
     assert repr(graph) == (
-        "FactorGraph(<links> (2, 3); 2 Exactly(1), 2 Pair, 1 LinearChain(), 1 AtMost(2), 1 Knapsack)"
+        "FactorGraph(<links> (2, 3); 2 Exactly(1), 2 Pair, 1 LinearChain(), 1 AtMost(2), 1 Knapsack(2))"
     )
     html = graph._repr_html_()
     assert "&lt;links&gt;" in html and "<links>" not in html
@@ -241,6 +241,6 @@ def test_an_edited_rule_is_refused():
     u = graph.variables(200)
     knapsack = Knapsack(u, np.ones(200), 6.0)
     graph.add(knapsack)
-    knapsack.costs = np.ones(2)
+    knapsack.weights = np.ones(2)
     with pytest.raises(ValueError, match=r"Knapsack .* was edited: it has 200 variables, but 2 by its coefficients"):
         lp_sparsemap(graph, np.ones(200))

@@ -462,7 +462,7 @@ def test_hostile_numbers():
     assert result.converged and not result.integral
 
 
-def test_arrays_that_are_left_out_are_zero():
+def test_arrays_that_are_left_out_of_derivatives_are_zero_and_of_scores_must_be_said_to_be():
     graph = FactorGraph()
     u, w = graph.variables(3, name="u"), graph.variables((2, 2), name="w")
     graph.add(Xor([u[0], w[0, 0], w[1, 1]]), Budget(u, 2), Pair(u[:2], w[0], name="pairs"))
@@ -472,11 +472,13 @@ def test_arrays_that_are_left_out_are_zero():
     pairs = {"pairs": [0.3, -0.4]}
     for names in [("u",), ("w",), ()]:
         some = {name: whole[name] for name in names}
-        filled = {**zeros, **some}
-        results = [lp_sparsemap(graph, scores, additional=pairs) for scores in (some, filled)]
+        filled, declared = {**zeros, **some}, {"u": 0.0, "w": 0, **some}
+        results = [lp_sparsemap(graph, scores, additional=pairs) for scores in (declared, filled)]
         for name in zeros:
             assert_array_equal(results[0].marginals[name], results[1].marginals[name])
-        best = [map_inference(graph, scores, additional=pairs) for scores in (some, filled)]
+        best = [map_inference(graph, scores, additional=pairs) for scores in (declared, filled)]
+        with pytest.raises(ValueError, match=f"scores has no '{next(name for name in zeros if name not in names)}'"):
+            lp_sparsemap(graph, some, additional=pairs)
         assert best[0].value == best[1].value
         result = lp_sparsemap(graph, whole, additional=pairs)
         for name in zeros:
@@ -484,7 +486,7 @@ def test_arrays_that_are_left_out_are_zero():
             assert_array_equal(found["scores"][name], wanted["scores"][name])
             assert_array_equal(found["additional"]["pairs"], wanted["additional"]["pairs"])
             assert_array_equal(result.jvp(some)[name], result.jvp(filled)[name])
-    several = lp_sparsemap(graph, [{"u": whole["u"]}, {"w": whole["w"]}], additional=pairs)
+    several = lp_sparsemap(graph, [{"u": whole["u"], "w": 0.0}, {"u": 0.0, "w": whole["w"]}], additional=pairs)
     assert len(several) == 2
     with pytest.raises(ValueError, match=r"v names 'x', which the graph does not have; there are \['u', 'w'\]"):
         result.vjp({"x": 1.0})
@@ -919,9 +921,10 @@ def test_lists_of_graphs_say_what_is_wrong():
         lp_sparsemap([graph, graph], [{}])
     given = {"additional": {"pairs": 0.0}}
     with pytest.raises(ValueError, match=r"scores\[2\]\['a'\] has shape"):
-        lp_sparsemap([graph, two_arrays(), graph], [{}, {}, {"a": np.zeros((1, 3))}], **given)
+        zeros = dict.fromkeys(graph.names, 0.0)
+        lp_sparsemap([graph, two_arrays(), graph], [zeros, zeros, {**zeros, "a": np.zeros((1, 3))}], **given)
     with pytest.raises(ValueError, match="holds 1 arrays for 2 samples"):
-        lp_sparsemap(graph, [{}, {}], **given).vjp([{}])
+        lp_sparsemap(graph, [zeros, zeros], **given).vjp([{}])
 
 
 def test_a_batch_of_graphs_of_different_forms():
@@ -934,7 +937,7 @@ def test_a_batch_of_graphs_of_different_forms():
     assert_allclose(found["scores"][1], batch[1].vjp(np.arange(4.0).reshape(2, 2))["scores"].ravel())
     named = FactorGraph()
     named.add(Xor([named.variables(2, name="a")[0], named.variables(2, name="b")[0]]))
-    batch = lp_sparsemap([flat, named], [np.ones(3), {}])
+    batch = lp_sparsemap([flat, named], [np.ones(3), {"a": 0.0, "b": 0.0}])
     assert batch.objective.shape == (2,)
     with pytest.raises(ValueError, match="the graphs differ in their arrays of variables"):
         _ = batch.marginals

@@ -1,18 +1,20 @@
 """Groups by the names of columns, from transformers, and what was selected, by name."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
-from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups, groups_from
+from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups, groups_by_name, groups_from
 
 rng = np.random.default_rng(0)
 NAMES = ["a", "b", "c", "d", "e", "f"]
@@ -129,3 +131,65 @@ def test_lists_of_frames_have_names_too():
     frames = [pd.DataFrame(x, columns=list("pqrs")) for x in X]
     model = quick(structure="chain", groups={"good": ["p", "q", "r"], "bias": ["s"]}, budget=1).fit(frames, y)
     assert model.selected_group_names_ == ["good"] and model.feature_names_in_.tolist() == list("pqrs")
+
+
+def make_table(n=90):
+    """A table with a category that occurs once, and so not in all folds."""
+    own = np.random.default_rng(5)
+    X = pd.DataFrame(own.normal(size=(n, 3)), columns=["width", "height", "colour_code"])
+    X["colour"], X["kind"] = own.choice(["red", "blue", "green"], size=n), own.choice(["a", "b"], size=n)
+    X.loc[3, "colour"] = "rare"
+    y = np.where((X["colour"] == "red") ^ (own.random(n) < 0.1), "yes", "no")
+    one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    scaled = ["width", "height", "colour_code"]
+    columns = ColumnTransformer([("size", StandardScaler(), scaled), ("sort", one_hot, ["colour", "kind"])])
+    return X, y, columns.set_output(transform="pandas")
+
+
+def test_groups_follow_the_transformer_of_each_fold():
+    X, y, columns = make_table()
+    folds = KFold(3)
+    sizes = set()
+    by_input = partial(groups_by_name, inputs=list(X.columns))
+    for form, selected in (("columns", "sort"), (by_input, "sort__colour")):
+        model = make_pipeline(columns, quick(groups=form, budget=1))
+        assert np.isfinite(cross_val_score(model, X, y, cv=folds, error_score="raise")).all()
+        for train, _ in folds.split(X):
+            model.fit(X.iloc[train], y[train])
+            sizes.add(model[-1].n_features_in_)
+            by = "transformer" if form == "columns" else "column"
+            expected = groups_from(model[0], by=by)
+            assert list(model[-1].groups_.names) == list(expected)
+            assert all(np.array_equal(own, expected[name]) for name, own in by_name(model[-1]).items())
+        assert model.fit(X, y)[-1].selected_group_names_ == [selected]
+        search = GridSearchCV(model, {"grouplassoperceptron__budget": [1, 2]}, cv=folds, n_jobs=2).fit(X, y)
+        assert search.best_score_ > 0.7
+        again = pickle.loads(pickle.dumps(model))
+        assert again[-1].selected_group_names_ == [selected] and again.score(X, y) == model.score(X, y)
+    assert len(sizes) == 2
+
+
+def by_name(model):
+    """Return the columns of each group of a model without overlap."""
+    return {name: np.flatnonzero(model.groups_.atom_of == g) for g, name in enumerate(model.groups_.names)}
+
+
+def test_groups_by_name():
+    names = ["n__a_b", "n__a", "m__a_b_c", "alone", "m__a_x"]
+    assert {name: own.tolist() for name, own in groups_by_name(names).items()} == {
+        "n": [0, 1], "m": [2, 4], "alone": [3],
+    }  # fmt: skip
+    found = groups_by_name(names, inputs=["a", "a_b", "alone"])
+    assert {name: own.tolist() for name, own in found.items()} == {
+        "n__a_b": [0], "n__a": [1], "m__a_b": [2], "alone": [3], "m__a": [4],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="the column 'n__a_b' comes from none of the inputs"):
+        groups_by_name(names, inputs=["b"])
+    with pytest.raises(ValueError, match="groups='columns', or a function, needs names of features; pass a D"):
+        quick(groups="columns").fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="the names are 'templates' and 'columns'"):
+        as_groups("rows", 3)
+    own = quick(groups=lambda names: [[0, 1], [2, 3, 4, 5]], budget=1).fit(
+        pd.DataFrame(rng.normal(size=(20, 6)), columns=NAMES), [0, 1] * 10
+    )
+    assert own.groups_.sizes.tolist() == [2, 4]

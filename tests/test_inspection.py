@@ -84,7 +84,7 @@ def test_explanations_and_tables_of_pipelines_and_searches():
     tables = [feature_table(model, n=2) for model in (plain, ours, search)]
     assert all(np.array_equal(table, tables[0]) for table in tables)
     assert tables[0].dtype.names == ("label", "feature", "weight")
-    assert tables[0]["label"].tolist() == ["D"] * 2 + ["N"] * 2 + ["V"] * 2
+    assert list(dict.fromkeys(tables[0]["label"].tolist())) == ["D", "N", "V"] and len(tables[0]) > 8
     assert tables[0]["feature"][0] in ("word[0]=the", "word[0]=a") and tables[0]["weight"][0] > 0
     why = explain(search, ["the", "dog", "barks"])
     assert why.predicted.tolist() == ["D", "N", "V"] and any(n.startswith("transitions[") for n in why.names)
@@ -103,8 +103,11 @@ def test_feature_table_has_the_weights():
         own = full[full["label"] == label]
         assert own["weight"].tolist() == sorted(model.coef_[k], reverse=True)
         assert all(model.coef_[k, int(f[1:])] == w for f, w in zip(own["feature"], own["weight"]))
-        few = feature_table(model, list("abcd"), n=2)
-        assert set(few[few["label"] == label]["weight"]) == set(sorted(model.coef_[k], key=abs)[-2:])
+        for n in (1, 2, 10):
+            few = feature_table(model, list("abcd"), n=n)
+            positive, negative = (sorted(w for w in sign * model.coef_[k] if w > 0)[-n:] for sign in (1, -1))
+            own = few[few["label"] == label]["weight"].tolist()
+            assert own == positive[::-1] + [-w for w in negative]
     named = StructuredSparseMAPClassifier().fit(pd.DataFrame(np.eye(3), columns=["p", "q", "r"]), [0, 1, 2])
     assert set(feature_table(named)["feature"]) == {"p", "q", "r"}
     perceptron = GroupLassoPerceptron("chain", budget=2, groups=None, shrink_every=10, random_state=0).fit(X, y)
@@ -113,7 +116,8 @@ def test_feature_table_has_the_weights():
     assert feature_table(model, output="pandas").shape == (12, 3)
     sets = MultilabelLPSparseMAP(label_graph=None, random_state=0)
     sets.fit(np.vstack(X), np.vstack(X)[:, :2] > 0.5, classes=["p", "q"])
-    assert feature_table(sets, list("abcd"), n=1)[["label", "feature"]].tolist() == [("p", "a"), ("q", "b")]
+    strongest = feature_table(sets, list("abcd"), n=1)
+    assert [row.tolist()[:2] for row in strongest if row["weight"] > 0] == [("p", "a"), ("q", "b")]
     for call, message in (
         (lambda: feature_table(model, ["a"]), "feature_names has 1 entries for 4 features"),
         (lambda: feature_table(StructuredSparseMAPClassifier()), "needs a fitted linear model"),
@@ -150,7 +154,7 @@ def test_displays_take_models_pipelines_and_searches(tmp_path):
 
     search = GridSearchCV(tagger(), {"structuredsparsemapclassifier__alpha": [1e-4]}, cv=2).fit(WORDS, TAGS)
     table = FeatureTableDisplay.from_estimator(search, n=2, labels=["N", "D"])
-    assert [ax.get_title() for ax in table.axes_] == ["N", "D"] and len(table.axes_[0].patches) == 2
+    assert [ax.get_title() for ax in table.axes_] == ["N", "D"] and len(table.axes_[0].patches) == 4
     why = ExplanationDisplay.from_estimator(search, ["the", "dog"], n=3)
     widths = sum(bar.get_width() for bar in why.ax_.patches)
     assert widths == pytest.approx(why.explanation.score_difference) and len(why.ax_.patches) == 4

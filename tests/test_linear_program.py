@@ -140,13 +140,16 @@ def test_it_is_a_value():
     [
         (lambda: LinearProgram([1.0], [1.0]), r"A has shape \(n_constraints, n_variables\)"),
         (lambda: LinearProgram([[1.0]], [np.inf]), "must be finite"),
-        (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0]]), "go together"),
+        (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0]]), "A_eq and b_eq go together"),
+        (lambda: LinearProgram([[1.0]]), "A and b go together"),
+        (lambda: LinearProgram(), "needs constraints"),
+        (lambda: LinearProgram([[1.0]], [1.0], train_on_pool=1), "train_on_pool must be True or False"),
         (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0, 2.0]], b_eq=[1.0]), "but A_eq for 2"),
         (lambda: LinearProgram([[1.0]], [1.0], integer=2), "integer must be True or False"),
         (lambda: LinearProgram([[1.0]], [1.0]).on_pool(), "no solution was found yet"),
         (lambda: map_inference(KNAPSACK, [1.0]), "this structure has 4 parts"),
         (lambda: KNAPSACK.encode([True] * 4, (4, 0)), "constraint 0 of A is violated, by 4"),
-        (lambda: KNAPSACK.encode([0, 1], (4, 0)), "a solution is 4 bools"),
+        (lambda: KNAPSACK.encode([0, 1], (4, 0)), "a solution is 4 bools, or 0 and 1"),
     ],
 )
 def test_wrong_input_is_named(make, message):
@@ -202,3 +205,47 @@ def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
         highs.milp()
     os.write(1, b"again\n")
     assert capfd.readouterr().out == "again\n"
+
+
+def test_estimators_learn_from_the_pool_and_predict_exactly(monkeypatch):
+    rng = np.random.default_rng(4)
+    sizes, w, calls = rng.integers(1, 5, size=8), np.array([2.0, -1.0, 1.0]), []
+    asked = scipy.optimize.milp
+    monkeypatch.setattr(scipy.optimize, "milp", lambda *args, **options: calls.append(1) or asked(*args, **options))
+    X = [rng.normal(size=(8, 3)) + 0.5 for _ in range(60)]
+    found = {}
+    for pool in (True, False):
+        program = LinearProgram([sizes], [9.0], train_on_pool=pool)
+        y = np.array(list(map_inference(program, [x @ w for x in X]).structures))
+        calls.clear()
+        model = StructuredSparseMAPClassifier(program, "margin_sparsemap", alpha=1e-2, tol=1e-2).fit(X[:30], y[:30])
+        found[pool] = len(calls), model.score(X[30:], y[30:])
+        calls.clear()
+        decisions = model.predict(X[30:])
+        assert len(calls) == 30 and decisions.dtype == bool and decisions.shape == (30, 8)
+        assert (decisions @ sizes <= 9.0).all()
+    assert found[True][0] == 0 < 30 < found[False][0]
+    assert found[True][1] > 0.9 and found[False][1] > 0.9
+
+
+def test_decisions_are_given_as_bools_or_as_ones_and_zeros():
+    rng, fits = np.random.default_rng(5), []
+    X = rng.normal(size=(20, 4, 2))
+    y = map_inference(KNAPSACK, list(X[:, :, 0])).structures
+    for decisions in (list(y), np.array(list(y)), np.array(list(y)).astype(int), np.array(list(y)).astype(float)):
+        model = StructuredSparseMAPClassifier(LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0]), tol=1e-2)
+        fits.append(model.fit(X, decisions).coef_)
+    assert all(np.array_equal(fits[0], coef) for coef in fits[1:])
+    with pytest.raises(ValueError, match=r"y\[0\]: a solution is 4 bools, or 0 and 1"):
+        model.fit(X, 2 * np.array(list(y)))
+    wrong = np.array(list(y)).astype(int)
+    wrong[7] = 1
+    with pytest.raises(ValueError, match=r"y\[7\]: constraint 0 of A is violated, by 4"):
+        model.fit(X, wrong)
+
+
+def test_equalities_are_enough():
+    program = LinearProgram(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0])
+    assert map_inference(program, [1.0, 3.0, 2.0]).structure.tolist() == [False, True, False]
+    assert program == LinearProgram(np.zeros((0, 3)), np.zeros(0), A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0])
+    assert repr(program) == "LinearProgram(1 constraint of 3 variables, integer=True)"

@@ -36,7 +36,7 @@ def test_methods_of_the_model_are_at_hand():
     best = search.fit(WORDS, TAGS).best_estimator_
     assert isinstance(best, StructuredPipeline) and len(best.predict_structures(WORDS)) == len(WORDS)
     flat = make_structured_pipeline(StandardScaler(), StructuredSparseMAPClassifier(tol=1e-2))
-    assert not hasattr(pipeline, "predict_proba") and hasattr(flat, "predict_proba")
+    assert hasattr(pipeline, "predict_proba") and hasattr(flat, "predict_proba")
     assert flat.fit(np.eye(4), [0, 1, 0, 1]).predict_proba(np.eye(4)).shape == (4, 2)
     with pytest.raises(AttributeError, match="predict_structures"):
         make_structured_pipeline(StandardScaler()).predict_structures  # noqa: B018

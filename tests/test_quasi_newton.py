@@ -25,7 +25,7 @@ from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
 from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
 
 
-@pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5])
+@pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, _pairs._LONG + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs):
     rng, kept = np.random.default_rng(n), []
@@ -33,16 +33,17 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs):
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
     assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
     np.testing.assert_array_equal(direction, -before)
-    for i in range(_pairs._N_PAIRS + 5):
+    assert pairs.most == (5 if n > _pairs._LONG else 10)
+    for i in range(pairs.most + 5):
         moved, step = rng.normal(size=n), rng.uniform(0.5, 2.0)
         after = before + step * curvature * moved
         # A pair without curvature is not remembered, but the new gradient is what counts.
-        keeps = i not in (0, 4, _pairs._N_PAIRS + 2)
+        keeps = i not in (0, 4, pairs.most + 2)
         pairs.remember(moved, step, before, after, 1.0 if keeps else 0.0)
         if keeps:
             kept.append((step * moved, after - before))
         slope, square = pairs.combine(after, direction)
-        expected = -naive_training.two_loops(kept[-_pairs._N_PAIRS :], after)
+        expected = -naive_training.two_loops(kept[-pairs.most :], after)
         scale = np.abs(expected).max()
         np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-9 * scale)
         assert slope == pytest.approx(direction @ after, rel=1e-12)

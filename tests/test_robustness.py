@@ -93,8 +93,8 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_numbers_that_are_not_finite():
-    for parameters in ({"alpha": np.inf}, {"eta0": np.inf}, {"temperature": np.inf}, {"tol": np.nan}):
-        with pytest.raises(ValueError, match="must be a"):
+    for parameters in ({"alpha": np.inf}, {"solver": ("adagrad", np.inf)}, {"temperature": np.inf}, {"tol": np.nan}):
+        with pytest.raises(ValueError, match="must be "):
             chain(**parameters).fit(X, Y)
     with pytest.raises(ValueError, match="leave no sample with a positive weight"):
         chain(class_weight=dict.fromkeys(CLASSES, 0)).fit(X, Y)
@@ -106,7 +106,7 @@ def test_numbers_that_are_not_finite():
     huge = chain().fit(X, Y, sample_weight=np.full(30, 1e308))
     np.testing.assert_allclose(huge.coef_, chain().fit(X, Y).coef_, atol=1e-6)
     with pytest.raises(ValueError, match="training diverged"):
-        chain(eta0=1e308).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
+        chain(solver=("auto", 1e308)).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
     with pytest.raises(ValueError, match="rescale the features"):
         chain().fit(X, Y).predict([x * 1e200 for x in X])
 
@@ -154,7 +154,7 @@ def test_edited_models_predict_but_do_not_train_on_infinities():
 def test_partial_fit_follows_changed_parameters():
     model = chain().partial_fit(X, Y, classes=CLASSES)
     before = model.coef_.copy()
-    model.set_params(eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
+    model.set_params(solver=("adagrad", 1e-300), alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
     store = model._learned.optimizer.store
     last = store.values[store.n_dense :].copy()
     model.partial_fit(X, Y)

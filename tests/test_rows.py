@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from naive_features import naive_token_dict
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
@@ -25,6 +26,7 @@ from sklearn_sparsemap.features import (
     sentences_from_frame,
 )
 from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
+from sklearn_sparsemap.pipeline import make_structured_pipeline
 
 rng = np.random.default_rng(0)
 
@@ -158,7 +160,7 @@ def test_token_dicts_hashed_counted_and_kept():
         ([[{1: "b"}]], r"X\[0\]\[0\]: names of features are strings; got 1"),
         ([[["a", 2]]], r"X\[0\]\[0\]: a token that is a list holds strings; got 2"),
         ([[3]], r"X\[0\]\[0\]: a token is a dict of features, or a list of strings; got 3"),
-        ([[{"a": 1}], []], r"X\[1\] has no tokens"),
+        ([[], []], "X has no tokens"),
         ([{"a": 1}], r"X\[0\] must be a sequence of tokens; got a dict"),
     ],
 )
@@ -295,3 +297,24 @@ def test_lists_of_frames_train_a_model():
     assert model.score(X, y) > 0.9 and model.feature_names_in_.tolist() == list("abcd")
     with pytest.raises(ValueError, match="feature names"):
         model.predict([x[["b", "a", "c", "d"]] for x in X])
+
+
+def test_the_configured_output():
+    X, words = [rng.normal(size=(n, 3)) for n in (2, 3)], [["a", "b"], ["b"]]
+    union = RowUnion([("scaled", OnRows(StandardScaler())), ("same", "passthrough")])
+    with config_context(transform_output="pandas"):
+        scaled, joined = OnRows(StandardScaler()).fit_transform(X), union.fit_transform(X)
+        assert [list(x.columns) for x in scaled] == [["x0", "x1", "x2"]] * 2
+        assert list(joined[1].columns)[:4] == ["scaled__x0", "scaled__x1", "scaled__x2", "same__x0"]
+        # Sparse rows may have millions of columns, so that they are frames only on request.
+        vectorizer = TemplateVectorizer(["word[0]"])
+        assert isinstance(vectorizer.fit_transform(words), RaggedArray)
+        assert list(vectorizer.set_output(transform="pandas").transform(words)[0].columns) == ["word[0]=a", "word[0]=b"]
+        own = OnRows(StandardScaler()).set_output(transform="default").fit_transform(X)
+        assert isinstance(own, RaggedArray)
+        model = make_structured_pipeline(OnRows(StandardScaler()), StructuredSparseMAPClassifier("chain"))
+        assert model.fit(X, [[0, 1], [1, 0, 1]])[-1].feature_names_in_.tolist() == ["x0", "x1", "x2"]
+    for x, y in zip(scaled, own.tolist(), strict=True):
+        np.testing.assert_array_equal(x.to_numpy(), y)
+    assert union.n_features_in_ == OnRows(StandardScaler()).fit(X).n_features_in_ == 3
+    assert not hasattr(OnRows(StandardScaler()), "n_features_in_")

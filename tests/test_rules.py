@@ -2,7 +2,7 @@
 
 import pickle
 import warnings
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from sklearn_sparsemap.factors import (
     Exactly,
     Exclusive,
     FactorGraph,
+    Iff,
     Implies,
     Imply,
     Knapsack,
@@ -25,9 +26,11 @@ from sklearn_sparsemap.factors import (
     Or,
     OrOut,
     Pair,
+    WeightedSum,
     Xor,
     XorOut,
 )
+from sklearn_sparsemap.factors._variables import as_literals
 
 RULES = [
     (lambda u: AtMost(u, 2), lambda v: sum(v) <= 2),
@@ -163,3 +166,111 @@ def test_rules_of_labels_negate_and_have_several_causes():
     ):
         with pytest.raises(ValueError, match=message):
             graph.add(rule())
+
+
+def test_weighted_sums_equal_enumeration():
+    rng, n_compared, n_refused = np.random.default_rng(1), 0, 0
+    for _ in range(60):
+        n = int(rng.integers(1, 6))
+        graph = FactorGraph()
+        u = graph.variables(n)
+        weights, signs = rng.integers(-3, 4, size=n).astype(float), rng.random(n) < 0.3
+        literals = [~u[i] if off else u[i] for i, off in enumerate(signs)]
+        on = np.array(list(product((0, 1), repeat=n)))
+        totals = np.where(signs, 1 - on, on) @ weights
+        k = float(rng.integers(-6, 7))
+        for kind, allowed in ((AtMost, totals <= k), (AtLeast, totals >= k), (Exactly, totals == k)):
+            if not (totals.min() <= k or kind is AtLeast) or not (totals.max() >= k or kind is AtMost):
+                with pytest.raises(ValueError, match=f"asks for {k:g}, but the sum is between {totals.min():g} and"):
+                    kind(WeightedSum(weights, literals), k)
+                n_refused += 1
+                continue
+            if not allowed.any():
+                # Only fractions satisfy it.
+                continue
+            graph = FactorGraph()
+            u = graph.variables(n)
+            literals = [~u[i] if off else u[i] for i, off in enumerate(signs)]
+            # Also in another unit, and as a sum of two.
+            half = n // 2
+            total = weights @ as_literals(literals, "sum")
+            if half:
+                total = WeightedSum(weights[:half], literals[:half]) + WeightedSum(weights[half:], literals[half:])
+            graph.add(kind(total, k), kind(1e-5 * weights @ as_literals(literals, "sum"), 1e-5 * k))
+            scores = rng.normal(size=n)
+            best = map_inference(graph, scores)
+            assert best.value == pytest.approx((on[allowed] @ scores).max(), abs=1e-9)
+            result = lp_sparsemap(graph, scores)
+            found = np.where(signs, 1 - result.marginals, result.marginals) @ weights
+            assert result.converged and (found <= k + 1e-6 or kind is AtLeast) and (found >= k - 1e-6 or kind is AtMost)
+            n_compared += 1
+    assert n_compared > 80 and n_refused > 20
+
+
+CONDITIONS = [
+    (lambda u: u[0] | u[1], lambda v: v[0] or v[1]),
+    (lambda u: u[0] & ~u[1], lambda v: v[0] and not v[1]),
+    (lambda u: u[0] >> u[1], lambda v: not v[0] or v[1]),
+    (lambda u: (u[0] & u[1]) >> (u[2] | ~u[3]), lambda v: not (v[0] and v[1]) or v[2] or not v[3]),
+    (lambda u: ~((u[0] | u[1]) & (u[2] | u[3])), lambda v: not ((v[0] or v[1]) and (v[2] or v[3]))),
+    (lambda u: u[:3] >> ~u[1:], lambda v: not any(a and b for a, b in pairwise(v))),
+    (lambda u: u[0] | u[2:], lambda v: v[0] or all(v[2:])),
+    (lambda u: u[0] | u[0] | u[1], lambda v: v[0] or v[1]),
+    (lambda u: (u[0] | ~u[0]) & u[3], lambda v: v[3]),
+    (lambda u: Iff(u[0], u[1]), lambda v: v[0] == v[1]),
+    (lambda u: Iff(u[0], u[1] & (u[2] | u[3])), lambda v: v[0] == (v[1] and (v[2] or v[3]))),
+    (lambda u: Iff(u[:2], ~u[2:]), lambda v: v[0] != v[2] and v[1] != v[3]),
+]
+
+
+@pytest.mark.parametrize("condition, holds", CONDITIONS)
+def test_conditions_hold_as_in_python(condition, holds):
+    rng = np.random.default_rng(0)
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(condition(u))
+    allowed = np.array([v for v in product((0, 1), repeat=4) if holds(v)])
+    for _ in range(20):
+        scores = rng.normal(size=4) * 3
+        best = map_inference(graph, scores)
+        assert holds(best.structure.tolist()) and best.value == pytest.approx((allowed @ scores).max())
+    assert "Condition" in repr(condition(u))
+
+
+def test_conditions_and_sums_that_cannot_be_are_named():
+    u, v = FactorGraph().variables((2, 3)), FactorGraph().variables(3)
+    long = u[0, 0] & u[0, 1]
+    for _ in range(13):
+        long = long & (u[0] | u[1])
+    for make, message in [
+        (lambda: u[0] | v, "mixes the variables of two graphs"),
+        (lambda: u[0, 0] | 1, "join variables of a graph and conditions on them; got 1"),
+        (lambda: list((u[0] | u[:, :2]).clauses()), r"shapes \(3,\), \(2, 2\), which do not broadcast"),
+        (lambda: ~long, "the negation of the condition has more than 4096 clauses"),
+        (lambda: [1.0, 2.0] @ u[0], r"shape \(2,\) for variables of shape \(3,\)"),
+        (lambda: [1.0, np.nan, 2.0] @ u[0], "must be finite"),
+        (lambda: [1.0, 1e12, 2.0] @ u[0], "differ by more than 1e"),
+        (lambda: AtMost([1.0, 2.0, 3.0] @ u[0], "3"), "a weighted sum and then a number; got '3'"),
+        (lambda: AtMost([1.0, 2.0, 3.0] @ u[0] + [1.0] @ u[0, :1], 2.0), r"u\[0, 0\] more than once"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make()
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(u[0] | u[1])
+    assert repr(Iff("a", "b")) == "Exactly(['a', ~'b'], 1)" and repr(Iff(0, 1)) == "Exactly([0, ~1], 1)"
+
+
+def test_scores_of_each_array_are_given_or_declared_zero():
+    graph = FactorGraph()
+    u, v = graph.variables(2, name="first"), graph.variables(2, name="second")
+    graph.add(u >> v)
+    with pytest.raises(ValueError, match=r"scores has no 'second'; pass its scores, or 0.0 if all of them are zero"):
+        lp_sparsemap(graph, {"first": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"scores\[1\] has no 'first'"):
+        map_inference(graph, [{"first": [1.0, 2.0], "second": 0.0}, {"second": 1}])
+    result = lp_sparsemap(graph, {"first": [1.0, 2.0], "second": 0.0})
+    same = lp_sparsemap(graph, {"first": [1.0, 2.0], "second": [0.0, 0.0]})
+    assert np.array_equal(result.marginals["second"], same.marginals["second"])
+    assert np.array_equal(
+        result.vjp({"second": 1.0})["scores"]["first"], same.vjp({"second": [1, 1]})["scores"]["first"]
+    )

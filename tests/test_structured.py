@@ -3,6 +3,7 @@
 import _thread
 import logging
 import pickle
+import re
 import threading
 import time
 
@@ -13,17 +14,20 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap.estimators import Monitor, _fitting
-from sklearn_sparsemap.features import TemplateVectorizer
-from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
+from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
+from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
+from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training._online.optimizer import OnlineOptimizer
+from sklearn_sparsemap.training._structure_task import object_array
 
 
 def make_chains(n_samples=40, seed=0, kind="dense"):
@@ -114,7 +118,9 @@ def test_outputs_of_a_chain():
         np.testing.assert_allclose(mixture, u, atol=1e-9)
         additional = {"transitions": model.transitions_, "start": model.start_, "end": model.end_}
         assert p.tolist() == model.classes_[map_inference(LinearChain(), s, **additional).structure].tolist()
-    assert not hasattr(model, "predict_proba")
+    for own, other in zip(model.predict_proba(X), marginals, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert not hasattr(StructuredSparseMAPClassifier("tree"), "predict_proba")
 
 
 def test_equal_lengths_do_not_collapse_the_output():
@@ -399,6 +405,13 @@ def test_progress_is_reported(capsys, caplog):
         model.fit(X, y)
     said = capsys.readouterr().out + caplog.text
     assert f"iteration {model.n_iter_}: loss {model.loss_curve_[-1]:.6g}" in said
+    model.set_params(solver="adagrad", max_iter=2, verbose=1)
+    with pytest.warns(ConvergenceWarning, match="still improving"):
+        model.fit(X, y)
+    assert re.findall(r"(\w+ \d+): loss", capsys.readouterr().out) == ["epoch 1", "epoch 2"]
+    GroupLassoPerceptron("chain", budget=1, max_iter=2, debias_max_iter=3, verbose=1).fit(X, y)
+    said = re.findall(r"\] (.*): loss", capsys.readouterr().out)
+    assert said == ["training, epoch 1", "training, epoch 2", *(f"debiasing, epoch {k}" for k in (1, 2, 3))]
     StructuredSparseMAPClassifier("chain").fit(X, y)
     assert capsys.readouterr().out == ""
 
@@ -486,7 +499,7 @@ def test_what_is_learned_may_be_assigned(average):
             best = map_inference(LinearChain(), scores, **additional).structure
             assert path.tolist() == other.classes_[best].tolist()
         # Training goes on from there.
-        other.set_params(eta0=1e-300).partial_fit(X, y)
+        other.set_params(solver=("adagrad", 1e-300)).partial_fit(X, y)
         np.testing.assert_allclose(other.transitions_, learned.transitions_, atol=1e-12)
         np.testing.assert_allclose(other.coef_, learned.coef_, atol=1e-12)
     learned.start_ = [0.0, -np.inf, -np.inf]
@@ -542,6 +555,89 @@ def test_stacks_and_series_of_samples():
         model.fit(stack[0], [["x"], ["x", "y"]])
 
 
+@pytest.mark.parametrize("kind", ["list", "csr", "ragged", "objects"])
+def test_sentences_without_words(kind):
+    X, y = make_chains(20, kind="csr" if kind == "csr" else "dense")
+    none = X[0][:0]
+    X_more, y_more = [*X[:3], none, *X[3:], none], [*y[:3], [], *y[3:], []]
+    if kind == "list":
+        X_more[3] = []
+    elif kind == "ragged":
+        X_more = RaggedArray.from_list(X_more)
+    elif kind == "objects":
+        X_more = object_array(X_more)
+    weights = np.arange(1.0, 21.0)
+    more = np.insert(weights, [3, 20], 7.0)
+    expected = StructuredSparseMAPClassifier("chain").fit(X, y, sample_weight=weights)
+    message = r"samples without steps are left out: 2 of 22, the first of them X\[3\]"
+    with pytest.warns(UserWarning, match=message):
+        model = StructuredSparseMAPClassifier("chain").fit(X_more, y_more, sample_weight=more)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    with pytest.warns(UserWarning, match=message):
+        stream = StructuredSparseMAPClassifier("chain").partial_fit(X_more, y_more, classes=["x", "y", "z"])
+    with pytest.warns(UserWarning, match=message):
+        GroupLassoPerceptron("chain", budget=1).fit(X_more, y_more)
+    assert stream.n_features_in_ == 4
+    for name in ("predict", "predict_marginals", "predict_proba", "decision_function"):
+        found, own = getattr(model, name)(X_more), getattr(model, name)(X)
+        shape = (0,) if name == "predict" else (0, 3)
+        assert found[3].shape == found[21].shape == shape and len(found) == 22
+        for i, result in enumerate(own):
+            np.testing.assert_array_equal(result, found[i + (i > 2)])
+    known = [None, *[[None] * len(s) for s in y_more[1:]]]
+    assert [s.tolist() for s in model.predict(X_more, known)] == [s.tolist() for s in model.predict(X_more)]
+    assert model.score(X_more, y_more, more) == model.score(X, y, weights)
+    for name in ("predict_structures", "predict_n_best"):
+        with pytest.raises(ValueError, match=r"X\[3\] has no steps; leave out empty samples"):
+            getattr(model, name)(X_more, *[2] * (name == "predict_n_best"))
+
+
+def test_vectorized_sentences_without_words():
+    X, y = [["a", "b"], [], ["b"]], [["x", "y"], [], ["y"]]
+    for vectorizer in (
+        TemplateVectorizer(["word[0]"]),
+        TemplateVectorizer(["word[0]"], n_features=8),
+        TokenDictVectorizer(),
+    ):
+        sentences = [[{"word": w} for w in s] for s in X] if isinstance(vectorizer, TokenDictVectorizer) else X
+        model = make_structured_pipeline(vectorizer, StructuredSparseMAPClassifier("chain"))
+        with pytest.warns(UserWarning, match="samples without steps are left out: 1 of 3"):
+            model.fit(sentences, y)
+        assert [labels.tolist() for labels in model.predict(sentences)] == y
+
+
+def test_a_stream_warns_of_inexact_inference(monkeypatch):
+    X, y = make_chains(20)
+    monkeypatch.setattr(_kernel, "_MAX_ITER", 2)
+    stream = StructuredSparseMAPClassifier("chain", temperature=10.0)
+    with pytest.warns(ConvergenceWarning, match=r"inference did not converge for \d+ training samples"):
+        stream.partial_fit(X, y, classes=["x", "y", "z"])
+
+
+def test_padding_is_told_from_labels():
+    X, model = np.random.default_rng(0).normal(size=(3, 3, 2)), StructuredSparseMAPClassifier("chain")
+    for y in ([[0, 1, -1], [0, -1, 1], [1, 1, 0]], [[1, 1, -1], [1, 1, 1], [1, -1, -1]], [[0, 1, 2]] * 3):
+        model.fit(X, np.array(y))
+    for pad in (-1, -100):
+        with pytest.raises(ValueError, match=r"here X\[1\]\[:1\] and y\[1\]\[:1\], or rename this label"):
+            model.fit(X, np.array([[0, 1, 2], [1, pad, pad], [0, 0, pad]]))
+
+
+def test_out_of_fold_marginals():
+    X, y = make_chains(30)
+    model = StructuredSparseMAPClassifier("chain", "crf")
+    for targets in (y, as_lists(y), object_array(y)):
+        found = cross_val_marginals(model, X, targets, cv=KFold(3))
+        for train, test in KFold(3).split(X):
+            own = clone(model).fit([X[i] for i in train], [y[i] for i in train])
+            for i, marginals in zip(test, own.predict_marginals([X[i] for i in test]), strict=True):
+                np.testing.assert_array_equal(found[i], marginals)
+    flat = cross_val_marginals(StructuredSparseMAPClassifier(), np.vstack(X), np.concatenate(y), cv=3)
+    assert flat.shape == (sum(map(len, X)), 3)
+    with pytest.raises(ValueError, match="Ridge has no predict_marginals; in a pipeline use StructuredPipeline"):
+        cross_val_marginals(Ridge(), X, y)
+
+
 def test_wrong_data_is_refused():
     X, y = make_chains(5)
     model = StructuredSparseMAPClassifier("chain")
@@ -550,12 +646,20 @@ def test_wrong_data_is_refused():
     nan[2][0, 1] = np.nan
     cases = [
         ((X, y[:4]), "inconsistent numbers of samples: 5 and 4"),
-        (([*X[:4], np.zeros((0, 4))], [*y[:4], []]), r"X\[4\] has no steps"),
+        (([*X[:4], np.zeros((0, 4))], y), r"X\[4\] has no steps; leave out empty samples"),
+        (([np.zeros((0, 4))] * 2, [[], []]), r"X\[0\] has no steps; leave out empty samples"),
         ((nan, y), r"X\[2\] contains NaN or infinity, at row 0"),
         ((odd, y), r"X\[3\] has 2 features, but other samples have 4"),
         ((np.zeros((5, 1, 2, 4)), [["x", "y"]] * 5), "one 4-D array"),
         ((np.zeros((2, 4)), ["x", "y"]), "for a single sample pass"),
         (([["the", "dog"], ["a", "cat"]], [["x", "y"]] * 2), "TemplateVectorizer"),
+        (([[{"word": "the"}]], [["x"]]), r"X\[0\] holds dict values, not numbers; .*features.TokenDictVectorizer"),
+        ((pd.DataFrame(np.eye(3)), ["x"] * 3), r"one 2-D array, \(3, 3\): cut a table .*sentences_from_frame, with"),
+        (
+            (pd.DataFrame(np.eye(3)).groupby([1, 1, 2]), ["x"] * 2),
+            "got DataFrameGroupBy: cut a table .*sentences_from",
+        ),
+        ((np.zeros((2, 3, 4)), np.array([[0, 1, 2], [1, 0, -1]])), r"y\[1\] ends with 1 labels of -1, which look like"),
         ((["the dog"], [["x"]]), "TemplateVectorizer"),
         ((X, [*y[:4], [*y[4], "x"]]), r"X\[4\] has \d steps, but y\[4\] has \d labels"),
         ((X, [*y[:4], "x"]), r"y\[4\] is 'x'; it must be a sequence"),
@@ -595,7 +699,7 @@ def test_wrong_parameters_are_refused():
         ({"solver": "sgd"}, "'solver' parameter .* must be a str among .* Got 'sgd'"),
         ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\). Got -1.0"),
         ({"temperature": 0}, r"'temperature' parameter .* must be a float in the range \(0.0, inf\). Got 0"),
-        ({"eta0": np.nan}, "eta0"),
+        ({"solver": ("adagrad", np.nan)}, r"'solver' parameter .* or a pair of .* Got \('adagrad', nan\)"),
         ({"max_iter": 0}, r"'max_iter' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
         ({"class_weight": "even"}, "'class_weight' parameter .* Got 'even'"),
@@ -613,7 +717,8 @@ def test_features_whose_squares_overflow_are_refused():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_parameter_of_one_optimiser_affects_another():
     X, y = make_chains(12, 3)
-    online = ({"eta0": 0.5}, {"average": False}, {"batch_size": 3}, {"shuffle": False}, {"random_state": 1})
+    steps = {"solver": ("lbfgs", 0.5)}, {"average": False}, {"batch_size": 3}
+    online = (*steps, {"shuffle": False}, {"random_state": 1})
     cases = {
         ("lbfgs", "sparsemap"): online,
         ("mira", "hinge"): ({"batch_size": 3}, {"alpha": 0.1}),

@@ -46,10 +46,7 @@ flow[ends[:, 0], np.arange(len(ends))] = 1
 flow[ends[:, 1], np.arange(len(ends))] = -1
 balance = np.zeros(SIDE * SIDE)
 balance[[0, -1]] = 1, -1
-nothing = np.zeros((0, len(ends))), np.zeros(0)
-path = LinearProgram(
-    *nothing, A_eq=flow, b_eq=balance, integer=False, fixed_size=True
-)
+path = LinearProgram(A_eq=flow, b_eq=balance, integer=False, fixed_size=True)
 
 # %%
 # Values and features
@@ -79,8 +76,8 @@ def regret(values, decisions, best):
 # %%
 # Train
 # -----
-# Decisions are sought among those that were best for some sample, the pool of the programme, which is quick; in the end
-# the programme itself decides.
+# Training compares the decisions that were best for some sample, the pool of the programme, which is quick. `predict`
+# asks the programme itself.
 
 SIZES = [20, 50, 100, 200]
 results = {}
@@ -92,11 +89,10 @@ for name, structure, sign in (("knapsack", knapsack, 1), ("shortest path", path,
         guess = model.predict(X_test.reshape(-1, N_FEATURES)).reshape(len(X_test), -1)
         two_stages = map_inference(structure, list(guess)).structures
         learner = StructuredSparseMAPClassifier(
-            structure.on_pool(), "margin_sparsemap", alpha=1e-3, max_iter=60, tol=1e-2
+            structure, "margin_sparsemap", alpha=1e-3, max_iter=60, tol=1e-2
         )
         learner.fit(X, best)
-        scores = learner.decision_function(list(X_test))
-        decided = map_inference(structure, list(scores)).structures
+        decided = learner.predict(X_test)
         results[name, size] = [
             regret(values_test, decisions, best_test)
             for decisions in (two_stages, decided)

@@ -131,29 +131,35 @@ def by_type(kernels):
     return _backend.by_type(kernels, _OPTIONS)
 
 
-# seconds; after this time, a first use tells the user that it compiles, once per process
+# seconds; after this time, the compilation of a function tells the user which part of the package compiles
 _PATIENCE = 2.0
 
 
 class _Patience:
-    """Tell users who have waited for a while that kernels are being compiled."""
+    """Tell users who have waited for a while that kernels are being compiled: a line for each part of the package."""
 
-    said = False
+    said, is_off = set(), False
 
     @classmethod
-    def say(cls):
+    def say(cls, part):
+        if part in cls.said or cls.is_off:
+            return
+        about = ""
         if not cls.said:
-            cls.said = True
-            logging.getLogger("sklearn_sparsemap").warning(
-                "compiling for the first use in this installation, which takes some seconds; later processes load the "
-                "result. sklearn_sparsemap.compile() compiles ahead of time"
+            about = (
+                " for the first use in this installation, which takes some seconds for each part; later processes load "
+                "the result. sklearn_sparsemap.compile() compiles ahead of time"
             )
+        cls.said.add(part)
+        logging.getLogger("sklearn_sparsemap").warning("compiling %s%s", part, about)
 
     @classmethod
     @contextmanager
-    def of_user(cls):
-        """Within this context a user is waiting."""
-        timer = threading.Timer(_PATIENCE, cls.say)
+    def of_user(cls, module):
+        """Within this context a user is waiting for a function of this module."""
+        # The names of the first two folders, such as structures.chain.
+        folders = module.split(".")[1:-1][:2]
+        timer = threading.Timer(_PATIENCE, cls.say, [".".join(folder.strip("_") for folder in folders) or module])
         timer.daemon = True
         timer.start()
         try:
@@ -209,7 +215,7 @@ class Entry:
                 if self._dispatcher is None:
                     _Compiling.since = perf_counter()
                     try:
-                        with _Patience.of_user(), _seldom_collecting():
+                        with _Patience.of_user(self.__module__), _seldom_collecting():
                             self._dispatcher = _backend.compile_entry(
                                 self.__wrapped__, self._signature, self._is_argument, {**_OPTIONS, **self._options}
                             )
@@ -265,11 +271,11 @@ def table_of(kind, functions, spare):
 @contextmanager
 def compiling_is_expected():
     """Within this context no message about compiling is logged."""
-    said, _Patience.said = _Patience.said, True
+    is_off, _Patience.is_off = _Patience.is_off, True
     try:
         yield
     finally:
-        _Patience.said = said
+        _Patience.is_off = is_off
 
 
 def entry(signature):

@@ -218,9 +218,16 @@ def check_matrix(X, name="X"):
     return X
 
 
+# The remedy if a table stands for a sequence of samples.
+_FRAME_REMEDY = (
+    "cut a table of tokens into sentences by sklearn_sparsemap.features.sentences_from_frame, with frames=True if its "
+    "columns are numbers"
+)
+
+
 # Values too large for float32 become infinite in the conversion; the check for finite values then reports them.
 @np.errstate(over="ignore")
-def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
+def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=False):
     """Return structured features as a RaggedArray of rows (dense of float64, or CSR of float64 or float32).
 
     Parameters
@@ -234,6 +241,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
         With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
     dtype : {float64, float32} or None, default=float64
         With float32 all values are converted to float32. None is float32 if all of X is float32, else float64.
+    allow_empty : bool, default=False
+        Whether samples may have no rows.
 
     Raises
     ------
@@ -249,11 +258,17 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     if not isinstance(X, RaggedArray):
         if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
             shape = getattr(X, "shape", ())
+            if hasattr(X, "columns"):
+                remedy = _FRAME_REMEDY
             raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
+        if type(X).__name__.endswith("GroupBy"):
+            raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {_FRAME_REMEDY}")
         if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
             raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
+        if allow_empty:
+            X = _with_columns(X)
         samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
         if dtype is None:
             dtype = np.float32 if all(x.dtype == np.float32 for x in samples) else np.float64
@@ -274,7 +289,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(f"X has {values.shape[1]} features, but the model was fitted with {n_features}")
     empty = np.flatnonzero(X.lengths == 0)
-    if len(empty):
+    if len(empty) and not (allow_empty and X.indptr[-1]):
         raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
     if not sparse.issparse(values):
         values = np.ascontiguousarray(values, dtype)
@@ -326,6 +341,24 @@ def _flatten_grids(X, n_axes):
     return [x.reshape(-1, x.shape[-1]) for x in samples], shapes
 
 
+def _with_columns(samples):
+    """Return samples in which those without rows are of the form of the first sample with rows."""
+    empty = are_empty(samples)
+    if empty.all() or not empty.any():
+        return samples
+    first = samples[int(np.argmin(empty))]
+    none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
+    return [none if without_rows else x for x, without_rows in zip(samples, empty.tolist())]
+
+
+def are_empty(samples):
+    """Tell which samples, in the user's form, have no rows or labels: bool array."""
+    if isinstance(samples, RaggedArray):
+        return samples.lengths == 0
+    lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
+    return np.array(lengths) == 0
+
+
 def _as_array(x):
     try:
         return np.asarray(x)
@@ -347,11 +380,13 @@ def _check_sample(x, i, remedy):
                 return array.astype(np.float64)
             except (TypeError, ValueError):
                 pass
+        kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
+        vectorizer = "TokenDictVectorizer" if kind == "dict" else "TemplateVectorizer"
         raise ValueError(
-            f"X[{i}] holds {type(array.flat[0]).__name__ if array.size else array.dtype} values, not numbers; turn raw "
-            "tokens into features first, for example with sklearn_sparsemap.features.TemplateVectorizer"
+            f"X[{i}] holds {kind} values, not numbers; turn raw tokens into features first, for example with "
+            f"sklearn_sparsemap.features.{vectorizer}"
         )
-    if array.size == 0 and array.shape[:1] == (0,):
+    if array.shape in ((0,), (0, 0)):
         raise ValueError(f"X[{i}] has no steps; leave out empty samples")
     if array.ndim != 2:
         raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features")

@@ -4,10 +4,13 @@ from .._core.partition_files import load_partition, save_partition
 from ._arff import load_multilabel_arff
 from ._conll import load_conll
 from ._conllu import load_conllu
+from ._conllu_files import ConlluSentence, dump_conllu
 from ._hierarchical import load_hierarchical_arff
 from ._listops import load_listops, make_listops
 
 __all__ = [
+    "ConlluSentence",
+    "dump_conllu",
     "load_conll",
     "load_conllu",
     "load_hierarchical_arff",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import chain
 
 import numpy as np
 
 from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
+from ._conllu_files import ConlluSentence
 from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
@@ -23,11 +25,12 @@ def load_conllu(
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
     chunk_size: int | None = None,
+    keep: bool = False,
 ) -> Any:
     """Load the sentences and dependency trees of files in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,
-    multiword tokens (numbered ``1-2``) and empty nodes (``3.1``) are skipped: the trees are over words.
+    multiword tokens (numbered ``1-2``) and empty nodes (``3.1``) are no tokens: the trees are over words.
 
     Parameters
     ----------
@@ -42,11 +45,15 @@ def load_conllu(
         Longest text to read of a file, after decompression.
     chunk_size : int, default=None
         Sentences to read at a time, for data larger than memory. By default, all.
+    keep : bool, default=False
+        Whether sentences remember the lines of the file, so that `dump_conllu` writes them with new trees and with all
+        that tokens do not hold: comments, multiword tokens, empty nodes and the other columns.
 
     Returns
     -------
     X : list of lists of dict
-        Sentences of tokens; a token maps the fields to str, ``"_"`` where the file leaves one open.
+        Sentences of tokens; a token maps the fields to str, ``"_"`` where the file leaves one open. With `keep`, a
+        sentence is a list with an attribute `lines`.
     heads : list of int64 arrays of shape (n_words,)
         The number of each word's head, counted from 1; 0 is the root. Several words may hang on the root.
     chunks : iterator of pairs (X, heads)
@@ -63,6 +70,10 @@ def load_conllu(
     OSError
         If the file cannot be read.
 
+    See Also
+    --------
+    dump_conllu : Writes such files.
+
     Examples
     --------
     >>> import tempfile
@@ -77,17 +88,23 @@ def load_conllu(
     >>> heads
     [array([2, 0])]
     """
-    fields = _check_fields(fields)
+    fields, kept = _check_fields(fields), deque()
 
     def sentences_of(path):
-        sentence = []
+        sentence, lines = [], []
         # A blank line ends the last sentence.
         for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if not line or line.isspace():
                 if sentence:
+                    kept.extend([lines] if keep else [])
                     yield sentence
-                sentence = []
-            elif not line.startswith("#"):
+                    sentence, lines = [], []
+                elif keep:
+                    lines.append("")
+                continue
+            if keep:
+                lines.append(line)
+            if not line.startswith("#"):
                 row = _read_row(line, len(sentence) // n_columns + 1, f"{path}, line {number}")
                 if row is not None:
                     # Messages name the line of a word.
@@ -95,7 +112,17 @@ def load_conllu(
 
     n_columns = _N_COLUMNS + 1
     columns = {field: _COLUMNS[field] for field in fields}
-    return read_sentences(path, chunk_size, sentences_of, n_columns, columns, _heads_of)
+    found = read_sentences(path, chunk_size, sentences_of, n_columns, columns, _heads_of)
+    if not keep:
+        return found
+    if chunk_size is not None:
+        return ((_remembering(X, kept), heads) for X, heads in found)
+    return _remembering(found[0], kept), found[1]
+
+
+def _remembering(X, kept):
+    """Return sentences with their lines, the first of those that are kept."""
+    return [ConlluSentence(tokens, kept.popleft()) for tokens in X]
 
 
 def _check_fields(fields):

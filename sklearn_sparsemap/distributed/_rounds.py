@@ -150,6 +150,7 @@ class Rounds(Learner):
 
     def __init__(self, training, phase, state, n_rounds):
         self.training, self.phase, self.state, self.n_rounds = training, phase, state, n_rounds
+        self.step_name = "debiasing, round" if phase.number else "round"
 
     @property
     def begun(self):

@@ -2,6 +2,7 @@
 
 from ._fitting import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
+from ._selection.out_of_fold import cross_val_marginals
 from ._selection.path import GroupPath, group_path
 from ._selection.stability import StabilitySelection, stability_selection
 from ._state.mixture import average_states
@@ -18,6 +19,7 @@ __all__ = [
     "StructuredSparseMAPClassifier",
     "TrainingState",
     "average_states",
+    "cross_val_marginals",
     "group_path",
     "stability_selection",
 ]

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._core.annotations import Any, Callable
 from .._core.ragged import RaggedArray
+from .._core.validation import pair_of
 from ..losses import LOSSES
 from ..structures import Structure
 from ..training._columns import Merging, columns_of
@@ -37,7 +38,7 @@ _ROUGH = 1e-3
 # Ends of the first two parts of the first visit, as fractions of the samples. The inference of the first part is
 # exact, which takes long for chains of many labels, because the scores are small.
 _FIRST_PARTS = 0.01, 0.1
-# AdaGrad's step size, if the estimator's `eta0` is None.
+# AdaGrad's step size, if the estimator's `solver` does not give one.
 _ADAGRAD_STEP = 0.1
 # Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
@@ -117,6 +118,7 @@ class Monitor:
     def follow(self, learner: Any) -> None:
         """Let a learner take its steps."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
+        self.progress.follow(learner.step_name)
         keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
         self.message = learner.run(self.step)
 
@@ -207,9 +209,12 @@ class Learner:
         Number of samples whose inference did not converge.
     columns : Columns or None
         The merged columns of its models, if any.
+    step_name : str
+        The name of a step in messages of progress.
     """
 
     columns, unconverged = None, 0
+    step_name = "iteration"
 
     def run(self, watch):
         """Take all steps. After each, call `watch` with the loss, and stop if the result is true.
@@ -248,6 +253,8 @@ class Epochs(Learner):
     sparse_coef : bool, default=False
         Whether the user's model has sparse `coef`, if columns are merged.
     """
+
+    step_name = "epoch"
 
     def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False):
         self.optimizer, self.visit, self.max_iter = optimizer, visit, max_iter
@@ -457,13 +464,14 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
     If that is interrupted, completed steps are kept. With `keep`, the estimator's present state is kept even before the
-    first step.
+    first step. A warning counts the samples whose inference did not converge.
     """
-    before = optimizer.n_steps
+    before, n_inexact = optimizer.n_steps, optimizer.unconverged
     keep_if(estimator, lambda: keep or optimizer.n_steps > before)
     loss = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
+    warn_of_inference(optimizer.unconverged - n_inexact)
     return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
@@ -475,10 +483,10 @@ def new_optimizer(estimator, model, columns=None, sequential=True):
 
 def _kind(estimator, sequential=True):
     if not (sequential and isinstance(estimator._structure, Structure)):
-        if estimator.solver == "mira":
+        if estimator._solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
-    return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
+    return MiraOptimizer if estimator._solver == "mira" else OnlineOptimizer
 
 
 def adjust_optimizer(estimator, optimizer):
@@ -492,12 +500,12 @@ def adjust_optimizer(estimator, optimizer):
 
 def _configured(estimator, optimizer):
     if isinstance(optimizer, MiraOptimizer):
-        largest = np.inf if estimator.eta0 is None else estimator.eta0
+        _, largest = pair_of(estimator.solver, np.inf)
         optimizer.configure(C=largest, fit_intercept=estimator.fit_intercept)
     else:
+        _, step = pair_of(estimator.solver, _ADAGRAD_STEP)
         optimizer.configure(
-            alpha=estimator.alpha, eta0=_ADAGRAD_STEP if estimator.eta0 is None else estimator.eta0, tol=_ONLINE_TOL,
-            fit_intercept=estimator.fit_intercept,
+            alpha=estimator.alpha, eta0=step, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept,
             batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

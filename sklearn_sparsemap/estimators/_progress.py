@@ -46,12 +46,17 @@ class Progress:
         self.estimator, self.data = estimator, {"X": X, "y": y}
         self.verbose = estimator.verbose
         self.started = perf_counter()
-        self.n_iter = 0
+        self.n_iter = self.n_before = 0
+        self.step_name = "iteration"
         self.context = self.subcontext = None
         if hasattr(estimator, "_init_callback_context"):
             self.context = estimator._init_callback_context(max_subtasks=max_iter)
             self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
             self._begin_iteration()
+
+    def follow(self, step_name):
+        """Begin a phase, whose steps have a name, and are counted from 1."""
+        self.step_name, self.n_before = step_name, self.n_iter
 
     def iteration(self, loss, attributes, note=""):
         """Report one iteration; return whether a callback wants to stop.
@@ -65,9 +70,10 @@ class Progress:
             Additional text of the message.
         """
         self.n_iter += 1
-        if self.verbose and (self.verbose > 1 or self.n_iter % 10 == 0 or self.n_iter <= 10):
+        number = self.n_iter - self.n_before
+        if self.verbose and (self.verbose > 1 or number % 10 == 0 or number <= 10):
             elapsed = perf_counter() - self.started
-            self._say(f"iteration {self.n_iter}: loss {loss:.6g}{note}, {elapsed:.2f} s")
+            self._say(f"{self.step_name} {number}: loss {loss:.6g}{note}, {elapsed:.2f} s")
         if self.context is None:
             return False
         stop = self.subcontext.call_on_fit_task_end(

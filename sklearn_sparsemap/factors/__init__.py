@@ -2,9 +2,11 @@
 
 from ._graph import FactorGraph
 from ._hierarchy import Hierarchy
-from ._label_constraints import AtLeast, AtMost, AtMostOne, Budget, Exactly, Exclusive, Implies, Imply, Label, Or, Xor
-from ._logic import AndOut, Knapsack, OrOut, Pair, StructureFactor, XorOut
+from ._label_constraints import Label
+from ._logic import AndOut, OrOut, Pair, StructureFactor, XorOut
+from ._rules import AtLeast, AtMost, AtMostOne, Budget, Exactly, Exclusive, Iff, Implies, Imply, Knapsack, Or, Xor
 from ._tables import PairTable, grid_graph
+from ._variables import Condition, WeightedSum
 
 __all__ = [
     "AndOut",
@@ -12,10 +14,12 @@ __all__ = [
     "AtMost",
     "AtMostOne",
     "Budget",
+    "Condition",
     "Exactly",
     "Exclusive",
     "FactorGraph",
     "Hierarchy",
+    "Iff",
     "Implies",
     "Imply",
     "Knapsack",
@@ -25,6 +29,7 @@ __all__ = [
     "Pair",
     "PairTable",
     "StructureFactor",
+    "WeightedSum",
     "Xor",
     "XorOut",
     "grid_graph",

@@ -1,6 +1,6 @@
 """Conversion between the user's arrays by name and flat arrays of a graph."""
 
-from math import prod
+from numbers import Real
 
 import numpy as np
 
@@ -42,8 +42,11 @@ class UserForms:
         }
         return next(iter(arrays.values())) if self.single else arrays
 
-    def join_variables(self, values, name, check=check_finite):
-        """Check arrays of the variables; return them flat. Omitted arrays are zero."""
+    def join_variables(self, values, name, check=None):
+        """Check arrays of the variables; return them flat.
+
+        A number stands for an array of it. With `check`, each array must be given; otherwise omitted ones are zero.
+        """
         shapes = self.variable_shapes
         if not isinstance(values, dict):
             if not self.single:
@@ -55,10 +58,12 @@ class UserForms:
         flat = []
         for array_name, shape in shapes.items():
             label = name if self.single else f"{name}[{array_name!r}]"
-            if array_name not in values:
-                flat.append(np.zeros(prod(shape)))
-                continue
-            array = check(values[array_name], len(shape), label)
+            if check and array_name not in values:
+                raise ValueError(f"{name} has no {array_name!r}; pass its scores, or 0.0 if all of them are zero")
+            value = values.get(array_name, 0.0)
+            if isinstance(value, Real):
+                value = np.full(shape, value)
+            array = (check or check_finite)(value, len(shape), label)
             if array.shape != shape:
                 raise ValueError(f"{label} has shape {array.shape}; the graph's variables have {shape}")
             flat.append(array.ravel())

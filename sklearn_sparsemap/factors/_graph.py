@@ -12,8 +12,9 @@ import numpy as np
 from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ._layout import Layout
 from ._logic import Factor
+from ._rules import Or
 from ._tables import OneValueEach
-from ._variables import Variables
+from ._variables import Condition, Variables
 
 
 class FactorGraph:
@@ -161,13 +162,14 @@ class FactorGraph:
         self._layouts.clear()
         return self._arrays[name]
 
-    def add(self, *factors: Factor) -> None:
+    def add(self, *factors: Factor | Condition) -> None:
         """Join variables of this graph.
 
         Parameters
         ----------
-        *factors : Factor
-            For example ``Exactly(u[0], 1)``, ``AtMost(u[0], 2)``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
+        *factors : Factor or Condition
+            For example ``Exactly(u[0], 1)``, ``AtMost(costs @ u[0], 2.5)``, ``(u[0, 0] & u[0, 1]) >> ~u[1, 0]``. Each
+            clause of a condition becomes a factor `Or`.
 
         Raises
         ------
@@ -176,9 +178,17 @@ class FactorGraph:
             scores.
         """
         named = {}
+        written, factors = factors, []
+        for factor in written:
+            if isinstance(factor, Condition):
+                factors += [Or(clause) for clause in factor.clauses()]
+            elif isinstance(factor, Factor):
+                factors.append(factor)
+            else:
+                raise ValueError(
+                    f"add takes factors and conditions, such as Exactly(u, 1) and u[0] | u[1]; got {factor!r}"
+                )
         for factor in factors:
-            if not isinstance(factor, Factor):
-                raise ValueError(f"add takes factors, such as Exactly(u, 1); got {factor!r}")
             if factor.literals is None:
                 what = type(factor).__name__
                 raise ValueError(

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 
-from .._core.annotations import ArrayLike, Iterable, NDArray
-from .._core.validation import check_numbers
+from .._core.annotations import Iterable, NDArray
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
-
-# Largest ratio of the costs of a knapsack; beyond it, sums in floating point lose the smaller cost.
-_LARGEST_RATIO = 1e9
 
 
 class Factor:
@@ -101,7 +95,10 @@ class Factor:
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"
-        return f"{type(self).__name__}([{shown(self.literals)}]{self._arguments()}{name})"
+        return f"{type(self).__name__}({self._sum()}{self._arguments()}{name})"
+
+    def _sum(self):
+        return f"[{shown(self.literals)}]"
 
 
 def shown(literals):
@@ -218,71 +215,6 @@ class AndOut(OrOut):
     def _polarities(self, n):
         # By de Morgan's law: the negated output is on exactly if any negated input is.
         return -np.ones(n)
-
-
-class Knapsack(Factor):
-    """The total cost of the variables that are on does not exceed `budget`: ``costs @ u <= budget``.
-
-    This is the linear relaxation: its vertices can have one fractional variable.
-
-    Parameters
-    ----------
-    variables : Variables or list of Variables
-    costs : array-like of shape (n_variables,)
-        Not negative; in the order of the variables.
-    budget : float
-        Not negative. It refers to literals: the cost of a negated variable counts if the variable is off.
-
-    Raises
-    ------
-    ValueError
-        If costs are not one finite, nonnegative number for each variable, the budget is negative, or a variable
-        occurs twice.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Knapsack, FactorGraph
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(Knapsack(u, [2.0, 1.0, 1.0], 2.0))
-    >>> lp_sparsemap(graph, [1.0, 1.0, 0.5]).marginals.round(3).tolist()
-    [0.5, 0.75, 0.25]
-    """
-
-    def __init__(
-        self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float, *, name: str | None = None
-    ) -> None:
-        super().__init__(variables, name=name)
-        costs = check_numbers(costs, "costs").copy()
-        if costs.shape != (self.literals.size,):
-            raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
-        if not (np.isfinite(costs).all() and (costs >= 0).all()):
-            raise ValueError(f"costs must be finite and not negative; got {costs.tolist()}")
-        if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 <= budget < np.inf:
-            raise ValueError(f"the budget must be a number that is not negative; got {budget!r}")
-        positive = costs[costs > 0]
-        if positive.size and positive.max() > _LARGEST_RATIO * positive.min():
-            raise ValueError(
-                f"costs differ by more than {_LARGEST_RATIO:g} times ({positive.min():g} to {positive.max():g}); set "
-                "those that do not matter to 0"
-            )
-        self.costs = costs
-        self.budget = float(budget)
-
-    @property
-    def coefficients(self) -> NDArray[np.float64]:
-        # The feasible set does not depend on the unit of the costs, and neither should the rounding.
-        return self.costs / self._unit()
-
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, self.budget / self._unit()
-
-    def _unit(self):
-        return self.costs.max(initial=0.0) or 1.0
-
-    def _arguments(self):
-        return f", budget={self.budget:g}"
 
 
 class Pair(Factor):

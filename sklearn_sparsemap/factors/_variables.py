@@ -1,16 +1,28 @@
-"""Variables of a factor graph: arrays of literals that are sliced and negated like bool arrays."""
+"""Variables of a factor graph: arrays of literals that are sliced and negated like bool arrays, and combined into
+conditions and weighted sums."""
 
 from __future__ import annotations
 
+from itertools import product
+from math import prod
+
 import numpy as np
 
-from .._core.annotations import Any, Iterator
+from .._core.annotations import Any, ArrayLike, Iterator
+from .._core.validation import check_numbers
+
+# Largest number of clauses of a condition.
+_MOST_CLAUSES = 4096
+# Largest ratio of the weights in a sum; beyond it, sums in floating point lose the smaller terms.
+_LARGEST_RATIO = 1e9
 
 
 class Variables:
     """An array of binary variables of a graph, or of their negations.
 
-    Made by `FactorGraph.variables`. Index it like a NumPy array, and negate with ``~``.
+    Made by `FactorGraph.variables`. Index it like a NumPy array, and negate with ``~``. ``a | b``, ``a & b`` and
+    ``a >> b`` (if a, then b) are conditions, entry by entry, which `FactorGraph.add` takes. ``costs @ u`` is a weighted
+    sum, for `AtMost`, `AtLeast` and `Exactly`.
 
     Attributes
     ----------
@@ -54,6 +66,20 @@ class Variables:
     def __invert__(self) -> Variables:
         return Variables(self._graph, self.indices, ~self.negated)
 
+    def __or__(self, other: Variables | Condition) -> Condition:
+        return as_condition(self) | other
+
+    def __and__(self, other: Variables | Condition) -> Condition:
+        return as_condition(self) & other
+
+    def __rshift__(self, other: Variables | Condition) -> Condition:
+        return as_condition(self) >> other
+
+    def __rmatmul__(self, weights: ArrayLike) -> WeightedSum:
+        return WeightedSum(weights, self)
+
+    __matmul__ = __rmatmul__
+
     def ravel(self) -> Variables:
         """Return the same literals in one axis."""
         return Variables(self._graph, self.indices.ravel(), self.negated.ravel())
@@ -63,7 +89,7 @@ class Variables:
         return Variables(self._graph, self.indices.T, self.negated.T)
 
     def __bool__(self):
-        raise TypeError("variables have no truth value before inference; write factors for logic, ~ for not")
+        raise TypeError("variables have no truth value before inference; write |, &, >> and ~ for logic, or factors")
 
     def __repr__(self):
         if self.size == 1:
@@ -103,3 +129,138 @@ def as_literals(variables, what, may_be_empty=False):
     if literals.size == 0 and not may_be_empty:
         raise ValueError(f"{what} has no variables; it needs at least one")
     return literals
+
+
+class Condition:
+    """A condition on the variables of a graph: all of its clauses hold. A clause holds if one of its literals does.
+
+    Made from variables by ``|`` (or), ``&`` (and), ``>>`` (if, then) and ``~`` (not). Arrays are combined entry by
+    entry, in shapes that broadcast; the condition must hold for each entry. `FactorGraph.add` takes it. In Python
+    ``>>`` comes before ``&``, and ``&`` before ``|``: write ``(a & b) >> c``.
+
+    Parameters
+    ----------
+    clauses : list of tuples of Variables
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.factors import FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(4)
+    >>> graph.add((u[0] & u[1]) >> ~u[2], u[:-1] | u[1:])
+    >>> map_inference(graph, [1.0, 0.5, 1.0, -1.0]).structure.tolist()
+    [True, False, True, False]
+    """
+
+    def __init__(self, clauses: list[tuple[Variables, ...]]) -> None:
+        if len(clauses) > _MOST_CLAUSES:
+            raise ValueError(
+                f"the condition has {len(clauses)} clauses, more than {_MOST_CLAUSES}; give a variable to a part of "
+                "it, by OrOut or AndOut"
+            )
+        self._clauses = clauses
+        for clause in clauses:
+            if any(literal._graph is not clause[0]._graph for literal in clause):
+                raise ValueError("a condition mixes the variables of two graphs; it must be about those of one graph")
+
+    def __or__(self, other: Variables | Condition) -> Condition:
+        return Condition([one + two for one in self._clauses for two in as_condition(other)._clauses])
+
+    def __and__(self, other: Variables | Condition) -> Condition:
+        return Condition([*self._clauses, *as_condition(other)._clauses])
+
+    def __rshift__(self, other: Variables | Condition) -> Condition:
+        return ~self | other
+
+    def __invert__(self) -> Condition:
+        # One literal of each clause fails, and with it all others.
+        if prod(map(len, self._clauses)) > _MOST_CLAUSES:
+            raise ValueError(
+                f"the negation of the condition has more than {_MOST_CLAUSES} clauses; give a variable to a part of "
+                "it, by OrOut or AndOut"
+            )
+        negated = [tuple(~literal for literal in clause) for clause in self._clauses]
+        return Condition([tuple(chosen) for chosen in product(*negated)])
+
+    def clauses(self) -> Iterator[Variables]:
+        """Yield the literals of each clause and each entry of the arrays, without repeated ones.
+
+        Clauses that always hold, because they have a variable and its negation, are left out.
+        """
+        for clause in self._clauses:
+            try:
+                indices, negated = (
+                    np.stack(np.broadcast_arrays(*arrays), axis=-1).reshape(-1, len(clause))
+                    for arrays in zip(*[(literal.indices, literal.negated) for literal in clause])
+                )
+            except ValueError as error:
+                shapes = ", ".join(str(literal.shape) for literal in clause)
+                raise ValueError(f"a condition joins arrays of shapes {shapes}, which do not broadcast") from error
+            for row in zip(indices.tolist(), negated.tolist()):
+                literals = list(dict.fromkeys(zip(*row)))
+                if not any((i, not is_negated) in literals for i, is_negated in literals):
+                    yield Variables(clause[0]._graph, *map(np.array, zip(*literals)))
+
+    def __bool__(self):
+        raise TypeError("a condition has no truth value before inference; write |, & and ~ in place of or, and, not")
+
+    def __repr__(self):
+        clauses = [" | ".join(map(repr, clause)) for clause in self._clauses[:4]]
+        return f"Condition({' & '.join(f'({clause})' for clause in clauses)}{', ...' * (len(self._clauses) > 4)})"
+
+
+def as_condition(value):
+    """Return variables or a condition as a condition; raise ValueError for anything else."""
+    if isinstance(value, Variables):
+        return Condition([(value,)])
+    if not isinstance(value, Condition):
+        raise ValueError(f"|, & and >> join variables of a graph and conditions on them; got {value!r}")
+    return value
+
+
+class WeightedSum:
+    """A weighted sum of variables, ``weights @ variables``: for `AtMost`, `AtLeast` and `Exactly`.
+
+    Parameters
+    ----------
+    weights : array-like in the shape of the variables
+        Finite; negative ones, too.
+    variables : Variables or list of Variables
+
+    Attributes
+    ----------
+    literals : Variables
+        The variables, flat, those with a negative weight negated.
+    weights : array of shape (n_variables,)
+        Of the literals, not negative.
+    offset : float
+        The sum of the variables is that of the literals minus this.
+    """
+
+    def __init__(self, weights: ArrayLike, variables: Any) -> None:
+        literals = as_literals(variables, "a weighted sum")
+        weights = check_numbers(weights, "the weights of a sum").copy()
+        shape = variables.shape if isinstance(variables, Variables) else (literals.size,)
+        if weights.shape != shape:
+            raise ValueError(f"the weights of a sum have shape {weights.shape} for variables of shape {shape}")
+        if not np.isfinite(weights).all():
+            raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
+        weights = weights.ravel()
+        nonzero = np.abs(weights[weights != 0.0])
+        if nonzero.size and nonzero.max() > _LARGEST_RATIO * nonzero.min():
+            raise ValueError(
+                f"the weights of a sum differ by more than {_LARGEST_RATIO:g} times ({nonzero.min():g} to "
+                f"{nonzero.max():g}); set those that do not matter to 0"
+            )
+        flipped = weights < 0.0
+        self.literals = Variables(literals._graph, literals.indices, literals.negated ^ flipped)
+        self.weights = np.abs(weights)
+        self.offset = float(self.weights[flipped].sum())
+
+    def __add__(self, other: WeightedSum) -> WeightedSum:
+        if not isinstance(other, WeightedSum):
+            return NotImplemented
+        total = WeightedSum(np.append(self.weights, other.weights), [self.literals, other.literals])
+        total.offset = self.offset + other.offset
+        return total

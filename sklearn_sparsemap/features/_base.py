@@ -35,8 +35,8 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         X : sequence of sentences
             Each a sequence of tokens, or a DataFrame with one row a token; see the notes of the class.
         y : sequence of int arrays, default=None
-            The head of each word of each sentence, 0 for the root. Only an `ArcVectorizer` with ``arcs="gold"`` reads
-            it.
+            The head of each word of each sentence, 0 for the root, or its pair (head, label). Only an `ArcVectorizer`
+            with ``arcs="gold"`` reads it.
 
         Returns
         -------
@@ -45,8 +45,8 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            If a parameter is invalid, a sentence is empty, a token is invalid or lacks a field, or heads are needed and
-            do not match the sentences.
+            If a parameter is invalid, no sentence has tokens, a token is invalid or lacks a field, or heads are needed
+            and do not match the sentences.
         """
         self._learn(X, y, keep_columns=False)
         return self

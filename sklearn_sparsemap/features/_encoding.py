@@ -118,6 +118,8 @@ class EncodedTokens:
     def __init__(self, plan, X):
         tokens = Tokens(X, plan.derived_fields)
         lengths = tokens.lengths
+        if plan.n_roots and not lengths.all():
+            raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences, which have no tree")
         self.indptr = np.concatenate([[0], np.cumsum(lengths)])
         n_tokens = int(self.indptr[-1])
         reach = plan.before + plan.after

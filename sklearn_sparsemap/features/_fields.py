@@ -165,8 +165,8 @@ def join_sentences(X):
     """Return the tokens of all sentences as a list, and the number of each sentence's, after checking them."""
     sentences = _check_sentences(X)
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    if not lengths.all():
-        raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences")
+    if not lengths.any():
+        raise ValueError("X has no tokens; give at least one sentence with a token")
     return list(chain.from_iterable(sentences)), lengths
 
 

@@ -13,7 +13,7 @@ from .._core.validation import check_choice, check_matrix, check_positive
 def feature_table(
     model: Any, feature_names: Sequence[str] | None = None, n: int | None = 10, *, output: str = "array"
 ) -> Any:
-    """List the features that speak most strongly for and against each label.
+    """List the features that speak most strongly for each label, and those that speak most strongly against it.
 
     Parameters
     ----------
@@ -24,13 +24,15 @@ def feature_table(
         Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
         else ``x0``, ``x1``, ...
     n : int, default=10
-        Number of features for each label, those with the largest absolute weights. None means all.
+        Maximum number of features for each label, and of features against it: those with positive and with negative
+        weights, the largest in size. None means all features, with those of weight zero.
     output : {"array", "pandas"}, default="array"
 
     Returns
     -------
     table : structured array, or DataFrame, with the columns label, feature and weight
-        Label by label, the largest weights first. If structures are not made of labels, the label is "" in all rows.
+        Label by label, the largest weights first: evidence for the label, then against it. If structures are not made
+        of labels, the label is "" in all rows.
 
     Raises
     ------
@@ -45,8 +47,9 @@ def feature_table(
     >>> from sklearn_sparsemap.pipeline import make_structured_pipeline
     >>> model = make_structured_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain"))
     >>> model = model.fit([["the", "dog"], ["the", "cat"]], [["D", "N"], ["D", "N"]])
-    >>> feature_table(model, n=1)["feature"].tolist()
-    ['word[0]=the', 'word[0]=the']
+    >>> table = feature_table(model, n=1)
+    >>> table["label"].tolist(), (table["weight"] > 0).tolist(), table["feature"][0]
+    (['D', 'D', 'N', 'N'], [True, False, True, False], 'word[0]=the')
     """
     if n is not None:
         check_positive("n", n, integer=True)
@@ -61,11 +64,14 @@ def feature_table(
             places, weights = (a[coef.indptr[k] : coef.indptr[k + 1]] for a in (coef.indices, coef.data))
         else:
             places, weights = np.arange(coef.shape[1]), coef[k]
-        if n is not None and n < len(weights):
-            kept = np.argpartition(-np.abs(weights), n - 1)[:n]
+        if n is not None and 2 * n < len(weights):
+            kept = np.unique(np.concatenate([np.argpartition(side, n - 1)[:n] for side in (-weights, weights)]))
             places, weights = places[kept], weights[kept]
         # Ties: the first feature first.
         order = np.lexsort((places, -weights))
+        if n is not None:
+            signs = np.sign(weights[order])
+            order = np.concatenate([order[signs > 0][:n], order[signs < 0][-n:]])
         rows += [(label, names[places[i]], float(weights[i])) for i in order]
     return as_table(np.array(rows, [("label", object), ("feature", object), ("weight", np.float64)]), output)
 

@@ -3,7 +3,7 @@
 from ._budget import budget_strength
 from ._group_weights import as_group_weights
 from ._groups import Groups, as_groups
-from ._names import groups_from
+from ._names import groups_by_name, groups_from
 from ._order import GroupOrder
 from ._prox import L1, ElasticNet, GroupLasso, Penalty, SparseGroupLasso
 from ._tree import GroupTree
@@ -20,5 +20,6 @@ __all__ = [
     "as_group_weights",
     "as_groups",
     "budget_strength",
+    "groups_by_name",
     "groups_from",
 ]

@@ -12,6 +12,7 @@ from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
+from ._names import resolve_function
 from ._order import GroupOrder
 
 
@@ -222,10 +223,11 @@ def as_groups(
 
     Parameters
     ----------
-    groups : None, array-like, dict, list, str, GroupTree, GroupOrder or Groups
+    groups : None, array-like, dict, list, str, callable, GroupTree, GroupOrder or Groups
         None means one group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
         counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap. Columns are
-        indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`.
+        indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`. A callable maps `feature_names`
+        to groups in another form; ``"columns"`` stands for `groups_by_name`.
     n_features : int, default=None
         May be omitted if it follows from the other parameters.
     feature_groups : int array-like of shape (n_features,), default=None
@@ -263,6 +265,7 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
+    groups = resolve_function(groups, feature_names)
     is_empty_list = isinstance(groups, dict | list | tuple) and not groups
     if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
@@ -278,7 +281,7 @@ def as_groups(
         built = _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
     elif isinstance(groups, str):
         if groups != "templates":
-            raise ValueError(f"groups={groups!r} has no meaning; the only name is 'templates'")
+            raise ValueError(f"groups={groups!r} has no meaning; the names are 'templates' and 'columns'")
         if feature_groups is None:
             raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
         built = _from_ids(feature_groups, names, "feature_groups", len(feature_groups))

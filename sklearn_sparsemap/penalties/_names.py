@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.annotations import Any, NDArray
+from .._core.annotations import Any, NDArray, Sequence
 from .._core.validation import check_choice
 
 
@@ -73,10 +73,80 @@ def _names_out(transformer):
 
 def _by_column(transformer, parts):
     """Group columns by the longest input name that is a prefix of their name, within each part."""
-    names = _names_out(transformer)
     inputs = getattr(transformer, "feature_names_in_", None)
     if inputs is None:
         inputs = [f"x{i}" for i in range(getattr(transformer, "n_features_in_", 0))]
+    try:
+        return _group_names(_names_out(transformer), inputs, parts)
+    except ValueError as error:
+        raise ValueError(
+            f"{type(transformer).__name__} does not tell the origin of its columns: {error}; use by='transformer', or "
+            "pass groups as a dict from names to columns"
+        ) from error
+
+
+def groups_by_name(names: Sequence[str], inputs: Sequence[str] | None = None) -> dict[str, NDArray[np.int64]]:
+    """Make groups from the names that transformers give their output columns.
+
+    As the parameter `groups` of an estimator it is called in each `fit`, so that groups follow a `ColumnTransformer`
+    within cross-validation, where rare categories come and go: ``groups="columns"``, or with inputs
+    ``groups=functools.partial(groups_by_name, inputs=list(X.columns))``. Let the transformer give its names:
+    ``columns.set_output(transform="pandas")``.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Such as ``"kind__colour_red"``: the transformer, two underscores, the input column and the category.
+    inputs : sequence of str, default=None
+        Names of the input columns. Then there is one group for each of them, within each transformer, so that all
+        categories of a one-hot encoding form a group. By default, one group for each transformer; a name without two
+        underscores is a group of its own.
+
+    Returns
+    -------
+    groups : dict of name -> int array
+        The places of the columns of each group.
+
+    Raises
+    ------
+    ValueError
+        If a name comes from none of the inputs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import groups_by_name
+    >>> names = ["size__width", "size__height", "kind__colour_red", "kind__colour_blue"]
+    >>> groups_by_name(names)
+    {'size': array([0, 1]), 'kind': array([2, 3])}
+    >>> list(groups_by_name(names, inputs=["width", "height", "colour"]))
+    ['size__width', 'size__height', 'kind__colour']
+    """
+    names = [str(name) for name in names]
+    prefixes = {name.split("__", 1)[0] for name in names if "__" in name}
+    if inputs is not None:
+        return _group_names(names, inputs, prefixes)
+    found = {}
+    for place, name in enumerate(names):
+        found.setdefault(name.split("__", 1)[0], []).append(place)
+    return {name: np.array(own, dtype=np.int64) for name, own in found.items()}
+
+
+def resolve_function(groups, feature_names):
+    """Return groups in a form other than "columns" and functions of the names of features."""
+    if isinstance(groups, str) and groups == "columns":
+        groups = groups_by_name
+    if not callable(groups):
+        return groups
+    if feature_names is None:
+        raise ValueError(
+            "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline by "
+            "set_output(transform='pandas')"
+        )
+    return groups(list(feature_names))
+
+
+def _group_names(names, inputs, parts):
+    """Group names by the longest input that is a prefix, after that of the part; names of parts are not inputs."""
     inputs = sorted(map(str, inputs), key=len, reverse=True)
     found = {}
     for place, name in enumerate(names):
@@ -84,10 +154,7 @@ def _by_column(transformer, parts):
         rest = name if part is None else name[len(part) + 2 :]
         own = next((i for i in inputs if rest == i or rest.startswith(f"{i}_")), None)
         if own is None:
-            raise ValueError(
-                f"{type(transformer).__name__} does not tell from which input its column {name!r} comes; use "
-                "by='transformer', or pass groups as a dict from names to columns"
-            )
+            raise ValueError(f"the column {name!r} comes from none of the inputs")
         # Parts may share an input; verbose_feature_names_out=False omits the name of the part.
         found.setdefault(own if part is None else f"{part}__{own}", []).append(place)
     return {name: np.array(own, dtype=np.int64) for name, own in found.items()}

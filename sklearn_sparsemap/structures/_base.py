@@ -119,6 +119,8 @@ class Structure:
     _rows_of_samples = "this structure has one row for each part"
     # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
     _decodes_stacks = False
+    # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
+    _decodes_alike = False
 
     @property
     def fixed_size(self) -> bool:
@@ -240,6 +242,10 @@ class Structure:
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the slot of each given part. By default, slots are numbered like parts."""
         return parts
+
+    def for_training(self) -> Structure:
+        """Return the structure over which estimators compute their losses. By default this one."""
+        return self
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.

@@ -24,20 +24,24 @@ class LinearProgram(CustomStructure):
     """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programmes.
 
     Scores have shape (n_variables,). HiGHS (`scipy.optimize.milp`) is the MAP oracle, so all solvers, losses and
-    estimators can be used; each call takes milliseconds. A structure is a bool array of shape (n_variables,); -inf
-    forbids a variable.
+    estimators can be used; each call takes milliseconds. A structure is a bool array of shape (n_variables,), also
+    given as 0 and 1; `predict` of an estimator returns an array (n_samples, n_variables). -inf forbids a variable.
 
     Parameters
     ----------
-    A : array-like of shape (n_constraints, n_variables)
-    b : array-like of shape (n_constraints,)
+    A : array-like of shape (n_constraints, n_variables), default=None
+    b : array-like of shape (n_constraints,), default=None
     A_eq, b_eq : array-like, default=None
-        Equality constraints ``A_eq @ x == b_eq``, in the same form.
+        Equality constraints ``A_eq @ x == b_eq``, in the same form. At least one kind of constraints must be given.
     integer : bool, default=True
         Whether to require integer x. False is faster if linear programmes with these constraints always have integer
         solutions (paths, assignments). A fractional solution is then an error.
     fixed_size : bool, default=False
         Whether all structures have the same number of variables that are 1; see `Structure`.
+    train_on_pool : bool, default=True
+        Whether estimators compute their losses over the solutions in the pool, those of the training samples included,
+        which takes a small part of the time (see `on_pool`). The loss is then a lower bound of that over all solutions.
+        Prediction is over all solutions.
 
     Attributes
     ----------
@@ -68,31 +72,32 @@ class LinearProgram(CustomStructure):
     """
 
     strict_encode = True
+    _decodes_alike = True
     no_marginals = "an integer programme does not tell how to sum over all of its solutions"
 
     def __init__(
         self,
-        A: ArrayLike,
-        b: ArrayLike,
+        A: ArrayLike | None = None,
+        b: ArrayLike | None = None,
         *,
         A_eq: ArrayLike | None = None,
         b_eq: ArrayLike | None = None,
         integer: bool = True,
         fixed_size: bool = False,
+        train_on_pool: bool = True,
     ) -> None:
-        self.A, self.b = _check_constraints(A, b, "A", "b")
-        n = self.A.shape[1]
-        if (A_eq is None) != (b_eq is None):
-            raise ValueError("A_eq and b_eq go together; pass both, or neither")
-        self.A_eq, self.b_eq = np.zeros((0, n)), np.zeros(0)
-        if A_eq is not None:
-            self.A_eq, self.b_eq = _check_constraints(A_eq, b_eq, "A_eq", "b_eq")
-            if self.A_eq.shape[1] != n:
-                raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
-        for name, value in (("integer", integer), ("fixed_size", fixed_size)):
+        if A is None and A_eq is None:
+            raise ValueError("a LinearProgram needs constraints: A and b, A_eq and b_eq, or all four")
+        given, given_eq = _check_constraints(A, b, "A", "b"), _check_constraints(A_eq, b_eq, "A_eq", "b_eq")
+        n = (given or given_eq)[0].shape[1]
+        none = np.zeros((0, n)), np.zeros(0)
+        (self.A, self.b), (self.A_eq, self.b_eq) = given or none, given_eq or none
+        if self.A_eq.shape[1] != n:
+            raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
+        for name, value in (("integer", integer), ("fixed_size", fixed_size), ("train_on_pool", train_on_pool)):
             if not isinstance(value, bool | np.bool_):
                 raise ValueError(f"{name} must be True or False; got {value!r}")
-        self.integer, self.fixed_size = bool(integer), bool(fixed_size)
+        self.integer, self.fixed_size, self.train_on_pool = bool(integer), bool(fixed_size), bool(train_on_pool)
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
         self._found: dict[bytes, Any] = {}
@@ -101,8 +106,11 @@ class LinearProgram(CustomStructure):
     def pool(self) -> NDArray[np.bool_]:
         return np.array(list(self._found.values()), bool).reshape(-1, self.n_parts)
 
+    def for_training(self) -> CustomStructure:
+        return self.on_pool() if self.train_on_pool else self
+
     def on_pool(self) -> CustomStructure:
-        """Return a structure restricted to the solutions in the pool, which is much faster, for most of the training.
+        """Return a structure restricted to the solutions in the pool, which is much faster.
 
         Returns
         -------
@@ -176,8 +184,9 @@ class LinearProgram(CustomStructure):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         x = np.asarray(structure)
-        if x.shape != (self.n_parts,) or x.dtype != bool:
-            raise ValueError(f"a solution is {self.n_parts} bools, one for each variable; got {structure!r:.80}")
+        if x.shape != (self.n_parts,) or not (x.dtype == bool or (x.dtype.kind in "iuf" and np.isin(x, (0, 1)).all())):
+            raise ValueError(f"a solution is {self.n_parts} bools, or 0 and 1, one for each variable; got {x!r:.80}")
+        x = x.astype(bool)
         for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
             # Relative to the magnitude of the terms.
             wrong = np.flatnonzero(off > _FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
@@ -195,11 +204,12 @@ class LinearProgram(CustomStructure):
 
     def _params(self):
         arrays = {name: getattr(self, name).tolist() for name in ("A", "b", "A_eq", "b_eq")}
-        return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size}
+        return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size, "train_on_pool": self.train_on_pool}
 
     def __repr__(self):
         n = len(self.A) + len(self.A_eq)
-        return f"LinearProgram({n} constraints of {self.n_parts} variables, integer={self.integer})"
+        constraints = "1 constraint" if n == 1 else f"{n} constraints"
+        return f"LinearProgram({constraints} of {self.n_parts} variables, integer={self.integer})"
 
 
 def _best_of_pool(pool, scores):
@@ -225,7 +235,11 @@ def _masked(scores):
 
 
 def _check_constraints(A, b, A_name, b_name):
-    """Return both sides of constraints as arrays."""
+    """Return both sides of constraints as arrays; None if there are none."""
+    if A is None and b is None:
+        return None
+    if A is None or b is None:
+        raise ValueError(f"{A_name} and {b_name} go together; pass both, or neither")
     A, b = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
     if A.ndim != 2 or A.shape[1] == 0 or b.shape != A.shape[:1]:
         raise ValueError(

@@ -14,9 +14,10 @@ from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
-# `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
-Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights"])
-TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
+# `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights. `mask`
+# is added to the additional scores.
+Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask"])
+TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
 
 # Features as CSR rows. Rows without data hold ones, if a kernel supports that.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
@@ -38,7 +39,7 @@ def target_of(targets, i, scores, additional):
     gold = targets.gold
     return Target(
         scores,
-        additional,
+        additional + targets.mask,
         targets.dims[i],
         targets.sizes[i],
         gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],

@@ -14,6 +14,7 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 import numpy as np
 
 from .._core.ragged import RaggedArray
+from .._core.shapes import split_flat
 from ..inference import map_inference
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task
@@ -35,13 +36,14 @@ class PartialTask(StructureTask):
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels."""
         codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
+        additional = split_flat(np.zeros(self.n_additional) + self.mask, self.additional_shapes)
         allowed = np.zeros((len(codes), self.n_outputs))
         allowed[known] = -np.inf
         allowed[known, codes[known]] = 0.0
         for i in np.flatnonzero(np.add.reduceat(codes == UNKNOWN, gold.indptr[:-1])):
             rows = slice(gold.indptr[i], gold.indptr[i + 1])
             try:
-                codes[rows] = map_inference(self.structure, allowed[rows]).structure
+                codes[rows] = map_inference(self.structure, allowed[rows], **additional).structure
             except ValueError as error:
                 raise ValueError(f"y[{i}] is no structure, whatever stands for None in it: {error}") from error
         return codes

@@ -115,7 +115,8 @@ class StructureTask(Task):
     def targets(self):
         """The targets, in the form that kernels take."""
         dims, sizes, _ = self.laid_out
-        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights))
+        mask = readonly(np.zeros(self.n_additional) + self.mask)
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
 
     def memory(self, remember=True):
         """Allocate the memory of the samples' solutions; see `new_memory`."""
@@ -165,7 +166,9 @@ class StructureTask(Task):
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
         found = decode_problems(self.structure, problems, slots, slot_ptr)
-        return np.concatenate(found) if self.structure.labelled else object_array(found)
+        if self.structure.labelled:
+            return np.concatenate(found)
+        return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def marginals(self, scores, additional, n_jobs):
         argmax = "gibbs" if LOSSES[self.loss].argmax == "gibbs" else "sparsemap"

@@ -28,13 +28,15 @@ class Task:
         Whether structures differ in their number of parts; or a mask of the rows of samples in which they do.
     is_flat : bool
         Whether a sample is a single row with a single label.
+    mask : float or array of shape (n_additional,)
+        Added to the additional scores, and not learned: -inf forbids a part, else it is 0.
     sequential : bool
         Whether compiled code learns one sample at a time; otherwise mini-batches are used.
     """
 
     sequential = varies = is_flat = False
     n_outputs = 1
-    weights = None
+    weights, mask = None, 0.0
 
     @property
     def n_additional(self):

@@ -27,7 +27,7 @@ from ..._core.validation import (
 from ...losses._labels import LABEL_LOSSES
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import learn_batch, leaves_whole, warn_of_inference
+from .._fitting import learn_batch, leaves_whole
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
@@ -366,9 +366,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             return self
         self._learned = Learned(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        n_inexact = self._learned.optimizer.unconverged
         self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X))
-        warn_of_inference(self._learned.optimizer.unconverged - n_inexact)
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):

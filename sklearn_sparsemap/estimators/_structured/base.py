@@ -30,6 +30,7 @@ from .._partitions import PartitionsMixin, flat_labels
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
 from .completions import blamed_on_known, codes_where_known
+from .empty import rows_only, with_empty, without_empty
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, flatten_labels, given_classes
 from .questions import QuestionsMixin, check_converged
@@ -55,8 +56,8 @@ def resolve_structure(structure):
 
 
 def _has_proba(estimator):
-    if estimator._is_structured():
-        raise AttributeError("predict_proba is for multiclass problems; use predict_marginals for structures")
+    if estimator._is_structured() and not resolve_structure(estimator.structure).labelled:
+        raise AttributeError("predict_proba is for labels, and these structures have none; use predict_marginals")
     return True
 
 
@@ -83,7 +84,7 @@ class LinearStructuredClassifier(
 
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
-    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -106,7 +107,7 @@ class LinearStructuredClassifier(
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
-        return task.in_shapes(self._tilted(task, scores, "map"))
+        return with_empty(X, task.in_shapes(self._tilted(task, scores, "map")), task.n_outputs)
 
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
@@ -128,7 +129,8 @@ class LinearStructuredClassifier(
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels; for structures a 1-D object array of them, label arrays if they are made of labels.
+            Labels; for structures a 1-D object array of them, label arrays if they are made of labels. A label sequence
+            without steps has an empty result. For a `LinearProgram` a bool array of shape (n_samples, n_variables).
         """
         structure, X = self._check_predict(X)
         task = self._task(X)
@@ -167,19 +169,26 @@ class LinearStructuredClassifier(
             marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
             check_converged(gaps, objectives)
-        return marginals
+        return with_empty(X, marginals, task.n_outputs)
 
     @available_if(_has_proba)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probabilities of the labels (multiclass): the sparsemax of the scores, or for crf their softmax.
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Compute the probabilities of the labels, or of the labels of each step; the same as `predict_marginals`.
+
+        With one label for each sample they are the sparsemax of the scores, or for crf their softmax.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : as in `fit`
 
         Returns
         -------
-        probabilities : ndarray of shape (n_samples, n_classes)
+        probabilities : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays (n_steps, n_classes)
+            The columns are in the order of `classes_`.
+
+        See Also
+        --------
+        sklearn_sparsemap.estimators.cross_val_marginals : Out-of-fold probabilities.
         """
         return self.predict_marginals(X)
 
@@ -215,7 +224,7 @@ class LinearStructuredClassifier(
         else:
             y = object_array(list(y))
         task = self._task(X)
-        return task.agreement(y, self._predict_codes(task, X, self._current), weights)
+        return task.agreement(y, self._predict_codes(task, X, self._current), weights[X.lengths > 0])
 
     def _check_predict_ready(self):
         check_is_fitted(self)
@@ -234,8 +243,8 @@ class LinearStructuredClassifier(
         structure, n_outputs = self._structure, len(self._current.intercept)
         if isinstance(structure, Structure) and not structure.labelled:
             n_outputs = structure.row_outputs or 1
-        task = self._check_task(self._lay_out(structure, X, n_outputs))
-        task.loss = self._loss
+        task = self._check_task(self._lay_out(structure, rows_only(X), n_outputs))
+        task.loss, task.mask = self._loss, self._mask
         return task
 
     def _lay_out(self, structure, X, n_outputs):
@@ -246,8 +255,21 @@ class LinearStructuredClassifier(
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
+        forbidden = self._forbidden(structure, classes)
+        if forbidden is not None:
+            forbidden.check(codes)
+            task.mask = forbidden.mask()
         loss, cost = pair_of(self.loss, None)
-        return task.learn(codes, weights, loss, self.temperature, cost)
+        learned = task.learn(codes, weights, loss, self.temperature, cost)
+        easier = structure.for_training()
+        if easier is structure:
+            return learned
+        # The first task has checked the gold structures.
+        return self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
+
+    def _forbidden(self, structure, classes):
+        """Return the constraints of label sequences, a `Forbidden`; None if there are none."""
+        return None
 
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
@@ -262,7 +284,7 @@ class LinearStructuredClassifier(
         They are checked, because the model may have been edited.
         """
         # Inference is in float64 for all types of weights.
-        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64, copy=False)
+        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64) + task.mask
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
@@ -323,6 +345,7 @@ class LinearStructuredClassifier(
             classes = given_classes(classes, None if first else self.classes_)
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights)

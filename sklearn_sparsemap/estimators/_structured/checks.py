@@ -18,8 +18,9 @@ from ..._core.validation import (
 )
 from ...structures import Structure
 from ...training._structure_task import UNKNOWN, is_flat, object_array
+from .empty import accepts_empty
 from .feature_names import check_names_of_features
-from .labels import check_target, encode_labels, flatten_labels, sorted_labels, where_known
+from .labels import check_padding, check_target, encode_labels, flatten_labels, sorted_labels, where_known
 
 # The remedy in messages about several labels a sample.
 SEVERAL_LABELS = (
@@ -45,7 +46,7 @@ class ChecksMixin:
             X = _one_row_each(values, dtype)
         else:
             check_names_of_features(self, X, reset=False)
-            X = _check_structured(structure, X, self.n_features_in_, dtype)
+            X = _check_structured(structure, X, self.n_features_in_, dtype, accepts_empty(structure))
         check_magnitude(X, dtype)
         return X
 
@@ -81,6 +82,8 @@ class ChecksMixin:
             if classes is None:
                 # np.unique keeps the type of a label array, which lists of Python objects would lose.
                 classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
+            if not is_flat(structure):
+                check_padding(labels, X.lengths)
             codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
@@ -104,8 +107,6 @@ class ChecksMixin:
             raise ValueError(
                 "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
             )
-        if hasattr(X, "__len__") and hasattr(y, "__len__"):
-            check_same_length(X, y)
         check_names_of_features(self, X, reset=reset)
         X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
         check_same_length(X, y)
@@ -151,12 +152,12 @@ def _flat_rows(X):
     return check_matrix(X)
 
 
-def _check_structured(structure, X, n_features, dtype):
+def _check_structured(structure, X, n_features, dtype, allow_empty=False):
     """Return structured samples as a RaggedArray; see `check_samples`, and for graphs `split`."""
     extras = None
     if not isinstance(structure, Structure):
         X, extras = structure.split(X)
-    X = check_samples(X, n_features, _n_axes(structure), dtype)
+    X = check_samples(X, n_features, _n_axes(structure), dtype, allow_empty)
     if extras is not None:
         X.extras = extras
     return X

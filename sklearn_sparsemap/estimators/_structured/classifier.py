@@ -17,6 +17,8 @@ from ..._core.validation import (
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
+    PairOf,
+    check_choice,
     check_parameters,
     pair_of,
 )
@@ -40,9 +42,14 @@ from .._fitting import (
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
+from .constraints import Forbidden
+from .empty import without_empty
+from .new_labels import add_labels
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
+
+    SolverName = Literal["auto", "lbfgs", "adagrad", "mira"]
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "online": 100}
@@ -82,13 +89,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if its score exceeds temperature / 2.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights except the intercept.
-    solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
+    solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
         ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
         which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
         streams.
-        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, up to
-        `eta0`, and `alpha` is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else
-        AdaGrad. `partial_fit` is always online.
+        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, and `alpha`
+        is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else AdaGrad. `partial_fit` is
+        always online. A pair ``(name, step)`` sets the step size of AdaGrad (default: 0.1), or the maximum step size of
+        MIRA (its aggressiveness, C; default: no maximum), which sample weights multiply. L-BFGS has no step size.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=None
@@ -96,10 +104,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         epochs so far, on average over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is
         larger than `tol` (default: 1e-3) or, at a kink, of the averaged subgradient. The smaller `tol`, the longer the
         training, and the closer its result to the minimum of the objective.
-    eta0 : float, default=None
-        AdaGrad: the step size. MIRA: the maximum step size (its aggressiveness, C), which sample weights multiply.
-        Default: 0.1 for AdaGrad; no maximum for MIRA, so that only sample weights of zero matter. It has no effect on
-        L-BFGS.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -124,11 +128,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of threads for L-BFGS, AdaGrad and prediction. Results do not depend on it. L-BFGS keeps BLAS on one
         thread; AdaGrad uses up to four, if samples are large enough.
     verbose : int, default=0
-        1 reports the first iterations and every tenth, 2 reports all.
+        1 reports the first iterations (L-BFGS) or epochs and every tenth, 2 reports all.
     batch_size : int, default=None
         AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
         solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples
         make a single step together.
+    constraints : {"bio", "bioes"} or list of pairs, default=None
+        Forbidden neighbours in chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
+        or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER`` or ``E-PER``. A list
+        holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
+        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. `transitions_`, `start_` and
+        `end_` are -inf for what is forbidden. Gold that violates the constraints is refused.
 
     Attributes
     ----------
@@ -145,7 +155,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
         and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from there.
-        Edits in place affect prediction only, until the model is trained further.
+        Edits in place affect prediction only, until the model is trained further; with `constraints` it is a copy, and
+        edits in place have no effect.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
@@ -213,6 +224,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     """
 
     _state_kinds = ("online", "mira", "minibatch")
+    _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Beyond it, scores on held-out data no longer rise; see benchmarks/README.md.
     _epoch_tol = 7e-3
 
@@ -222,10 +234,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "loss": LOSS,
         "temperature": [POSITIVE],
         "alpha": [NOT_NEGATIVE],
-        "solver": [StrOptions(set(_SOLVERS))],
+        "solver": [StrOptions(set(_SOLVERS)), PairOf([StrOptions(set(_SOLVERS))], [POSITIVE])],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
-        "eta0": [POSITIVE, None],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
@@ -238,6 +249,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
         "batch_size": [POSITIVE_INT, None],
+        "constraints": "no_validation",
     }
 
     def __init__(
@@ -246,10 +258,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float = 1e-4,
-        solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
+        solver: SolverName | tuple[SolverName, float] = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
-        eta0: float | None = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average: bool = True,
@@ -262,6 +273,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_jobs: int | None = None,
         verbose: int | bool = 0,
         batch_size: int | None = None,
+        constraints: Literal["bio", "bioes"] | Sequence[tuple[Any, Any]] | None = None,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -270,7 +282,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.eta0 = eta0
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.average = average
@@ -283,6 +294,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.batch_size = batch_size
+        self.constraints = constraints
 
     @with_callbacks
     @leaves_whole
@@ -292,7 +304,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems.
+            The second for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of label sequences
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -309,6 +321,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights)
@@ -318,6 +331,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             X, task, validate = self._hold_out(structure, X, codes, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
+        self._mask = task.mask
         learner = self._learner(task, X, model)
         validate = validate and validate.narrowed(learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -329,7 +343,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _learner(self, task, X, model):
         """Return the learner of `fit`, which starts from a model."""
-        solver = self.solver
+        solver = self._solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
@@ -355,6 +369,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         y: Any,
         classes: Sequence[Any] | NDArray[Any] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        on_new_labels: Literal["raise", "add"] = "raise",
     ) -> Self:
         """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
@@ -364,6 +380,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur; needed at the first call if structures are made of labels.
+        on_new_labels : {"raise", "add"}, default="raise"
+            ``"add"`` adds labels of `y` that are new to `classes_`, with weights of zero; then `classes` is not needed.
+            Each call with new labels copies all weights, and takes as long as reading and writing them once.
 
         Returns
         -------
@@ -375,6 +394,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         goes_on = self._learned.optimizer is not None
+        check_choice("on_new_labels", on_new_labels, ("raise", "add"))
+        if on_new_labels == "add":
+            classes = add_labels(self, self._check_params(), y, classes)
         task, X = self._take_in(X, y, classes, sample_weight)
         self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
@@ -386,6 +408,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._learned = Learned(self._new_model(task, X.values))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
+        self._mask = task.mask
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
@@ -398,6 +421,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
 
+    @property
+    def _solver(self):
+        """The name in the parameter `solver`."""
+        return pair_of(self.solver, None)[0]
+
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
@@ -408,11 +436,18 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
         if LOSSES[loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={loss!r}")
-        if self.solver == "lbfgs" and LOSSES[loss].argmax == "map":
+        if self._solver == "lbfgs" and LOSSES[loss].argmax == "map":
             raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self.solver == "mira" and loss != "hinge":
+        if self._solver == "mira" and loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
+
+    def _forbidden(self, structure, classes):
+        if self.constraints is None:
+            return None
+        if not (structure.labelled and [*structure.learned_shapes(1)] == ["transitions", "start", "end"]):
+            raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
+        return Forbidden(self.constraints, classes)
 
     def _new_model(self, task, X):
         """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
@@ -422,7 +457,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_features, n_outputs = X.shape[1], task.n_outputs
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
         few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
-        sparse_coef = is_large and few_move and task.sequential and self.solver != "lbfgs"
+        sparse_coef = is_large and few_move and task.sequential and self._solver != "lbfgs"
         return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
     def _initial_model(self, structure, task, X, classes):
@@ -440,7 +475,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             )
         self._check_whole()
         self._check_task(task)
-        return model.dense() if self.solver == "lbfgs" else model
+        return model.dense() if self._solver == "lbfgs" else model
 
     def _hold_out(self, structure, X, codes, task):
         """Split off the validation part; return the rest, and a function that maps a model to its score."""

@@ -30,6 +30,9 @@ class GraphsOf:
     def __init__(self, function):
         self.function, self.shapes = function, None
 
+    def for_training(self):
+        return self
+
     def __eq__(self, other):
         return isinstance(other, GraphsOf) and self.function == other.function
 

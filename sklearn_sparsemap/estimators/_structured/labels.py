@@ -94,6 +94,30 @@ def flatten_labels(y, lengths):
     return labels
 
 
+def check_padding(labels, lengths):
+    """Refuse codes of -1 or -100 at the ends of sequences of one length: padding of batches.
+
+    Parameters
+    ----------
+    labels : list
+        Flat. If 0 is not among them, -1 may be a label.
+    lengths : array of shape (n_samples,)
+    """
+    different = set(labels)
+    found = [code for code in (-1, -100) if code in different]
+    if not found or 0 not in different or len(lengths) < 2 or len(set(lengths.tolist())) > 1:
+        return
+    is_padded = np.array([label == found[0] for label in labels]).reshape(len(lengths), -1)
+    if (is_padded[:, :-1] > is_padded[:, 1:]).any():
+        return
+    i = int(np.argmax(is_padded[:, -1]))
+    n = int((~is_padded[i]).sum())
+    raise ValueError(
+        f"y[{i}] ends with {len(is_padded[i]) - n} labels of {found[0]}, which look like padding; pass sequences of "
+        f"their own lengths, here X[{i}][:{n}] and y[{i}][:{n}], or rename this label"
+    )
+
+
 def check_target(y, remedy):
     """Refuse labels of flat samples that NumPy or scikit-learn would silently convert.
 

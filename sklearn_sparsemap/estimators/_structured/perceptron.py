@@ -40,6 +40,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .budgets import BudgetsMixin
+from .empty import without_empty
 from .phases import MIRA, Phase, PhasesMixin, final_state, wide_model
 from .schedule import AUTO, samples_between, schedule_of
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
@@ -73,12 +74,15 @@ class GroupLassoPerceptron(SelectionMixin, PhasesMixin, BudgetsMixin, CallbackSu
 default="perceptron"
         The loss of the first phase; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
         With the perceptron and a budget, predictions do not depend on `eta0`.
-    groups : None, array-like, dict, list, "templates", GroupTree, GroupOrder or Groups, default=None
+    groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
+default=None
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
         Columns are places, or the names of features (`feature_names_in_`); see also
-        `sklearn_sparsemap.penalties.groups_from`.
+        `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
+        follow a `ColumnTransformer` in a pipeline; ``"columns"`` is one group for each transformer, see
+        `sklearn_sparsemap.penalties.groups_by_name`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
@@ -120,7 +124,7 @@ default="perceptron"
     n_jobs : int, default=None
         Number of threads for prediction.
     verbose : int, default=0
-        1 reports the first epochs and every tenth, 2 reports all.
+        1 reports the first epochs of each phase, training and debiasing, and every tenth, 2 reports all.
 
     Attributes
     ----------
@@ -307,7 +311,7 @@ default="perceptron"
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems.
+            The second for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
 
         Returns
@@ -322,6 +326,7 @@ default="perceptron"
         """
         structure = self._check_params()
         data = X, y
+        X, y, _ = without_empty(structure, X, y)
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
         task = self._training_task(structure, X, codes, classes, relative(weights))
@@ -399,9 +404,7 @@ default="perceptron"
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
         self._configure(optimizer, samples_between(self))
-        n_inexact = optimizer.unconverged
         self._losses.note(learn_batch(self, optimizer, task, X))
-        warn_of_inference(optimizer.unconverged - n_inexact)
         return self
 
     @leaves_whole
@@ -448,6 +451,7 @@ default="perceptron"
         self._check_budget(self.groups_)
         classes = self.classes_ if structure.labelled else None
         if X is not None:
+            X, y, _ = without_empty(structure, X, y)
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
             task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))

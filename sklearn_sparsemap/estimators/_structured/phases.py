@@ -34,6 +34,7 @@ class Phase(Epochs):
     def __init__(self, estimator, first, optimizer, visit, max_iter):
         super().__init__(optimizer, visit, max_iter)
         self.estimator, self.first = estimator, first
+        self.step_name = "training, epoch" if optimizer is first else "debiasing, epoch"
 
     @property
     def begun(self):

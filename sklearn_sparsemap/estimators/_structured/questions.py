@@ -149,6 +149,8 @@ class QuestionsMixin:
     def _problems_of(self, X, argmax, known, what, remedy=""):
         """Return the structure, a list with the scores of each sample, and the additional scores by name."""
         structure, X = self._check_predict(X)
+        if not X.lengths.all():
+            raise ValueError(f"X[{int(np.argmin(X.lengths))}] has no steps; leave out empty samples")
         if not isinstance(structure, Structure):
             raise ValueError(f"{what} is for structures, not for factor graphs{remedy}")
         task = self._task(X)

@@ -22,6 +22,8 @@ class LearnedWeightsMixin:
 
     # The features whose weights a phase of training learns, if not all.
     _learned_columns = None
+    # The mask of the tasks.
+    _mask = 0.0
 
     @property
     def coef_(self) -> Any:
@@ -112,8 +114,11 @@ class LearnedWeightsMixin:
     def _set_learned(self, name, values):
         """Assign learned additional scores."""
         values = _check_weights(f"{name}_", values, self._additional(name).shape)
-        self._edit(additional=self._current.additional.copy())
-        self._additional(name)[...] = values
+        additional = self._current.additional.copy()
+        self._by_name(additional)[name][...] = values
+        # The mask forbids these anyway, and training continues only from finite weights.
+        additional[np.isneginf(self._mask)] = 0.0
+        self._edit(additional=additional)
 
     def _edit(self, **arrays):
         """Replace arrays of the model; the optimiser, which has the old ones, is dropped."""
@@ -141,6 +146,8 @@ class LearnedWeightsMixin:
             shapes = self._structure.learned_shapes(n_outputs)
             if n_additional != size_of(shapes):
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
+            if np.shape(self._mask) not in ((), (n_additional,)):
+                raise ValueError(f"the constraints are not on {n_additional} additional scores; fit again")
 
     def _learned_sizes(self):
         """Return numbers of features, outputs and additional scores of the optimiser (if any) and of the model."""
@@ -169,8 +176,12 @@ class LearnedWeightsMixin:
     @property
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
-        model = self._current
-        return split_flat(model.additional, self._structure.learned_shapes(len(model.intercept)))
+        additional = self._current.additional
+        return self._by_name(additional + self._mask if np.ndim(self._mask) else additional)
+
+    def _by_name(self, additional):
+        """Return views of flat additional scores."""
+        return split_flat(additional, self._structure.learned_shapes(len(self._current.intercept)))
 
     def _additional(self, name):
         additional = self.additional_scores_

@@ -142,6 +142,9 @@ def _check_heads(y, lengths):
         raise ValueError(f"y has the heads of {len(y)} sentences, but X has {len(lengths)}")
     arrays = []
     for i, (heads, n) in enumerate(zip(y, lengths.tolist())):
+        if len(heads) and isinstance(heads[0], tuple | list | np.ndarray):
+            # Labelled trees are pairs (head, label).
+            heads = [pair[0] for pair in heads]
         heads = np.asarray(heads)
         if heads.shape != (n,) or heads.dtype.kind not in "iu":
             raise ValueError(

@@ -171,6 +171,12 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         return np.array([f"x{i}" for i in range(self._n_columns)], dtype=object)
 
     @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the samples, if the transformer takes numbers."""
+        check_is_fitted(self)
+        return self._fitted_transformer.n_features_in_
+
+    @property
     def _fitted_transformer(self):
         # A transformer that needs no fit is used as it is given.
         return getattr(self, "transformer_", self.transformer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ..._core.annotations import Self
@@ -19,7 +20,9 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         ----------
         transform : {"default", "pandas", "polars"}, default=None
             ``"default"`` is a `RaggedArray`; the others are a list with one data frame for each sample, whose columns
-            have the names of `get_feature_names_out` (polars: of dense rows only). None changes nothing.
+            have the names of `get_feature_names_out` (polars: of dense rows only). None changes nothing. Without this
+            call, ``sklearn.set_config(transform_output=...)`` decides for dense rows; sparse rows, which may have
+            millions of columns, are then a `RaggedArray`.
 
         Returns
         -------
@@ -33,7 +36,8 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
     def _give(self, rows):
         """Return rows, a `RaggedArray`, in the form that the user has chosen."""
-        library = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
+        by_default = "default" if sparse.issparse(rows.values) else get_config()["transform_output"]
+        library = getattr(self, "_sklearn_output_config", {}).get("transform", by_default)
         if library == "default":
             return rows
         values, names = rows.values, [str(name) for name in self.get_feature_names_out()]

@@ -125,6 +125,12 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         return self._give(self._join(self._parts, "transform", X))
 
     @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the samples, if the parts take numbers."""
+        check_is_fitted(self)
+        return next(part for _, part in self._parts if not isinstance(part, str)).n_features_in_
+
+    @property
     def named_transformers_(self) -> Bunch:
         check_is_fitted(self)
         return Bunch(**dict(self._parts))
@@ -177,7 +183,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         values, groups, names, widths, first = [], [], [], {}, None
         for name, transformer in parts:
             made = X if isinstance(transformer, str) else getattr(transformer, method)(X, *y)
-            rows = check_matrix(made) if isinstance(made, RaggedArray) else check_samples(made)
+            rows = check_matrix(made) if isinstance(made, RaggedArray) else check_samples(made, allow_empty=True)
             first = rows if first is None else first
             if not np.array_equal(rows.indptr, first.indptr):
                 if len(rows) == len(first):

@@ -60,6 +60,10 @@ class DependencyTree(Structure):
         Number of labels of arcs. Scores then have shape (n + 1, n, n_labels), and a structure is an int array of shape
         (n, 2): the head of each word and the label of its arc, from 0. A linear model has one output for each label,
         and a row of features for each arc. SparseMAP with labels always uses the active set.
+    labels : sequence of hashable, default=None
+        Names of the labels, such as relations, instead of `n_labels`. A structure is then an object array of shape
+        (n, 2), or any sequence of pairs ``(head, name)``. In a gold tree that is only compared with a prediction, as in
+        `score` of an estimator, other names are wrong labels.
 
     Notes
     -----
@@ -87,14 +91,29 @@ class DependencyTree(Structure):
     >>> tree, value = map_inference(DependencyTree(n_labels=2), labelled)
     >>> tree.tolist(), value
     ([[0, 0], [1, 1]], 3.0)
+    >>> map_inference(DependencyTree(labels=["root", "obj"]), labelled).structure.tolist()
+    [[0, 'root'], [1, 'obj']]
     """
 
     _decodes_stacks = True
     fixed_size = True
     extra_rows = 1
     strict_encode = True
+    # Set only if given, like the index of each of them.
+    labels = None
 
-    def __init__(self, projective: bool = False, single_root: bool = False, n_labels: int | None = None) -> None:
+    def __init__(
+        self,
+        projective: bool = False,
+        single_root: bool = False,
+        n_labels: int | None = None,
+        labels: Sequence[Any] | None = None,
+    ) -> None:
+        if labels is not None:
+            self.labels = tuple(labels)
+            if not self.labels or len(set(self.labels)) < len(self.labels) or n_labels not in (None, len(self.labels)):
+                raise ValueError(f"labels must be different names, and are given instead of n_labels; got {labels!r}")
+            n_labels = len(self.labels)
         if n_labels is not None:
             check_positive("n_labels", n_labels, integer=True)
             n_labels = int(n_labels)
@@ -166,10 +185,10 @@ class DependencyTree(Structure):
         return forbidden
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
-        return misfits_of(self._heads(np.asarray(structure)), self.projective, self.single_root)
+        return misfits_of(self._heads(self._as_array(structure)), self.projective, self.single_root)
 
     def repair(self, structure: Any) -> Any:
-        tree = np.asarray(structure)
+        tree = self._as_array(structure)
         if not self.misfits(tree):
             return tree
         heads = make_fit(self._heads(tree).astype(np.int64), self.projective, self.single_root)
@@ -177,7 +196,13 @@ class DependencyTree(Structure):
 
     def _heads(self, tree):
         """Return the heads of a tree, without the second column of labels if there is one."""
-        return tree[:, 0] if self.n_labels is not None and tree.ndim == 2 else tree
+        if self.n_labels is None or tree.ndim != 2:
+            return tree
+        return np.asarray(tree[:, 0].tolist()) if self.labels is not None else tree[:, 0]
+
+    def _as_array(self, structure):
+        """Return a tree in the user's form as an array, of objects if its labels have names."""
+        return np.asarray(structure) if self.labels is None else np.array([tuple(pair) for pair in structure], object)
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
         return "the words of each sentence", (1,)
@@ -194,6 +219,11 @@ class DependencyTree(Structure):
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims[:3])
         heads, labels = self._split(structure, n)
+        if labels is not None and (labels.min() < 0 or labels.max() >= self.n_labels):
+            if self.labels is None:
+                raise ValueError(f"labels of arcs are ints from 0 to {self.n_labels - 1}; got {labels.tolist()}")
+            word = int(np.argmin(labels))
+            raise ValueError(f"word {word + 1} has the label {structure[word][1]!r}, which is not in labels")
         heads = as_ints(heads, (n,), 0, n, f"a tree is {n} ints from 0 (root) to {n}, the head of each word")
         cycle = words_in_cycles(heads)
         if len(cycle):
@@ -209,6 +239,8 @@ class DependencyTree(Structure):
 
     def _split(self, structure, n):
         """Return the heads, not checked yet, and the labels of arcs or None."""
+        if self.labels is not None:
+            return self._split_names(structure, n)
         given = np.asarray(structure)
         if self.n_labels is None:
             return given, None
@@ -217,25 +249,40 @@ class DependencyTree(Structure):
                 f"a labelled tree is an int array of shape ({n}, 2), with the head and the label of each word; got "
                 f"shape {given.shape}"
             )
-        labels = given[:, 1].astype(np.int64)
-        if labels.min() < 0 or labels.max() >= self.n_labels:
-            raise ValueError(f"labels of arcs are ints from 0 to {self.n_labels - 1}; got {labels.tolist()}")
-        return given[:, 0], labels
+        return given[:, 0], given[:, 1].astype(np.int64)
+
+    def _split_names(self, structure, n):
+        """Implement `_split` for labels with names; unknown names are -1."""
+        try:
+            pairs = [(head, label) for head, label in structure]
+        except (TypeError, ValueError):
+            pairs = []
+        if len(pairs) != n:
+            raise ValueError(f"a tree with names of labels has {n} pairs (head, name), one for each word")
+        number_of = {label: number for number, label in enumerate(self.labels)}
+        return np.asarray([head for head, _ in pairs]), np.array([number_of.get(label, -1) for _, label in pairs])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         n, parts = int(dims[0]), slots.astype(np.int64)
         if self.n_labels is None:
             return parts // n
-        return np.stack([parts // (n * self.n_labels), parts % self.n_labels], axis=-1)
+        heads, labels = parts // (n * self.n_labels), parts % self.n_labels
+        if self.labels is None:
+            return np.stack([heads, labels], axis=-1)
+        tree = np.empty((*heads.shape, 2), object)
+        names = np.empty(self.n_labels, object)
+        names[:] = self.labels
+        tree[..., 0], tree[..., 1] = heads, names[labels]
+        return tree
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         # Any heads can be compared, including those that a projective tree cannot have.
         n = int(dims[0])
-        heads, _ = self._split(structure, n)
+        heads, labels = self._split(structure, n)
         if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
             raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
-        is_right = np.asarray(structure) == predicted
-        return is_right if self.n_labels is None else is_right.all(axis=1)
+        found, found_labels = self._split(predicted, n)
+        return heads == found if labels is None else (heads == found) & (labels == found_labels)
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) == 1:

@@ -137,7 +137,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                         scores[s] += team.scores[first + s]
                 additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
                 additional_residual[:] = 0.0
-                target = target_of(targets, i, scores, np.asarray(additional, np.float64))
+                target = target_of(targets, i, scores, additional)
                 loss, gap = loss_of_sample(
                     oracle, solvers, form, target, rule.tol, memory, i, residual, additional_residual
                 )
