@@ -11,7 +11,7 @@ import pytest
 from layer_cases import FUNCTIONS, RUNS, all_cases, graph_cases, nested, structure_cases
 
 import sklearn_sparsemap
-from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
+from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, Xor
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.structures import (
     CustomStructure,
@@ -329,6 +329,20 @@ def test_additional_scores_of_each_sample_are_those_of_a_loop():
     assert torch.equal(sparsemap(LinearChain(), scores, transitions=per_step[None])[1], sparsemap(
         LinearChain(), scores[1], transitions=per_step
     ))  # fmt: skip
+
+
+def test_one_pair_score_of_each_sample_is_that_of_a_loop():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Pair(u[:-1], u[1:], name="near", tied=True))
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(3, 4, dtype=torch.double, generator=generator)
+    near = torch.tensor([0.5, -0.5, 0.0], dtype=torch.double, requires_grad=True)
+    found = lp_sparsemap(graph, scores, {"near": near})
+    for i in range(3):
+        assert torch.equal(found[i], lp_sparsemap(graph, scores[i], {"near": near[i]}))
+    found[0].sum().backward()
+    assert near.grad[0] != 0.0 and not near.grad[1:].any()
 
 
 @pytest.mark.parametrize("name", ["chain", "tree", "custom", "LP-sequence"])

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..graphs.arrays import PAIR, TABLE
 from ..structures import Structure
-from .graphs import accepted_shapes, graph_operator, named_factors
+from .graphs import graph_operator
 
 
 class Form(NamedTuple):
@@ -111,9 +110,9 @@ def form_of_graph(graph, scores, additional):
         batched = _has_samples(graph, scores)
         n_samples, padded = _check_size(scores, batched)
     accepted = {
-        (owner, name): accepted_shapes(factor, name)
-        for owner, factor in named_factors(graph_operator(graph).graph_of(padded)).items()
-        for name in ((None,) if factor.kind in (PAIR, TABLE) else factor.structure.additional_names)
+        (factor.name, name): shapes
+        for factor in graph_operator(graph).graph_of(padded).scored
+        for name, shapes in factor.accepted_shapes.items()
     }
     given = dict(additional)
     for owner, name in given:

@@ -1,6 +1,6 @@
 """The operator of factor graphs: one for all samples, or one for each shape."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,38 +8,24 @@ import numpy as np
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from ..factors import FactorGraph
-from ..graphs.arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
-from ..graphs.jacobian import GraphJacobian, has_converged
-from ..graphs.samples import OBJECTIVE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE
+from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems
-from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once, start_of
-from .operators import Operator, check_values, register, warn_if_inexact
+from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
+from ..inference._results import LPSparseMAPBatch
+from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
 from .padding import block_mask, check_lengths, kinds_of
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
 
 
-def graph_operator(graph, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
+def graph_operator(graph, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a graph, or of a function from shapes to graphs; see `GraphOperator`."""
     if not isinstance(graph, FactorGraph) and not callable(graph):
         raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
-    key = id(graph), extra, tol, max_iter, n_jobs
-    return register(key, lambda: GraphOperator(graph, extra, tol, max_iter, n_jobs))
-
-
-def named_factors(graph):
-    """Return the factors with additional scores, by name."""
-    return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in SCORED}
-
-
-def accepted_shapes(factor, name):
-    """Return the accepted shapes of a factor's additional scores: of pairs (name None), or of a structure's `name`."""
-    if factor.kind == TABLE:
-        return factor.accepted_shapes
-    if name is None:
-        return ((),) if factor.tied else (factor.shape, ())
-    return factor.structure.additional_shapes(factor.shape)[name]
+    options = argmax, tol, max_iter, n_jobs
+    return register((id(graph), extra, *options), lambda: GraphOperator(graph, extra, options))
 
 
 class _Kind(NamedTuple):
@@ -51,7 +37,7 @@ class _Kind(NamedTuple):
 
 
 class GraphOperator(Operator):
-    """SparseMAP in factor graphs.
+    """SparseMAP in factor graphs, or MAP in their linear relaxation.
 
     If a graph has several arrays of variables, the padded variables of a sample are joined in one axis of the scores.
 
@@ -61,16 +47,14 @@ class GraphOperator(Operator):
         A function ``function(shape)`` is called once for each shape; its graphs have one array of variables.
     extra : tuple of ((factor, name), shape)
         Padded additional scores; the name is None for pairs.
-    tol : float
-    max_iter : int or None
-        None is exact. Otherwise the maximum number of sweeps and Newton steps; the derivative is then that of the faces
-        reached so far.
-    n_jobs : int or None
+    options : (argmax, tol, max_iter, n_jobs)
+        `argmax` is "sparsemap" or "map". A `max_iter` of None is exact. Otherwise it is the maximum number of sweeps
+        and Newton steps; the derivative is then that of the faces reached so far.
     """
 
-    def __init__(self, graph, extra, tol, max_iter, n_jobs):
-        super().__init__(extra)
-        self.graph, self.tol, self.max_iter, self.n_jobs = graph, tol, max_iter, n_jobs
+    def __init__(self, graph, extra, options):
+        super().__init__(extra, options)
+        self.graph = graph
         self._kind, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
 
     def graph_of(self, shape):
@@ -90,15 +74,15 @@ class GraphOperator(Operator):
 
     def _make_kind(self, padded, shape):
         graph = self.graph_of(shape)
-        factors, shapes, columns, first = named_factors(graph), {}, {}, 0
+        accepted, shapes, columns, first = {f.name: f.accepted_shapes for f in graph.scored}, {}, {}, 0
         for (owner, name), full in self.extra:
             label = owner if name is None else f"{owner}[{name!r}]"
-            if owner not in factors:
-                raise ValueError(f"additional names {owner!r}, but the named factors are {sorted(factors)}")
-            fits = [own for own in accepted_shapes(factors[owner], name) if len(own) == len(full)]
+            if owner not in accepted:
+                raise ValueError(f"additional names {owner!r}, but the named factors are {sorted(accepted)}")
+            fits = [own for own in accepted[owner][name] if len(own) == len(full)]
             fits = [own for own in fits if all(n <= room for n, room in zip(own, full))]
             if not fits:
-                wanted = " or ".join(map(str, accepted_shapes(factors[owner], name)))
+                wanted = " or ".join(map(str, accepted[owner][name]))
                 raise ValueError(
                     f"additional {label} has shape {full}, but samples of shape {shape} need room for {wanted}"
                 )
@@ -108,8 +92,8 @@ class GraphOperator(Operator):
                 shapes[owner] = fits[0]
             else:
                 shapes.setdefault(owner, {})[name] = fits[0]
-        for name, factor in factors.items():
-            if factor.kind in (PAIR, TABLE) and name not in shapes:
+        for name, names in accepted.items():
+            if None in names and name not in shapes:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
         layout = graph.layout(shapes)
         joined = [columns[key] for key in layout.shapes]
@@ -163,11 +147,7 @@ class GraphOperator(Operator):
         return groups
 
     def solve(self, scores, additional, lengths):
-        return SolvedGraphs(self, self.lay_out(scores, additional, lengths), scores.shape)
-
-    def over_groups(self, function, groups):
-        """Call ``function(group, n_jobs)`` for all groups, in threads if there are many of them."""
-        return over_groups(function, groups, self.n_jobs)
+        return SolvedGraphs(self, scores, additional, lengths)
 
 
 def _check_inside(values, kinds, columns, what):
@@ -188,49 +168,50 @@ def _of_pairs(layout):
 class SolvedGraphs:
     """Solutions of a padded batch; see `SolvedStructures`."""
 
-    def __init__(self, operator, groups, shape):
-        self._operator, self._shape = operator, shape
-        self._groups = operator.over_groups(self._solve, groups)
-        self.values, converged = np.empty(shape[0]), np.empty(shape[0], bool)
-        for rows, _, _, solutions in self._groups:
-            self.values[rows] = solutions.statistics[:, OBJECTIVE]
-            converged[rows] = has_converged(*solutions.statistics[:, :3].T, operator.tol)
-        if operator.max_iter is None:
-            warn_if_inexact(converged)
-        found = [(solutions.marginals, solutions.joint) for *_, solutions in self._groups]
-        self.marginals, self.additional = self._put(found)
+    def __init__(self, operator, scores, additional, lengths):
+        self._operator, self._shape = operator, scores.shape
+        self._groups = operator.lay_out(scores, additional, lengths)
+        solved = over_groups(self._solve, self._groups, operator.n_jobs)
+        groups = [(rows, problems, solutions) for (rows, _, problems), solutions in zip(self._groups, solved)]
+        again = solve_again if operator.max_iter is None else None
+        self._batch = LPSparseMAPBatch(groups, len(scores), True, again, operator.tol, operator.n_jobs)
+        self.values = self._batch.objective
+        if operator.argmax == "sparsemap" and operator.max_iter is None:
+            warn_if_inexact(self._batch.converged)
+        self.marginals, self.additional = self._put([(own.marginals, own.joint) for own in solved])
 
     def _solve(self, group, n_jobs):
-        (rows, kind, problems), operator = group, self._operator
+        (rows, _, problems), operator = group, self._operator
+        check = partial(check_feasible, problems.layout, many=True, numbers=rows)
+        if operator.argmax == "map":
+            return relax(problems, operator.tol, n_jobs, check)
         if operator.max_iter is None:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
             solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
-        check_feasible(problems.layout, solutions, True, rows)
-        again = _solve_again if operator.max_iter is None else None
-        return rows, kind, GraphJacobian(problems, solutions, again, n_jobs), solutions
+        check(solutions)
+        return solutions
 
     def _put(self, found):
         """Write values of the variables and the additional scores of each group to padded arrays."""
         n_samples = self._shape[0]
         unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
         extra = np.zeros((n_samples, self._operator.n_additional))
-        for (rows, kind, *_), (own, joint) in zip(self._groups, found):
+        for (rows, kind, _), (own, joint) in zip(self._groups, found):
             unary[rows[:, None], kind.columns] = own
             put_joint(kind, rows, joint, extra)
         return unary.reshape(self._shape), extra
 
     def products(self, unary, extra):
         """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
-        unary = unary.reshape(len(unary), -1)
-
-        def multiply(group, n_jobs):
-            rows, kind, jacobian, _ = group
-            changes = kind.layout.expanded(extra[rows[:, None], kind.extra_columns].T).T
-            return jacobian.products(unary[rows[:, None], kind.columns], changes)
-
-        return self._put(self._operator.over_groups(multiply, self._groups))
+        if self._operator.argmax != "sparsemap":
+            return products_of_other(self._operator.argmax, unary, extra)
+        unary, directions, changes = unary.reshape(len(unary), -1), [], []
+        for rows, kind, _ in self._groups:
+            directions.append(unary[rows[:, None], kind.columns])
+            changes.append(kind.layout.expanded(extra[rows[:, None], kind.extra_columns].T).T)
+        return self._put(self._batch.products(directions, changes))
 
 
 def put_joint(kind, rows, joint, extra):
@@ -238,14 +219,3 @@ def put_joint(kind, rows, joint, extra):
     if kind.layout.expand is not None:
         joint = np.array([kind.layout.summed(own) for own in joint])
     extra[rows[:, None], kind.extra_columns] = joint
-
-
-def check_relaxed(layout, rows):
-    """Return a function that raises ValueError if solutions of these samples are infeasible."""
-    return lambda solutions: check_feasible(layout, solutions, True, rows)
-
-
-def _solve_again(problems, solutions, tol, n_jobs):
-    """Solve samples more accurately, starting from earlier solutions."""
-    warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
-    return solve_graph(problems, tol, 10_000, n_jobs=n_jobs, warm=warm)

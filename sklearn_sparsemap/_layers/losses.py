@@ -1,20 +1,17 @@
-"""Losses in layers: MAP and Gibbs marginals as operators, and gold structures as arrays."""
+"""Losses in layers: their operators, and gold structures as arrays."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from ..factors import FactorGraph
-from ..inference._batch import marginal_problems
-from ..inference._graph.map import relax
-from ..losses._fenchel_young import inference_of, loss_form
+from ..inference._batch import marginal_oracle_of
+from ..losses._fenchel_young import loss_form
 from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
-from ..numerics.argmax import map_argmax
-from .graphs import GraphOperator, check_relaxed, graph_operator, put_joint
-from .operators import register
+from .graphs import GraphOperator, graph_operator, put_joint
 from .padding import kinds_of
-from .structures import SolvedStructures, StructureOperator, sample_shapes, structure_operator
+from .structures import sample_shapes, structure_operator
 
 
 class Gold(NamedTuple):
@@ -49,65 +46,12 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
     argmax, is_graph = LOSSES[name].argmax, isinstance(what, FactorGraph) or callable(what)
     if is_graph:
         check_graph_loss(name, cost)
-    if argmax == "sparsemap":
-        make = graph_operator if is_graph else structure_operator
-        return make(what, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    if is_graph:
-        key = "map", id(what), extra, tol, n_jobs
-        return register(key, lambda: _GraphMAP(what, extra, tol, None, n_jobs))
-    kind = {"map": _StructureMAP, "gibbs": _StructureGibbs}[argmax]
-    # Raises if there are no marginals.
-    inference_of(what, name)
-    return register((kind, type(what), what, extra, n_jobs), lambda: kind(what, extra, tol, None, n_jobs))
-
-
-class _Constant(NamedTuple):
-    """A solution whose marginals are piecewise constant."""
-
-    marginals: np.ndarray
-    additional: np.ndarray
-    values: np.ndarray
-
-    def products(self, unary, extra):
-        return np.zeros_like(unary), np.zeros_like(extra)
-
-
-class _Gibbs(_Constant):
-    def products(self, unary, extra):
-        raise NotImplementedError("crf losses have a gradient here, but no second derivative and no forward mode")
-
-
-class _StructureMAP(StructureOperator):
-    """The best structure of each sample."""
-
-    def solve(self, scores, additional, lengths):
-        best = SolvedStructures(self, scores, additional, lengths, map_argmax)
-        return _Constant(best.marginals, best.additional, best.values)
-
-
-class _StructureGibbs(StructureOperator):
-    """The marginals of Gibbs distributions; the objective is the log-partition."""
-
-    def solve(self, scores, additional, lengths):
-        padded = self.lay_out(scores, additional, lengths)
-        oracle = self.structure.marginal_oracle
-        flat, log_partition, expected = marginal_problems(oracle, padded.problems, n_jobs=self.n_jobs)
-        padded.restore(log_partition, flat, expected)
-        marginals = padded.places.put(flat).reshape(scores.shape)
-        return _Gibbs(marginals, padded.extra_places.put(expected), log_partition)
-
-
-class _GraphMAP(GraphOperator):
-    """The linear relaxation of each sample."""
-
-    def solve(self, scores, additional, lengths):
-        marginals, values = np.zeros((len(scores), scores[0].size)), np.empty(len(scores))
-        extra = np.zeros((len(scores), self.n_additional))
-        for rows, kind, problems in self.lay_out(scores, additional, lengths):
-            u, joint, values[rows], _ = relax(problems, self.tol, self.n_jobs, check_relaxed(problems.layout, rows))
-            marginals[rows[:, None], kind.columns] = u
-            put_joint(kind, rows, joint, extra)
-        return _Constant(marginals.reshape(scores.shape), extra, values)
+    elif argmax == "gibbs":
+        marginal_oracle_of(what, f"loss={name!r}")
+    make = graph_operator if is_graph else structure_operator
+    return make(
+        what, extra, argmax=argmax, tol=tol, max_iter=max_iter if argmax == "sparsemap" else None, n_jobs=n_jobs
+    )
 
 
 def gold_of(operator, name, y, padded, lengths, *, cost=None):
@@ -155,7 +99,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
                 own = _cut(y[i], shapes[k][1:2] if operator.structure.extra_rows else shapes[k][:1])
-                slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
+                slots, extra_slots = operator.structure.encode(own, np.array(kind.plan.dims, np.int64))
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.shapes import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
-from .padding import flat_size
 
 # Number of operators that are kept, the most recently used. Code that needs one for longer keeps a reference, as
 # modules do.
@@ -24,12 +24,13 @@ _MOST = 1024
 
 
 class Operator:
-    """SparseMAP of padded batches of one kind of problem.
+    """SparseMAP, or another regularised argmax, of padded batches of one kind of problem.
 
     Parameters
     ----------
     extra : tuple of (name, shape)
         The padded additional scores of a sample, in the order in which they are joined; a name may be a tuple.
+    options : (argmax, tol, max_iter, n_jobs)
 
     Attributes
     ----------
@@ -38,9 +39,10 @@ class Operator:
     n_additional : int
     """
 
-    def __init__(self, extra):
+    def __init__(self, extra, options):
         self.extra = extra
-        self.n_additional = flat_size(shape for _, shape in extra)
+        self.argmax, self.tol, self.max_iter, self.n_jobs = options
+        self.n_additional = size_of(dict(extra))
         self.handle = -1
 
     def solve(self, scores, additional, lengths):
@@ -86,6 +88,14 @@ def operator(handle):
             f"the SparseMAP operator {handle} of a compiled or exported programme does not exist in this process; "
             "compile it again, or hold the module in which it was made"
         ) from None
+
+
+def products_of_other(argmax, unary, extra):
+    """Multiply directions with the Jacobian of the regularised argmax ``"map"`` or ``"gibbs"``."""
+    if argmax == "gibbs":
+        raise NotImplementedError("crf losses have a gradient here, but no second derivative and no forward mode")
+    # MAP is piecewise constant.
+    return np.zeros_like(unary), np.zeros_like(extra)
 
 
 def warn_if_inexact(converged):

@@ -4,8 +4,6 @@ An array of a batch has shape (n_samples, *padded); each sample is at the beginn
 the entries of all samples, one after the other, in C order.
 """
 
-from math import prod
-
 import numpy as np
 
 
@@ -94,8 +92,3 @@ def kinds_of(shapes):
         return [tuple(shapes[0].tolist())], np.zeros(len(shapes), np.int64)
     different, kinds = np.unique(shapes, axis=0, return_inverse=True)
     return [tuple(row) for row in different.tolist()], kinds.reshape(-1)
-
-
-def flat_size(shapes):
-    """Return the total number of entries of arrays of these shapes."""
-    return sum(prod(shape) for shape in shapes)

@@ -7,24 +7,22 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
-from ..inference._batch import sparsemap_problems
-from ..inference._problems import Samples
+from ..inference._batch import argmax_problems
+from ..inference._problems import Plan, Samples, plan_of, problems_of
 from ..inference._results import SparseMAPBatch
 from ..numerics.loops import Problems
-from ..numerics.places import starts
 from ..numerics.polytope_solver import always
-from ..structures._base import check_dims
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, register, warn_if_inexact
+from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
 from .padding import Places, block_mask, check_lengths, kinds_of
 
 _FEW_PARTS = 30_000
 
 
-def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
+def structure_operator(structure, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a structure with these padded additional scores; see `StructureOperator`."""
-    key = type(structure), structure, extra, tol, max_iter, n_jobs
-    return register(key, lambda: StructureOperator(structure, extra, tol, max_iter, n_jobs))
+    options = argmax, tol, max_iter, n_jobs
+    return register((type(structure), structure, extra, *options), lambda: StructureOperator(structure, extra, options))
 
 
 def sample_shapes(structure, padded, lengths, n_samples):
@@ -44,57 +42,49 @@ class _Kind(NamedTuple):
 
     mask: np.ndarray
     extra_mask: np.ndarray
-    given: dict
-    dims: tuple
-    sizes: tuple
+    plan: Plan
 
 
-class _Plan(NamedTuple):
+class _Layout(NamedTuple):
     """The parts of a batch's layout that its lengths determine.
 
     Attributes
     ----------
     places, extra_places : Places
-    shapes : list of tuple
-        Distinct shapes of samples.
     kinds : list of _Kind
-        One for each of these shapes.
     kind : int array
         The kind of each sample.
-    arrays : tuple
-        Arrays of `Problems`: score_ptr, additional_start, additional_stop, dims and sizes.
+    problems : Problems
+        Without scores.
     """
 
     places: Places
     extra_places: Places
-    shapes: list
     kinds: list
     kind: np.ndarray
-    arrays: tuple
+    problems: Problems
 
 
 class StructureOperator(Operator):
-    """SparseMAP over a structure.
+    """SparseMAP over a structure, or another regularised argmax.
 
     Parameters
     ----------
     structure : Structure
     extra : tuple of (name, shape)
         Padded additional scores, in the structure's order.
-    tol : float
-    max_iter : int or None
-        None is exact. Otherwise the maximum number of oracle calls; the derivative is then that of mixtures of the
-        structures found so far.
-    n_jobs : int or None
+    options : (argmax, tol, max_iter, n_jobs)
+        `argmax` is as in `argmax_problems`. A `max_iter` of None is exact. Otherwise it is the maximum number of oracle
+        calls; the derivative is then that of mixtures of the structures found so far.
     """
 
-    def __init__(self, structure, extra, tol, max_iter, n_jobs):
-        super().__init__(extra)
-        self.structure, self.tol, self.max_iter, self.n_jobs = structure, tol, max_iter, n_jobs
+    def __init__(self, structure, extra, options):
+        super().__init__(extra, options)
+        self.structure = structure
         self._kind = lru_cache(4096)(self._make_kind)
         no_lengths = np.zeros((0, 0), np.int64)
-        self._full_plan = lru_cache(16)(
-            lambda padded, n_samples, is_shared: self._make_plan(padded, n_samples, no_lengths, is_shared)
+        self._full_layout = lru_cache(16)(
+            lambda padded, n_samples, is_shared: self._make_layout(padded, n_samples, no_lengths, is_shared)
         )
 
     def _make_kind(self, padded, shape):
@@ -103,8 +93,7 @@ class StructureOperator(Operator):
         for name, full in self.extra:
             given[name] = next(own for own in accepted[name] if len(own) == len(full))
             masks.append(block_mask(full, given[name]))
-        dims = tuple(int(d) for d in check_dims(self.structure, self.structure.dims(shape, given)))
-        return _Kind(block_mask(padded, shape), np.concatenate(masks), given, dims, self.structure.layout(dims))
+        return _Kind(block_mask(padded, shape), np.concatenate(masks), plan_of(self.structure, shape, given))
 
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
@@ -112,23 +101,22 @@ class StructureOperator(Operator):
         # Additional scores that all samples share are copied once for each kind of sample.
         is_shared = len(additional) == 1
         if lengths.shape[1]:
-            plan = self._make_plan(padded, n_samples, lengths, is_shared)
+            layout = self._make_layout(padded, n_samples, lengths, is_shared)
         else:
-            plan = self._full_plan(padded, n_samples, is_shared)
-        flat = plan.places.take(scores.reshape(n_samples, -1))
-        flat = check_values(flat, plan.places.sizes, "scores")
+            layout = self._full_layout(padded, n_samples, is_shared)
+        flat = layout.places.take(scores.reshape(n_samples, -1))
+        flat = check_values(flat, layout.places.sizes, "scores")
         if is_shared:
-            joined = np.concatenate([additional[0][k.extra_mask] for k in plan.kinds])
+            joined = np.concatenate([additional[0][k.extra_mask] for k in layout.kinds])
         else:
-            joined = plan.extra_places.take(additional)
-        joined = check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
-        ptr, start, stop, dims, sizes = plan.arrays
-        problems = Problems(readonly(flat), ptr, readonly(joined), start, stop, dims, sizes)
-        padded = PaddedProblems(self.structure, problems, plan)
+            joined = layout.extra_places.take(additional)
+        joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
+        problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
+        padded = PaddedProblems(self.structure, problems, layout)
         padded.raise_masks()
         return padded
 
-    def _make_plan(self, padded, n_samples, lengths, is_shared):
+    def _make_layout(self, padded, n_samples, lengths, is_shared):
         if lengths.shape[1]:
             what, accepted = self.structure.counted_lengths()
             room = padded[1:] if self.structure.extra_rows else padded
@@ -140,12 +128,12 @@ class StructureOperator(Operator):
         stop = np.cumsum(extra_places.sizes)
         if is_shared:
             stop = np.cumsum([k.extra_mask.sum() for k in kinds])[kind]
-        dims, sizes = (np.array([getattr(k, name) for k in kinds])[kind] for name in ("dims", "sizes"))
-        arrays = starts(places.sizes), stop - extra_places.sizes, stop, dims, sizes
-        return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
+        problems = problems_of([k.plan for k in kinds], kind, np.zeros(0), np.zeros(0), stop)
+        return _Layout(places, extra_places, kinds, kind, problems)
 
     def solve(self, scores, additional, lengths):
-        if self.structure.coupled_by is not None and has_constant_transitions(self, additional):
+        is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
+        if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
             (_, shape), *rest = self.extra
             inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
             solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
@@ -157,9 +145,9 @@ class StructureOperator(Operator):
 class PaddedProblems(Samples):
     """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
-    def __init__(self, structure, problems, plan):
-        super().__init__(structure, problems, plan.shapes, [k.given for k in plan.kinds], plan.kind)
-        self.places, self.extra_places = plan.places, plan.extra_places
+    def __init__(self, structure, problems, layout):
+        super().__init__(structure, problems, [k.plan for k in layout.kinds], layout.kind)
+        self.places, self.extra_places = layout.places, layout.extra_places
 
 
 class SolvedStructures:
@@ -171,8 +159,6 @@ class SolvedStructures:
         Its `max_iter`, if given, is the maximum number of oracle calls.
     scores, additional, lengths : arrays
         As in `Operator.solve`.
-    argmax : Entry, default=None
-        Another regularised argmax, in place of SparseMAP.
 
     Attributes
     ----------
@@ -183,8 +169,9 @@ class SolvedStructures:
         The objective.
     """
 
-    def __init__(self, operator, scores, additional, lengths, argmax=None):
+    def __init__(self, operator, scores, additional, lengths):
         structure, padded, options = operator.structure, operator.lay_out(scores, additional, lengths), {}
+        self._argmax = operator.argmax
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, scores.shape
         self._simplex = structure.codes_are_slots
@@ -193,11 +180,9 @@ class SolvedStructures:
         own, n_jobs = structure.polytope_solver, operator.n_jobs
         if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
-        solution = sparsemap_problems(
-            structure, padded.problems, tol=operator.tol, n_jobs=n_jobs, argmax=argmax, **options
-        )
-        self.batch = SparseMAPBatch(structure, padded, padded.problems, set(), *solution, operator.tol, n_jobs)
-        if argmax is None and operator.max_iter is None:
+        solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
+        self.batch = SparseMAPBatch(padded, set(), *solution, operator.tol, n_jobs)
+        if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective
         self.marginals = padded.places.put(self._flat).reshape(scores.shape)
@@ -205,6 +190,8 @@ class SolvedStructures:
 
     def products(self, unary, extra):
         """Multiply padded directions of scores and additional scores with the Jacobian."""
+        if self._argmax != "sparsemap":
+            return products_of_other(self._argmax, unary, extra)
         places, extra_places = self._padded.places, self._padded.extra_places
         unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
         if self._simplex:

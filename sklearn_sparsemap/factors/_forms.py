@@ -5,6 +5,7 @@ from numbers import Real
 
 import numpy as np
 
+from .._core.shapes import size_of, split_flat
 from .._core.validation import check_numbers
 from ..graphs.arrays import PAIR, SCORED, TABLE
 
@@ -31,14 +32,14 @@ class UserForms:
 
     def shape_variables(self, flat):
         """Return a flat array of the variables in the form of the user's scores."""
-        arrays = _cut(flat.copy(), self.variable_shapes)
+        arrays = split_flat(flat.copy(), self.variable_shapes)
         return next(iter(arrays.values())) if self.single else arrays
 
     def shape_assignment(self, flat):
         """Return an assignment in the user's form: indices of values for variables with several values."""
         arrays = {
             name: array.argmax(axis=-1) if name in self.n_states else array
-            for name, array in _cut(flat.copy(), self.variable_shapes).items()
+            for name, array in split_flat(flat.copy(), self.variable_shapes).items()
         }
         return next(iter(arrays.values())) if self.single else arrays
 
@@ -84,16 +85,16 @@ class UserForms:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
                 shapes = {key: shape for key, shape in self.shapes.items() if key[0] == factor.name}
-            size = sum(map(prod, shapes.values()))
+            size = size_of(shapes)
             # A structure without scores also has an (empty) entry.
-            own = _nest(_cut(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
+            own = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
             shaped.setdefault(factor.name, []).append(own)
             start += size
         return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
     def sum_additional(self, flat):
         """Do the same in the shapes of the scores; entries that share a score are summed."""
-        return _nest(_cut(self.summed(flat), self.shapes), {})
+        return _nest(split_flat(self.summed(flat), self.shapes), {})
 
     def summed(self, flat):
         """Do the same, joined like the scores: the transpose of `expanded`."""
@@ -134,16 +135,6 @@ class UserForms:
             own = features @ joined[first : first + size].reshape(features.shape[1], -1)
             flat[start:stop] = own.reshape(stop - start, *joined.shape[1:])
         return flat
-
-
-def _cut(flat, shapes):
-    """Split a flat array into arrays of the given shapes, by their keys."""
-    arrays, start = {}, 0
-    for key, shape in shapes.items():
-        stop = start + prod(shape)
-        arrays[key] = flat[start:stop].reshape(shape)
-        start = stop
-    return arrays
 
 
 def _nest(arrays, nested):

@@ -288,6 +288,11 @@ class Pair(Factor):
     def count(self) -> int:
         return self.n_pairs
 
+    @property
+    def accepted_shapes(self) -> dict[None, tuple[tuple[int, ...], ...]]:
+        """Accepted shapes of its scores, those that are learned first: one score for each pair, or one for all."""
+        return {None: ((),) if self.tied else (self.shape, ())}
+
     def __repr__(self):
         pairs = [f"{self.first[i]!r} - {self.second[i]!r}" for i in range(min(2, self.n_pairs))]
         tied = ", tied" if self.tied else ""
@@ -348,6 +353,12 @@ class StructureFactor(Factor):
     @property
     def is_equality(self) -> bool:
         return self.structure.fixed_size
+
+    @property
+    def accepted_shapes(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Accepted shapes of its additional scores, by their names."""
+        accepted = self.structure.additional_shapes(self.shape)
+        return {name: accepted[name] for name in self.structure.additional_names}
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

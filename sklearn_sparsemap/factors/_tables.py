@@ -154,10 +154,10 @@ class PairTable(Factor):
         return False
 
     @property
-    def accepted_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Accepted shapes of its scores: `shape`, or one table for all pairs."""
+    def accepted_shapes(self) -> dict[None, tuple[tuple[int, ...], ...]]:
+        """Accepted shapes of its scores, those that are learned first: `shape`, or one table for all pairs."""
         table = self.n_states, self.n_states
-        return (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))
+        return {None: (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))}
 
     def __repr__(self):
         how = ", tied" if self.tied else "" if self.features is None else f", {self.features.shape[1]} features"

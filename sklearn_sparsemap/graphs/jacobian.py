@@ -86,68 +86,56 @@ class GraphJacobian:
         kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64
         return Faces(*map(readonly, self._found, kinds))
 
-    def vjp(self, directions, average=False, tol=1e-12, max_iter=10_000):
-        """Multiply directions, one row a sample, with the Jacobians; see `LPSparseMAPResult.vjp`.
+    def products(self, directions, changes=None, *, average=False, tol=1e-12, max_iter=10_000):
+        """Multiply directions with the Jacobians, which are symmetric over scores and additional scores together.
+
+        Parameters
+        ----------
+        directions : array of shape (n_samples, n_variables)
+            Directions of the scores.
+        changes : array of shape (n_samples, n_additional) or (1, n_additional), default=None
+            Directions of the additional scores. None is zero.
+        average : bool, default=False
+            Whether to use the iteration of Niculae and Martins 2020, algorithm 2, in place of conjugate gradients.
+        tol, max_iter
+            Relative tolerance and maximum number of iterations of the method.
 
         Returns
         -------
         w, joint : arrays with one row a sample
-            How the marginals of the variables and those of the additional scores change.
+            Derivatives of the marginals of the variables and of the additional scores.
         """
-        n, n_additional = len(directions), self._problems.layout.n_additional
-        if self._problems.layout.tables is not None and not average:
-            return self._products_of_tables(directions, np.zeros(self._shape_of_joint), tol, max_iter)
-        faces, optima = self._faces(readonly(directions)), self._optima()
-        out = Products(np.array(directions), np.zeros((n, n_additional)), np.zeros(n, np.int64))
-        arrays, limits = self._problems.layout.arrays, np.array([max_iter])
-        self._over_samples(
-            lambda start, stop: project_range(arrays, optima, faces, average, tol, limits, start, stop, out), limits
-        )
-        self._warn(out.n_iter, max_iter)
-        return out.marginals, out.joint
-
-    def _warn(self, n_iter, max_iter):
-        if self._again is not None and (n_iter >= max_iter).any():
+        layout, n = self._problems.layout, len(directions)
+        shape, limits = (n, layout.n_additional), np.array([max_iter])
+        if changes is not None:
+            changes = readonly(np.broadcast_to(changes, shape)) if changes.any() else None
+        out = Products(np.array(directions), np.zeros(shape), np.zeros(n, np.int64))
+        directions = readonly(directions)
+        if layout.tables is not None and not average:
+            tables, optima = layout.tables, self._optima()
+            changes = readonly(np.zeros(shape)) if changes is None else changes
+            self._over_samples(
+                lambda start, stop: tables_products_range(
+                    tables, optima, directions, changes, tol, limits, start, stop, out
+                ),
+                limits,
+            )
+        else:
+            arrays, faces, optima = layout.arrays, self._faces(directions), self._optima()
+            if changes is not None:
+                self._over_samples(
+                    lambda start, stop: pull_back_range(arrays, optima, faces, changes, start, stop, out.marginals)
+                )
+            self._over_samples(
+                lambda start, stop: project_range(arrays, optima, faces, average, tol, limits, start, stop, out), limits
+            )
+        if self._again is not None and (out.n_iter >= max_iter).any():
             warnings.warn(
                 f"the derivative did not converge in max_iter={max_iter} iterations; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-
-    def _products_of_tables(self, directions, changes, tol=1e-12, max_iter=10_000):
-        """Multiply directions and changes with the Jacobians where there is nothing but tables."""
-        tables, optima, limits = self._problems.layout.tables, self._optima(), np.array([max_iter])
-        out = Products(np.empty(directions.shape), np.empty(changes.shape), np.zeros(len(directions), np.int64))
-        own = readonly(directions), readonly(changes), tol
-        self._over_samples(
-            lambda start, stop: tables_products_range(tables, optima, *own, limits, start, stop, out), limits
-        )
-        self._warn(out.n_iter, max_iter)
         return out.marginals, out.joint
-
-    def jvp(self, directions, changes):
-        """Return how the marginals change along directions of the scores and changes of the additional scores."""
-        return self.products(directions, changes)[0]
-
-    def products(self, directions, changes):
-        """Return how the marginals and the additional marginals change along directions and changes, as `vjp` does.
-
-        Over scores and additional scores together the Jacobian is symmetric: this is its product with a vector.
-        """
-        directions = np.array(directions)
-        if self._problems.layout.tables is not None:
-            return self._products_of_tables(directions, np.broadcast_to(changes, self._shape_of_joint))
-        if changes.any():
-            faces, optima = self._faces(readonly(directions)), self._optima()
-            arrays, changes = self._problems.layout.arrays, readonly(np.broadcast_to(changes, self._shape_of_joint))
-            self._over_samples(
-                lambda start, stop: pull_back_range(arrays, optima, faces, changes, start, stop, directions)
-            )
-        return self.vjp(directions)
-
-    @property
-    def _shape_of_joint(self):
-        return len(self._problems.scores), self._problems.layout.n_additional
 
 
 def _optima_of(problems, solutions, snaps):

@@ -33,6 +33,14 @@ class GraphSolutions(NamedTuple):
     links: np.ndarray  # dual variables of the links
     statistics: np.ndarray  # see the columns above
 
+    @property
+    def objective(self):
+        return self.statistics[:, OBJECTIVE]
+
+    @property
+    def gap(self):
+        return self.statistics[:, GAP]
+
     def take(self, rows):
         """Return the solutions of some samples."""
         return GraphSolutions(*(array[rows] for array in self))

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.threads import over_ranges
+from ..numerics.argmax import gibbs_argmax, map_argmax
 from ..numerics.loops import (
     GAP,
     N_ADDITIONAL,
@@ -16,13 +17,15 @@ from ..numerics.loops import (
     SOLVERS,
     STATUS,
     map_range,
-    marginals_range,
     sparsemap_range,
     take_problems,
 )
 from ..numerics.places import places_of, starts
 from ..numerics.polytope_solver import always, prefer_range
 from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE, most_calls
+
+# Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
+OTHER_ARGMAXES = {"map": map_argmax, "gibbs": gibbs_argmax}
 
 
 def _n_parts(problems):
@@ -57,10 +60,22 @@ def map_where_feasible(structure, problems, n_jobs=None):
     return slots, slot_ptr, values
 
 
-def sparsemap_problems(
-    structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True, argmax=None
+def argmax_problems(
+    structure, problems, argmax="sparsemap", *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True
 ):
-    """Solve SparseMAP, or another regularised argmax for `losses`, for problems that are laid out for the kernels.
+    """Compute a regularised argmax for problems that are laid out for the kernels.
+
+    Parameters
+    ----------
+    structure : Structure
+        With a marginal oracle if `argmax` is ``"gibbs"``.
+    problems : Problems
+    argmax : {"sparsemap", "map", "gibbs"}, default="sparsemap"
+        MAP and Gibbs marginals ignore `solver`, `tol` and `max_iter`. The objective of the latter is the log-partition.
+    solver, tol, max_iter, n_jobs
+        As in `sparsemap`.
+    many : bool, default=True
+        Whether messages number the samples.
 
     Returns
     -------
@@ -73,33 +88,37 @@ def sparsemap_problems(
     if max_iter is None:
         max_iter = most_calls(_n_parts(problems).max())
     max_iter = min(max_iter, np.iinfo(np.int64).max)
-    n, solution = len(problems.sizes), None
-    statistics = np.zeros((n, N_STATISTICS))
-    own = structure.polytope_solver
-    if argmax is not None or solver not in ("auto", "facets", "interior_point") or own is None:
-        stages = [(argmax or solver_of(structure, solver), np.arange(n), max_iter)]
+    own, n, solution = structure.polytope_solver, len(problems.sizes), None
+    if argmax != "sparsemap":
+        oracle = structure.marginal_oracle if argmax == "gibbs" else structure.oracle
+        solution = _solve(oracle, problems, OTHER_ARGMAXES[argmax], tol, None, n_jobs)
+    elif solver not in ("auto", "facets", "interior_point") or own is None:
+        solution = _solve(structure.oracle, problems, solver_of(structure, solver), tol, max_iter, n_jobs)
     else:
-        stages = _stages(own, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
-    for entry, chosen, most in stages:
-        part = problems if len(chosen) == n else take_problems(problems, chosen)
-        found = _solve(structure, part, entry, tol, most, n_jobs)
-        solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
-        statistics[:] = solution[1]
-    check_feasible(statistics[:, STATUS] != INFEASIBLE, many)
+        statistics = np.zeros((n, N_STATISTICS))
+        for entry, chosen, most in _stages(own, solver == "auto", problems, tol, max_iter, n_jobs, statistics):
+            part = problems if len(chosen) == n else take_problems(problems, chosen)
+            found = _solve(structure.oracle, part, entry, tol, most, n_jobs)
+            solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
+            statistics[:] = solution[1]
+    check_feasible(solution[1][:, STATUS] != INFEASIBLE, many)
     return solution
 
 
-def _solve(structure, problems, entry, tol, max_iter, n_jobs):
-    """Solve all problems with one solver."""
-    limit = np.array([max_iter])
+def _solve(oracle, problems, entry, tol, max_iter, n_jobs):
+    """Solve all problems with one solver; `max_iter` is None for one that does not iterate."""
+    limit = None if max_iter is None else np.array([max_iter])
+    most = np.zeros(1, np.int64) if limit is None else limit
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), N_STATISTICS))
     pools = over_ranges(
-        partial(sparsemap_range, structure.oracle, entry, problems, AIM * tol, tol, limit, marginals, statistics),
+        partial(sparsemap_range, oracle, entry, problems, AIM * tol, tol, most, marginals, statistics),
         _n_parts(problems),
         n_jobs,
         limit=limit,
     )
-    return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
+    # A single problem has one range.
+    supports = pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
+    return marginals, statistics, supports
 
 
 def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
@@ -176,31 +195,6 @@ def solver_of(structure, solver="auto"):
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
     return SOLVERS["active_set" if solver == "auto" else solver]
-
-
-def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
-    """Compute the Gibbs marginals of problems that are laid out for the kernels.
-
-    Returns
-    -------
-    marginals : array, like ``problems.scores``
-    log_partition : array of shape (n_problems,)
-    expected : array
-        The additional marginals of all problems, one after the other.
-    """
-    lengths = problems.additional_stop - problems.additional_start
-    expected_ptr = readonly(starts(lengths), np.int64)
-    marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
-    log_partition = np.empty(len(problems.sizes))
-    over_ranges(
-        lambda start, stop: marginals_range(
-            oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition
-        ),
-        _n_parts(problems),
-        n_jobs,
-    )
-    check_feasible(log_partition > -np.inf, many)
-    return marginals, log_partition, expected
 
 
 def marginal_oracle_of(structure, what):

@@ -13,7 +13,7 @@ from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair
 from ..graphs.pairs import add_pair_residuals
-from ..graphs.samples import N_ITER
+from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import forest_of
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax
@@ -103,8 +103,7 @@ class LabelGraph:
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
             check_feasible(self._layout, solutions)
-            values, gaps, residuals = solutions.statistics[:, :N_ITER].T
-            found.append((solutions.marginals, solutions.joint, values, np.maximum(np.abs(gaps), residuals)))
+            found.append(solutions)
         return self._joined(found)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
@@ -131,8 +130,9 @@ class LabelGraph:
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
 
     def _joined(self, found):
-        marginals, joint, values, gaps = map(np.concatenate, zip(*found))
-        return LabelSolution(marginals, joint if self.constraints else None, values, gaps)
+        found = GraphSolutions(*map(np.concatenate, zip(*found)))
+        gaps = np.maximum(np.abs(found.gap), found.statistics[:, RESIDUAL])
+        return LabelSolution(found.marginals, found.joint if self.constraints else None, found.objective, gaps)
 
     def gibbs(self, scores):
         """Return log-partition functions and marginals of independent labels."""

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.jit import readonly
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..numerics.loops import Problems
 from ._batch import check_feasible, map_where_feasible
 from ._places import bonus_for, require
-from ._problems import lay_out
+from ._problems import lay_out, problems_of
 
 if TYPE_CHECKING:
     from ..structures import Structure
@@ -129,16 +127,8 @@ class _Search:
         for own, (required, forbidden) in zip(scores, sets):
             own[list(forbidden)] = -np.inf
             require(own, self.places, required, self.bonus)
-        first = np.zeros(n, np.int64)
-        problems = Problems(
-            readonly(scores.ravel()),
-            readonly(np.arange(n + 1) * sample.n_parts, np.int64),
-            sample.additional,
-            readonly(first, np.int64),
-            readonly(first + len(sample.additional), np.int64),
-            readonly(np.tile(sample.dims, (n, 1)), np.int64),
-            readonly(np.tile(sample.sizes, (n, 1)), np.int64),
-        )
+        stop = np.full(n, len(sample.additional))
+        problems = problems_of([sample.plan], np.zeros(n, np.int64), scores.ravel(), sample.additional, stop)
         slots, slot_ptr, values = map_where_feasible(self.structure, problems, self.n_jobs)
         for i, (required, forbidden) in enumerate(sets):
             own = slots[slot_ptr[i] : slot_ptr[i + 1]].copy()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
+from .._core.shapes import size_of, split_flat
 from .._core.validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems, take_problems
 from ..numerics.places import starts
@@ -15,41 +16,76 @@ from ..structures._base import check_dims
 from ._masks import raise_masks
 
 
-class Problem:
-    """One sample, checked and laid out for the kernels.
-
-    Parameters
-    ----------
-    structure : Structure
-    scores : float64 array
-        Checked.
-    given : dict of str -> float64 array
-        The additional scores that are given, checked, in the structure's order.
-    joined : read-only float64 array
-        The same, flattened and joined.
+class Plan(NamedTuple):
+    """The properties of a problem that follow from its shapes.
 
     Attributes
     ----------
-    scores, additional : read-only float64 arrays
-        Flat.
     shape : tuple of int
-        Shape of the scores as the user gave them.
-    shapes : dict of str -> tuple of int
-        Shapes of the additional scores that are given.
-    dims, sizes : read-only int64 arrays
+        Shape of the scores.
+    given : dict of str -> tuple of int
+        Shapes of the additional scores that are given, in the structure's order.
+    dims, sizes : tuple of int
         See structures/_base.py.
     """
 
-    __slots__ = ("additional", "dims", "scores", "shape", "shapes", "sizes")
+    shape: tuple
+    given: dict
+    dims: tuple
+    sizes: tuple
 
-    def __init__(self, structure, scores, given, joined):
-        self.shape = scores.shape
-        self.scores = readonly(scores.ravel())
-        self.shapes = {name: array.shape for name, array in given.items()}
-        self.additional = joined
-        dims = structure.dims(self.shape, self.shapes)
-        self.dims = readonly(dims, np.int64)
-        self.sizes = readonly(structure.layout(dims), np.int64)
+
+def plan_of(structure, shape, given):
+    """Return the `Plan` of problems of these shapes; raise ValueError if the structure does not have them."""
+    dims = check_dims(structure, structure.dims(shape, given))
+    return Plan(shape, given, dims, structure.layout(dims))
+
+
+def problems_of(plans, kind, scores, additional, stop):
+    """Return `Problems` in the form that kernels take.
+
+    Parameters
+    ----------
+    plans : list of Plan
+    kind : int array of shape (n_problems,)
+        The plan of each problem.
+    scores, additional : arrays
+        Flat. The scores of the problems follow one another. The additional scores of problem i end at stop[i].
+    stop : int array of shape (n_problems,)
+    """
+    n_parts, n_additional = ([prod(plan.shape) for plan in plans], [size_of(plan.given) for plan in plans])
+    return Problems(
+        readonly(scores),
+        readonly(starts(np.array(n_parts)[kind]), np.int64),
+        readonly(additional),
+        readonly(stop - np.array(n_additional)[kind], np.int64),
+        readonly(stop, np.int64),
+        readonly(np.array([plan.dims for plan in plans])[kind], np.int64),
+        readonly(np.array([plan.sizes for plan in plans])[kind], np.int64),
+    )
+
+
+class Problem(NamedTuple):
+    """One sample, checked and laid out for the kernels.
+
+    Attributes
+    ----------
+    plan : Plan
+    scores, additional : read-only float64 arrays
+        Flat.
+    dims, sizes : read-only int64 arrays
+        Those of the plan.
+    """
+
+    plan: Plan
+    scores: np.ndarray
+    additional: np.ndarray
+    dims: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def shape(self):
+        return self.plan.shape
 
     @property
     def n_parts(self):
@@ -64,30 +100,20 @@ class Problem:
 
     def split_additional(self, flat):
         """Split a flat array, joined like the additional scores, into a dict of arrays in their shapes."""
-        return split_flat(flat, self.shapes)
+        return split_flat(flat, self.plan.given)
 
     def join_additional(self, given):
         """Join arrays in the shapes of the additional scores; arrays that are not given are zero."""
-        unknown = set(given) - set(self.shapes)
+        unknown = set(given) - set(self.plan.given)
         if unknown:
-            raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.shapes)}")
+            raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.plan.given)}")
         joined = []
-        for name, shape in self.shapes.items():
+        for name, shape in self.plan.given.items():
             array = check_numbers(given.get(name, np.zeros(shape)), name)
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
             joined.append(array.ravel())
         return np.concatenate(joined) if joined else np.zeros(0)
-
-
-def split_flat(flat, shapes):
-    """Split a flat array into arrays of these shapes, by name."""
-    split, start = {}, 0
-    for name, shape in shapes.items():
-        stop = start + prod(shape)
-        split[name] = flat[start:stop].reshape(shape)
-        start = stop
-    return split
 
 
 class Samples(Sequence):
@@ -97,12 +123,10 @@ class Samples(Sequence):
     ----------
     structure : Structure
     problems : Problems
-    shapes : sequence of tuple of int
-        The distinct shapes of the samples' scores.
-    given : sequence of dict of str -> tuple of int
-        For each of them, the shapes of the additional scores that are given, in the structure's order.
+    plans : list of Plan
+        The distinct plans of the samples.
     kind : int array
-        Index of each sample in these two lists.
+        The plan of each sample.
 
     Attributes
     ----------
@@ -110,9 +134,8 @@ class Samples(Sequence):
         The changes by `raise_masks`.
     """
 
-    def __init__(self, structure, problems, shapes, given, kind):
-        self.structure, self.problems, self.kind = structure, problems, kind
-        self._shapes, self._given = shapes, given
+    def __init__(self, structure, problems, plans, kind):
+        self.structure, self.problems, self.plans, self.kind = structure, problems, plans, kind
         self.moved = None
 
     def raise_masks(self):
@@ -127,27 +150,25 @@ class Samples(Sequence):
 
     def take(self, chosen):
         """Return a selection of the samples, without the changes by `raise_masks`."""
-        return Samples(
-            self.structure, take_problems(self.problems, chosen), self._shapes, self._given, self.kind[chosen]
-        )
+        return Samples(self.structure, take_problems(self.problems, chosen), self.plans, self.kind[chosen])
 
     def __len__(self):
         return len(self.kind)
 
     def __getitem__(self, i):
-        p, k = self.problems, self.kind[i]
-        joined = p.additional[p.additional_start[i] : p.additional_stop[i]]
-        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]].reshape(self._shapes[k])
-        return Problem(self.structure, scores, split_flat(joined, self._given[k]), joined)
+        p = self.problems
+        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]]
+        additional = p.additional[p.additional_start[i] : p.additional_stop[i]]
+        return Problem(self.plans[self.kind[i]], scores, additional, p.dims[i], p.sizes[i])
 
     @property
     def shapes(self):
         """The shapes of the scores of all samples."""
-        return [self._shapes[k] for k in self.kind.tolist()]
+        return [self.plans[k].shape for k in self.kind.tolist()]
 
     def dims(self):
         """Return the structure's `dims` for the shapes of all samples; see structures/_base.py."""
-        return np.array([self.structure.dims(*pair) for pair in zip(self._shapes, self._given)])[self.kind]
+        return np.array([self.structure.dims(plan.shape, plan.given) for plan in self.plans])[self.kind]
 
 
 def lay_out(structure, scores, additional):
@@ -173,17 +194,46 @@ def lay_out(structure, scores, additional):
         raise ValueError("scores is empty; there must be at least one sample")
     flat, shapes = _check_all(scores, ndim) if many else _check_all([scores], ndim, "scores")
     own_names = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
+    plans, kind, joined, stop = _plan_all(structure, shapes, additional, own_names, "scores[{}]" if many else "scores")
+    problems = problems_of(plans, kind, flat, joined, stop)
+    return Samples(structure, problems, plans, kind), many, own_names
+
+
+def _plan_all(structure, shapes, additional, own_names, label):
+    """Check the additional scores of all samples, and lay them out.
+
+    Parameters
+    ----------
+    structure : Structure
+    shapes : list of tuple of int
+        The shape of the scores of each sample.
+    additional : dict
+        As the user gives them, without those that are None.
+    own_names : set of str
+        Names of additional scores that differ between samples.
+    label : str
+        The name of the scores of a sample in messages, with ``{}`` in place of its number.
+
+    Returns
+    -------
+    plans : list of Plan
+    kind : int array of shape (n_samples,)
+        The plan of each sample.
+    joined : array
+        All additional scores, flat.
+    stop : int array of shape (n_samples,)
+        The end of the additional scores of each sample.
+    """
     # Samples of one kind have equal shapes. Unless they have their own additional scores, they also share these.
-    kinds, of_kind, kind, shared = {}, [], np.empty(len(shapes), np.int64), {}
-    pieces, stop = [], np.empty(len(shapes), np.int64)
-    n_joined = 0
+    kinds, plans, kind, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
+    pieces, stop, n_joined = [np.zeros(0)], np.empty(len(shapes), np.int64), 0
     for i, shape in enumerate(shapes):
         if not own_names and shape in kinds:
             kind[i] = kinds[shape]
-            stop[i] = of_kind[kind[i]].stop
+            stop[i] = ends[kind[i]]
             continue
         given = {}
-        for name in names:
+        for name in structure.additional_names:
             if name in own_names:
                 given[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, shape, name)
             elif name in additional:
@@ -196,35 +246,14 @@ def lay_out(structure, scores, additional):
         given_shapes = {name: array.shape for name, array in given.items()}
         key = (shape, *given_shapes.items()) if own_names else shape
         if key not in kinds:
-            kinds[key] = len(of_kind)
+            kinds[key] = len(plans)
             try:
-                dims = check_dims(structure, structure.dims(shape, given_shapes))
+                plans.append(plan_of(structure, shape, given_shapes))
             except ValueError as error:
-                raise ValueError(f"scores[{i}]: {error}" if many else f"scores: {error}") from error
-            of_kind.append(_Kind(shape, given_shapes, dims, structure.layout(dims), n_joined))
+                raise ValueError(f"{label.format(i)}: {error}") from error
+            ends.append(n_joined)
         kind[i] = kinds[key]
-    lengths = np.array([prod(k.shape) for k in of_kind])[kind]
-    extra = np.array([sum(map(prod, k.given.values())) for k in of_kind])[kind]
-    problems = Problems(
-        readonly(flat),
-        readonly(starts(lengths), np.int64),
-        readonly(np.concatenate(pieces) if pieces else np.zeros(0)),
-        readonly(stop - extra, np.int64),
-        readonly(stop, np.int64),
-        readonly(np.array([k.dims for k in of_kind])[kind], np.int64),
-        readonly(np.array([k.sizes for k in of_kind])[kind], np.int64),
-    )
-    return Samples(structure, problems, [k.shape for k in of_kind], [k.given for k in of_kind], kind), many, own_names
-
-
-class _Kind(NamedTuple):
-    """The common properties of samples with equal shapes."""
-
-    shape: tuple
-    given: dict
-    dims: tuple
-    sizes: tuple
-    stop: int  # end of the shared additional scores
+    return plans, kind, np.concatenate(pieces), stop
 
 
 def _check_all(scores, ndim, name=None):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from .._core.annotations import Any, Sequence
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..numerics.argmax import map_argmax
-from ..numerics.loops import SOLVERS
+from ..numerics.loops import OBJECTIVE, SOLVERS
 from ..numerics.places import starts
-from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
+from ._batch import argmax_problems, map_problems, marginal_oracle_of
 from ._graph.map import map_graph
 from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MarginalBatch, SparseMAPBatch
@@ -77,10 +76,10 @@ def map_inference(
         found = map_problems(structure, problems, n_jobs=n_jobs, many=many)
     else:
         # The values of the scores as given need the additional parts, too.
-        solution = sparsemap_problems(structure, problems, n_jobs=n_jobs, many=many, argmax=map_argmax)
-        best = SparseMAPBatch(structure, samples, problems, set(), *solution, 0.0, n_jobs)
+        solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
+        best = SparseMAPBatch(samples, set(), *solution, 0.0, n_jobs)
         found = solution[2][0], starts(problems.sizes[:, 0]), best.objective
-    batch = MAPBatch(structure, samples, problems, *found)
+    batch = MAPBatch(samples, *found)
     return batch if many else batch[0]
 
 
@@ -158,10 +157,8 @@ def sparsemap(
         check_positive("max_iter", max_iter, integer=True)
     samples, many, own_names = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
-    solution = sparsemap_problems(
-        structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
-    )
-    batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs, max_iter)
+    solution = argmax_problems(structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many)
+    batch = SparseMAPBatch(samples, own_names, *solution, tol, n_jobs, max_iter)
     return batch if many else batch[0]
 
 
@@ -218,9 +215,10 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     """
     check_n_jobs(n_jobs)
     check_structure(structure)
-    oracle = marginal_oracle_of(structure, "marginal_inference")
+    marginal_oracle_of(structure, "marginal_inference")
     samples, many, _ = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
-    marginals, log_partition, expected = marginal_problems(oracle, problems, n_jobs=n_jobs, many=many)
-    batch = MarginalBatch(structure, samples, problems, marginals, expected, log_partition)
+    marginals, statistics, supports = argmax_problems(structure, problems, "gibbs", n_jobs=n_jobs, many=many)
+    # The weights of this argmax are the additional marginals.
+    batch = MarginalBatch(samples, marginals, supports[-1], statistics[:, OBJECTIVE])
     return batch if many else batch[0]

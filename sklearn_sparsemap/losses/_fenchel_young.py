@@ -19,9 +19,8 @@ from .._core.jit import readonly
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
-from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
+from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import check_structure, lay_out
-from ..numerics.argmax import gibbs_argmax, map_argmax
 from ..numerics.polytope_solver import solvers_of
 from ._graphs import check_graph_loss, graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
@@ -183,11 +182,10 @@ class FenchelYoungLoss:
 def inference_of(structure, name):
     """Return the compiled oracle and solvers for the regularised argmax of a loss."""
     argmax = LOSSES[name].argmax
-    if argmax == "map":
-        return structure.oracle, solvers_of(None, map_argmax)
-    if argmax == "gibbs":
-        return marginal_oracle_of(structure, f"loss={name!r}"), solvers_of(None, gibbs_argmax)
-    return structure.oracle, solvers_of(structure.polytope_solver, solver_of(structure))
+    if argmax == "sparsemap":
+        return structure.oracle, solvers_of(structure.polytope_solver, solver_of(structure))
+    oracle = structure.oracle if argmax == "map" else marginal_oracle_of(structure, f"loss={name!r}")
+    return oracle, solvers_of(None, OTHER_ARGMAXES[argmax])
 
 
 def loss_form(structure, name, temperature, cost, n_labels=None):

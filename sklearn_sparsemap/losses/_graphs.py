@@ -8,12 +8,11 @@ from scipy import sparse
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._tables import table_cells
-from ..graphs.arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
-from ..graphs.samples import GAP, OBJECTIVE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE, TABLE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ._recipes import LOSSES
+from ._recipes import LOSSES, fenchel_young
 
 # Tolerance of the residual of inference in training.
 _TOL = 1e-7
@@ -113,15 +112,12 @@ def _parts_of_structure(factor, arrays, f, p, n_additional):
 
 def learned_shapes(graph):
     """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
-    shapes = {}
-    for factor in graph.factors:
-        if factor.kind == PAIR:
-            shapes[factor.name] = () if factor.tied else factor.shape
-        elif factor.kind == TABLE:
-            shapes[factor.name] = factor.shape
-        elif factor.kind == STRUCTURE and factor.name is not None:
-            shapes[factor.name] = factor.structure.learned_shapes(factor.shape[-1])
-    return shapes
+    return {
+        factor.name: factor.structure.learned_shapes(factor.shape[-1])
+        if factor.kind == STRUCTURE
+        else factor.accepted_shapes[None][0]
+        for factor in graph.scored
+    }
 
 
 def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):
@@ -185,8 +181,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
     scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
     if recipe.argmax == "map":
-        found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
-        quadratic = 0.0
+        solutions = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
     else:
         tol, is_tables = _TOL, layout.tables is not None
         if is_tables:
@@ -200,11 +195,10 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         if is_tables and memory is not None:
             memory["warm"] = np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
-        found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
-        values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
     gold_scores = problems.values(u, joint) / temperature
-    losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
-    return temperature * losses, found - u, found_joint - joint, gaps > most * (1.0 + losses)
+    losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
+    inexact = np.abs(solutions.gap) > most * (1.0 + losses)
+    return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
 
 
 def check_graph_loss(name, cost=None):

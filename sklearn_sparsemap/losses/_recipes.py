@@ -4,6 +4,27 @@ from collections import namedtuple
 
 # The regularised argmax, and whether the cost of a wrong structure is part of the regulariser.
 Recipe = namedtuple("Recipe", ["argmax", "margin"])
+
+
+def fenchel_young(recipe, values, squares, missing, gold_scores):
+    """Return the losses ``max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold``; arrays or tensors.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    values : array of shape (n_samples,)
+        The regularised maxima, of scores that include the cost if there is a margin.
+    squares : array of shape (n_samples,)
+        Squared norms of gold.
+    missing : float, or array of shape (n_samples,)
+        Cost of a missing part.
+    gold_scores : array of shape (n_samples,)
+        Scores of gold, without the cost.
+    """
+    quadratic = 0.5 if recipe.argmax == "sparsemap" else 0.0
+    return values + (quadratic + missing) * squares - gold_scores
+
+
 LOSSES = {
     "sparsemap": Recipe("sparsemap", False),
     "margin_sparsemap": Recipe("sparsemap", True),

@@ -57,7 +57,8 @@ def join_additional(arrays, own, scores):
     scores : Tensor
     """
     n_samples = scores.shape[0]
-    flat = [array.flatten(1) if is_own else array.reshape(1, -1) for array, is_own in zip(arrays, own)]
+    # A new axis, because one score for each sample has no other.
+    flat = [array.unsqueeze(-1).flatten(1) if is_own else array.reshape(1, -1) for array, is_own in zip(arrays, own)]
     if not flat:
         return scores.new_empty((n_samples, 0))
     if any(array.shape[0] != 1 for array in flat):

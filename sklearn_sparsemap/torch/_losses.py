@@ -13,7 +13,7 @@ from .._layers.forms import check_options
 from .._layers.losses import gold_of, loss_operator
 from .._layers.operators import operator
 from ..factors import FactorGraph
-from ..losses import LOSSES
+from ..losses._recipes import LOSSES, fenchel_young
 from ._functions import solve
 from ._graphs import prepare_graph
 from ._structures import prepare
@@ -141,8 +141,7 @@ class FenchelYoungLoss(nn.Module):
             which = f"y[{i}]" if batched else "y"
             raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
         values = solve(scores + cost, additional, lengths, handle)[2]
-        quadratic = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
-        losses = values + (quadratic + missing) * parts.flatten(1).square().sum(1) - gold_scores
+        losses = fenchel_young(LOSSES[self.loss], values, parts.flatten(1).square().sum(1), missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.
         losses = losses + (losses.clamp(min=0.0) - losses).detach()
         return self.temperature * losses

@@ -7,11 +7,11 @@ from numba import types
 from scipy import sparse
 
 from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
+from .._core.shapes import size_of
 from .._core.validation import check_matrix
-from ..inference._problems import check_dims
+from ..inference._problems import plan_of
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
-from ._task import n_scores
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights. `mask`
@@ -147,15 +147,13 @@ def linear_problems(structure, grids, n_outputs):
     """
     given = structure.learned_shapes(n_outputs)
     kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
-    dims, sizes, shapes = [], [], []
+    plans = []
     for kind, i in zip(kinds.tolist(), first.tolist()):
         try:
-            shapes.append(structure.scores_shape(tuple(kind), n_outputs))
-            dims.append(check_dims(structure, structure.dims(shapes[-1], given)))
+            plans.append(plan_of(structure, structure.scores_shape(tuple(kind), n_outputs), given))
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
-        sizes.append(structure.layout(dims[-1]))
-    which = which.ravel()
+    which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
     laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
     return *laid_out, [shapes[k] for k in which.tolist()]
 
@@ -200,7 +198,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
             raise ValueError(f"y[{i}]: {error}") from error
     gold = join_gold(encoded)
     if not structure.strict_encode:
-        n_additional = n_scores(structure.learned_shapes(n_outputs))
+        n_additional = size_of(structure.learned_shapes(n_outputs))
         n_parts = np.array([int(np.prod(shape)) for shape in shapes])
         # The queries of the oracle are dense score arrays. Blocks of samples limit their memory.
         block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))

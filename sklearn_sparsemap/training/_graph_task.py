@@ -5,7 +5,6 @@ from functools import cached_property
 import numpy as np
 
 from .._core.threads import over_groups
-from ..graphs.samples import GAP, OBJECTIVE
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
@@ -175,7 +174,7 @@ class GraphTask(Task):
         for places, rows, problems in self._problems(scores, additional):
             solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
             check_feasible(problems.layout, solutions)
-            gaps[places], objectives[places] = np.abs(solutions.statistics[:, GAP]), solutions.statistics[:, OBJECTIVE]
+            gaps[places], objectives[places] = np.abs(solutions.gap), solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives
 

@@ -4,7 +4,8 @@ from copy import copy
 
 import numpy as np
 
-from ..losses._fenchel_young import LOSSES
+from .._core.shapes import size_of
+from ..losses import LOSSES
 
 
 class Task:
@@ -39,7 +40,7 @@ class Task:
 
     @property
     def n_additional(self):
-        return n_scores(self.additional_shapes)
+        return size_of(self.additional_shapes)
 
     @property
     def has_kinks(self):
@@ -108,21 +109,6 @@ class Task:
     def agreement(self, gold, predicted, weights):
         """Return the fraction of correct parts or, if structures differ in their number of parts, the F1 of parts."""
         raise NotImplementedError
-
-
-def n_scores(shapes):
-    """Return the number of additional scores of these shapes."""
-    return sum(map(n_scores, shapes.values())) if isinstance(shapes, dict) else int(np.prod(shapes))
-
-
-def split_scores(flat, shapes):
-    """Split flat additional scores, or arrays of the same length, into views by name."""
-    found, start = {}, 0
-    for name, shape in shapes.items():
-        part = flat[start : start + n_scores(shape)]
-        found[name] = split_scores(part, shape) if isinstance(shape, dict) else part.reshape(shape)
-        start += len(part)
-    return found
 
 
 def accuracy_of(right, weights):

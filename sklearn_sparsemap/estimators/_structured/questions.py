@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._core.annotations import Any, NDArray
+from ..._core.shapes import split_flat
 from ..._core.validation import check_positive, check_same_length
 from ...inference import marginal_inference, n_best, sparsemap
 from ...inference._problems import lay_out
@@ -13,7 +14,6 @@ from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
-from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .completions import blamed_on_known, forbid_others
 
@@ -155,7 +155,7 @@ class QuestionsMixin:
             raise ValueError(f"{what} is for structures, not for factor graphs{remedy}")
         task = self._task(X)
         scores, additional = self._scores(task, X, self._current, argmax, known)
-        return structure, list(task.in_shapes(scores)), split_scores(additional, task.additional_shapes)
+        return structure, list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes)
 
     def _as_labels(self, structure):
         """Return a structure of codes in the form of `predict`."""

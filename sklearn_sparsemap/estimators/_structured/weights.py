@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
+from ..._core.shapes import size_of, split_flat
 from ..._core.validation import check_matrix, check_numbers
-from ...training._task import n_scores, split_scores
 from .._state.learned import Learned
 
 
@@ -144,7 +144,7 @@ class LearnedWeightsMixin:
                     "labels, or fit again"
                 )
             shapes = self._structure.learned_shapes(n_outputs)
-            if n_additional != n_scores(shapes):
+            if n_additional != size_of(shapes):
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
             if np.shape(self._mask) not in ((), (n_additional,)):
                 raise ValueError(f"the constraints are not on {n_additional} additional scores; fit again")
@@ -181,7 +181,7 @@ class LearnedWeightsMixin:
 
     def _by_name(self, additional):
         """Return views of flat additional scores."""
-        return split_scores(additional, self._structure.learned_shapes(len(self._current.intercept)))
+        return split_flat(additional, self._structure.learned_shapes(len(self._current.intercept)))
 
     def _additional(self, name):
         additional = self.additional_scores_

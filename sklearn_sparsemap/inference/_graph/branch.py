@@ -52,17 +52,17 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
             continue
         n_nodes += 1
         until = None if best_value == -np.inf else deadline
-        found, found_joint, _, gaps = relax(problem._replace(scores=scores[None]), tol, deadline=until)
-        u, gap = found[0], gaps[0]
+        found = relax(problem._replace(scores=scores[None]), tol, deadline=until)
+        u, gap = found.marginals[0], found.gap[0]
         if np.isnan(gap) or (gap <= size and branching.is_contradicted(scores, u)):
             continue
-        rounded, rounded_joint, value = branching.round(u, found_joint[0])
+        rounded, rounded_joint, value = branching.round(u, found.joint[0])
         if value > best_value:
             best, best_joint, best_value = rounded, rounded_joint, value
         if not gap <= size:
             unsolved = max(unsolved, bound)
             continue
-        bound = min(bound, problem.values(found, found_joint)[0] + gap)
+        bound = min(bound, problem.values(found.marginals, found.joint)[0] + gap)
         nodes.extend((bound, child) for child in branching.split(scores, u))
     return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
 

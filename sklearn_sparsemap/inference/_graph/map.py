@@ -121,7 +121,8 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         names, began = [numbers[i] for i in left], working_time()
         end = None if time_limit is None else began + _RELAXATION * time_limit
         check = partial(check_feasible, layout, many=many, numbers=names)
-        u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
+        found = relax(own, tol, n_jobs, check, deadline=end)
+        u, joint, values, gaps = found.marginals, found.joint, found.objective, found.gap
         best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
         integral = ~fractional(u).any(axis=1) & (gaps <= INTEGRAL * sizes)
         best[integral], best_joint[integral] = rounded(best[integral]), rounded(best_joint[integral])
@@ -134,8 +135,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
                 end = began + time_limit
                 if not np.isfinite(gaps[k]) and len(left) > 1:
                     # Time ran out for this sample, or for those before it.
-                    again = relax(one, tol, deadline=began + _RELAXATION * time_limit)
-                    u[k], joint[k], values[k], gaps[k] = (array[0] for array in again)
+                    found.put([k], relax(one, tol, deadline=began + _RELAXATION * time_limit))
                     bounds[k] = values[k] + gaps[k]
             best[k], best_joint[k], values[k], bound = _search(one, u[k], joint[k], gaps[k], bounds[k], tol, end)
             bounds[k] = max(min(bounds[k], bound), values[k])
@@ -146,14 +146,13 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         accepted = np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
             if i in current:
-                trial = current[i]
-                accepted[k] = not trials[i] or (trial.accepts(u[k], joint[k]) and trial.accepts(best[k], best_joint[k]))
-                if accepted[k] and np.isfinite(values[k]):
-                    # Compute the value from the original scores, because a difference of large numbers would be
-                    # inexact.
-                    gap = bounds[k] - values[k]
-                    values[k] = problems.take([i]).values(best[k][None], best_joint[k][None])[0]
-                    bounds[k] = values[k] + gap
+                solutions = (u[k], joint[k]), (best[k], best_joint[k])
+                accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
+        # Compute values from the original scores, because a difference of large numbers would be inexact.
+        for k in np.flatnonzero(accepted & np.isfinite(values) & np.isin(left, list(current))):
+            gap = bounds[k] - values[k]
+            values[k] = problems.take([left[k]]).values(best[k][None], best_joint[k][None])[0]
+            bounds[k] = values[k] + gap
         for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]
@@ -194,11 +193,9 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
 
     Returns
     -------
-    u, joint : arrays with one row a sample
-        Marginals of the variables and of the additional scores.
-    values, gaps : arrays of shape (n_samples,)
-        The relaxation's value, and an upper bound of its error: infinite if it was not solved, NaN if nothing is
-        feasible.
+    solutions : GraphSolutions
+        Their objective is the value of the relaxation, and the gap an upper bound of its error: infinite if it was not
+        solved, NaN if nothing is feasible.
     """
     sizes = _sizes(problems)
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
@@ -208,12 +205,14 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
     if check is not None:
         check(found)
     u, statistics = found.marginals, found.statistics
-    gaps = statistics[:, GAP] / sharpness
-    gaps[statistics[:, RESIDUAL] > _MOST_RESIDUAL] = np.inf
-    gaps[statistics[:, STATUS] == INFEASIBLE] = np.nan
+    statistics[:, GAP] /= sharpness
+    statistics[statistics[:, RESIDUAL] > _MOST_RESIDUAL, GAP] = np.inf
+    statistics[statistics[:, STATUS] == INFEASIBLE, GAP] = np.nan
     if keep == "all":
-        return u, found.joint, problems.values(u, found.joint), gaps
-    return u, found.joint, (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness, gaps
+        statistics[:, OBJECTIVE] = problems.values(u, found.joint)
+    else:
+        statistics[:, OBJECTIVE] = (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness
+    return found
 
 
 def _search(problem, u, joint, gap, bound, tol, deadline):

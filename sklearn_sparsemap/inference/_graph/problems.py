@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._core.validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
-from ...graphs.arrays import FORBIDDEN, PAIR, TABLE
+from ...graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
 from .._problems import check_additional
 
 
@@ -194,7 +194,7 @@ def _check_additional(graph, additional, label):
     for factor in scored:
         name = factor.name
         what = f"{label}[{name!r}]"
-        if factor.kind in (PAIR, TABLE):
+        if factor.kind != STRUCTURE:
             if name not in additional:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
             scores_of = _pair_scores if factor.kind == PAIR else _table_scores
@@ -208,7 +208,7 @@ def _check_additional(graph, additional, label):
 
 def _pair_scores(value, factor, what):
     array = check_numbers(value, what).copy()
-    wanted = ((),) if factor.tied else (factor.shape, ())
+    wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
         raise ValueError(f"{what} has shape {array.shape}; there must be {' or '.join(map(str, wanted))} pair scores")
     if not np.isfinite(array).all():
@@ -220,7 +220,7 @@ def _pair_scores(value, factor, what):
 def _table_scores(value, factor, what):
     # There may be no pairs: a grid with one row has no vertical neighbours.
     array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
-    wanted = factor.accepted_shapes
+    wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:
         raise ValueError(f"{what} has shape {array.shape}; there must be tables of {' or '.join(map(str, wanted))}")
     if factor.features is not None and not np.isfinite(array).all():

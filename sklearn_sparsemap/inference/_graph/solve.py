@@ -125,7 +125,7 @@ def lp_sparsemap(
     groups, many = problems_by_graph(graph, scores, additional)
     n = sum(len(places) for places, _ in groups)
     warm_start = _check_warm_start(warm_start, n)
-    solved, again = [], partial(_solve_on, solver)
+    solved, again = [], partial(solve_again, solver=solver)
     for places, problems in groups:
         warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
         solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
@@ -136,8 +136,8 @@ def lp_sparsemap(
     return LPSparseMAPBatch(solved, n, isinstance(additional, list | tuple), again, tol, n_jobs)
 
 
-def _solve_on(solver, problems, solutions, tol, n_jobs):
-    """Solve samples again, more accurately, starting from earlier solutions."""
+def solve_again(problems, solutions, tol, n_jobs, solver="auto"):
+    """Solve samples more accurately, starting from earlier solutions."""
     warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 
@@ -199,7 +199,27 @@ def solve_graph(
     if not large.all():
         own_warm = None if warm is None else [array[~large] for array in warm]
         out.put(~large, solve(problems.take(~large), sizes[~large], own_warm))
-    left = np.flatnonzero(large)
+    _solve_clipped(problems, np.flatnonzero(large), warm, solve, tol, out)
+    return out
+
+
+def _solve_clipped(problems, left, warm, solve, tol, out):
+    """Solve samples with large scores by smaller ones that have the same solution; see `clipped_samples`.
+
+    Parameters
+    ----------
+    problems : GraphProblems
+    left : int array
+        The samples with large scores.
+    warm : (multipliers, links) or None
+        As in `solve_graph`, of all samples.
+    solve : callable
+        ``solve(problems, sizes, warm)`` solves samples.
+    tol : float
+        The accuracy of `solve`.
+    out : GraphSolutions
+        Solutions of all samples; those of `left` are overwritten.
+    """
     trials = clipped_samples(problems, left)
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist()}
@@ -230,7 +250,6 @@ def solve_graph(
                 array[k] += offset[k]
         out.put(left, found)
         left = np.array([i for i in left.tolist() if trials[i]], np.int64)
-    return out
 
 
 def _is_rounded(size, u, statistics, tol):

@@ -124,7 +124,8 @@ class LPSparseMAPResult:
         if not (tol > 0 and max_iter >= 1):
             raise ValueError(f"tol and max_iter must be positive; got {tol!r} and {max_iter!r}")
         v = self._layout.join_variables(v, "v")
-        (w,), (joint,) = self._jacobian.vjp(v[None], method == "average", tol, max_iter)
+        average = method == "average"
+        (w,), (joint,) = self._jacobian.products(v[None], average=average, tol=tol, max_iter=max_iter)
         return {"scores": self._layout.shape_variables(w), "additional": self._layout.sum_additional(joint)}
 
     def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
@@ -143,7 +144,7 @@ class LPSparseMAPResult:
         """
         layout = self._layout
         direction = np.zeros(len(self._u)) if scores is None else layout.join_variables(scores, "scores")
-        (w,) = self._jacobian.jvp(direction[None], layout.join_additional(additional or {})[None])
+        (w,), _ = self._jacobian.products(direction[None], layout.join_additional(additional or {})[None])
         return layout.shape_variables(w)
 
     def __repr__(self):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._core.ragged import RaggedArray
+from ..._core.threads import over_groups
 from ...graphs.jacobian import GraphJacobian, has_converged
 from ...numerics.places import LazyResults, starts
 from .graph import LPSparseMAPResult
@@ -79,7 +80,11 @@ class LPSparseMAPBatch(LazyResults):
 
     @cached_property
     def _jacobians(self):
-        return [GraphJacobian(*group, self._again, self._n_jobs) for _, *group in self._groups]
+        def jacobian_of(group, n_jobs):
+            _, problems, solutions = group
+            return GraphJacobian(problems, solutions, self._again, n_jobs)
+
+        return over_groups(jacobian_of, self._groups, self._n_jobs)
 
     @property
     def structures(self) -> list[dict[str, Any]]:
@@ -104,18 +109,31 @@ class LPSparseMAPBatch(LazyResults):
             ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores: summed over the samples if
             one dict was given for all, else a list with one for each sample.
         """
-        products = [jacobian.vjp(rows) for jacobian, rows in zip(self._jacobians, self._join(vs, "vs"))]
-        joint = [
-            (places, problems.layout, changes) for (places, problems, _), (_, changes) in zip(self._groups, products)
-        ]
+        found, joint = zip(*self.products(self._join(vs, "vs"), [None] * len(self._groups)))
         if self._own_additional:
             additional = [None] * len(self)
-            for places, layout, changes in joint:
+            for (places, problems, _), changes in zip(self._groups, joint):
                 for i, own in zip(places, changes):
-                    additional[i] = layout.sum_additional(own)
+                    additional[i] = problems.layout.sum_additional(own)
         else:
-            additional = _sum_nested([layout.sum_additional(changes.sum(axis=0)) for _, layout, changes in joint])
-        return {"scores": self._like_scores([w for w, _ in products]), "additional": additional}
+            layouts = [problems.layout for _, problems, _ in self._groups]
+            additional = _sum_nested([own.sum_additional(changes.sum(axis=0)) for own, changes in zip(layouts, joint)])
+        return {"scores": self._like_scores(found), "additional": additional}
+
+    def products(self, directions: list[Any], changes: list[Any]) -> list[Any]:
+        """Multiply directions with the Jacobians; all lists have an entry for each graph, with one row a sample.
+
+        Parameters
+        ----------
+        directions, changes
+            As in `GraphJacobian.products`, which returns the entries of the result.
+        """
+
+        def multiply(group, _):
+            jacobian, *own = group
+            return jacobian.products(*own)
+
+        return over_groups(multiply, list(zip(self._jacobians, directions, changes)), self._n_jobs)
 
     def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
         """Directional derivatives of the marginals (forward mode), in one compiled call for each graph.
@@ -136,12 +154,11 @@ class LPSparseMAPBatch(LazyResults):
             raise ValueError(f"additional holds {len(additional)} directions for {len(self)} samples")
         zero = [np.zeros_like(problems.scores) for _, problems, _ in self._groups]
         directions = zero if scores is None else self._join(scores, "scores")
-        found = []
-        for (places, problems, _), jacobian, rows in zip(self._groups, self._jacobians, directions):
+        changes = []
+        for places, problems, _ in self._groups:
             each = [additional[i] for i in places] if own else [additional]
-            changes = np.array([problems.layout.join_additional(one or {}) for one in each])
-            found.append(jacobian.jvp(rows, changes))
-        return self._like_scores(found)
+            changes.append(np.array([problems.layout.join_additional(one or {}) for one in each]))
+        return self._like_scores([w for w, _ in self.products(directions, changes)])
 
     def _join(self, values, name):
         """Check arrays in the shapes of each sample's scores; return an array for each graph, one row a sample."""

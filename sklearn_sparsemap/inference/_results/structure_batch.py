@@ -25,15 +25,12 @@ class _OfStructures(LazyResults):
 
     Parameters
     ----------
-    structure : Structure
-    samples : sequence of Problem
-    problems : Problems
-        The same, laid out for the kernels.
+    samples : Samples
     """
 
-    def __init__(self, structure, samples, problems):
+    def __init__(self, samples):
         super().__init__(len(samples))
-        self._structure, self._samples, self._problems = structure, samples, problems
+        self._structure, self._samples, self._problems = samples.structure, samples, samples.problems
 
     def __getstate__(self):
         return {**self.__dict__, "_made": [None] * len(self)}
@@ -73,8 +70,8 @@ class MAPBatch(_OfStructures):
     ([1.0, 2.0], [1, 0], 0)
     """
 
-    def __init__(self, structure, samples, problems, slots, slot_ptr, values):
-        super().__init__(structure, samples, problems)
+    def __init__(self, samples, slots, slot_ptr, values):
+        super().__init__(samples)
         self._slots, self._slot_ptr = slots, slot_ptr
         self.values = values
 
@@ -113,10 +110,11 @@ class MarginalBatch(_OfStructures):
     ([0.693, 1.099], [0.5, 0.5])
     """
 
-    def __init__(self, structure, samples, problems, marginals, expected, log_partition):
-        super().__init__(structure, samples, problems)
+    def __init__(self, samples, marginals, expected, log_partition):
+        super().__init__(samples)
         samples.restore(log_partition, marginals, expected)
-        self._expected = np.split(expected, np.cumsum(problems.additional_stop - problems.additional_start)[:-1])
+        lengths = self._problems.additional_stop - self._problems.additional_start
+        self._expected = np.split(expected, np.cumsum(lengths)[:-1])
         self.log_partition = log_partition
         self.marginals = self._like_scores(marginals)
 
@@ -152,10 +150,8 @@ class SparseMAPBatch(_OfStructures):
     [0.25, 0.75, 1.0, 0.0, 0.0]
     """
 
-    def __init__(
-        self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs, max_iter=None
-    ):
-        super().__init__(structure, samples, problems)
+    def __init__(self, samples, own_names, marginals, statistics, supports, tol, n_jobs, max_iter=None):
+        super().__init__(samples)
         self._own_names, self._n_jobs = own_names, n_jobs
         self._tol, self._max_iter = tol, max_iter
         self._slots, self._additional_slots, self._weights = supports
@@ -223,9 +219,7 @@ class SparseMAPBatch(_OfStructures):
             return self
         samples = self._samples.take([i])
         solution = self.marginals_of(i), self._statistics[[i]], self.solution_of(i)
-        return SparseMAPBatch(
-            self._structure, samples, samples.problems, self._own_names, *solution, self._tol, 1, self._max_iter
-        )
+        return SparseMAPBatch(samples, self._own_names, *solution, self._tol, 1, self._max_iter)
 
     def solution_of(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """Return the slots, additional slots and weights of a sample's structures or, if solved by these, facets."""
@@ -340,7 +334,8 @@ class SparseMAPBatch(_OfStructures):
             return np.zeros(0)
         of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
         # Each facet with additional slots has exactly one.
-        widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]
+        n_rows = np.maximum(np.diff(self._ptr[0]), 1)
+        widths = np.where(self._by_facets, 1, np.diff(self._ptr[2]) // n_rows)[of_sample]
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
         return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
