@@ -1,6 +1,5 @@
 """Conversion between the user's arrays by name and flat arrays of a graph."""
 
-from math import prod
 from numbers import Real
 
 import numpy as np

@@ -14,9 +14,10 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 import numpy as np
 
 from .._core.ragged import RaggedArray
+from .._core.shapes import split_flat
 from ..inference import map_inference
 from ._structure_task import UNKNOWN, StructureTask
-from ._task import Task, split_scores
+from ._task import Task
 
 
 class PartialTask(StructureTask):
@@ -35,7 +36,7 @@ class PartialTask(StructureTask):
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels."""
         codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
-        additional = split_scores(np.zeros(self.n_additional) + self.mask, self.additional_shapes)
+        additional = split_flat(np.zeros(self.n_additional) + self.mask, self.additional_shapes)
         allowed = np.zeros((len(codes), self.n_outputs))
         allowed[known] = -np.inf
         allowed[known, codes[known]] = 0.0

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from ...training._task import n_scores, split_scores
+from ..._core.shapes import size_of, split_flat
 from .optimizers import BLANK
 
 
@@ -34,9 +34,9 @@ def with_more_outputs(state, places, n_outputs, shapes_of):
     found.places = state.places // n_before * n_outputs + places[state.places % n_before]
     found.dense = {}
     for slot, values in state.dense.items():
-        grown = np.full(n_outputs + n_scores(after), BLANK.get(slot, 0.0), values.dtype)
+        grown = np.full(n_outputs + size_of(after), BLANK.get(slot, 0.0), values.dtype)
         grown[:n_outputs][places] = values[:n_before]
-        old, new = split_scores(values[n_before:], before), split_scores(grown[n_outputs:], after)
+        old, new = split_flat(values[n_before:], before), split_flat(grown[n_outputs:], after)
         for name, own in old.items():
             axes = [places if n != m else np.arange(n) for n, m in zip(own.shape, new[name].shape)]
             new[name][np.ix_(*axes)] = own
