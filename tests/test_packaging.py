@@ -162,7 +162,8 @@ def test_the_public_api_is_annotated():
 
 USERS_SCRIPT = """
 import numpy as np
-from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
 from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
 from sklearn_sparsemap.structures import LinearChain
@@ -176,7 +177,12 @@ u = graph.variables((2, 3), name="u")
 graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
 MultilabelLPSparseMAP(constraints=[AtMost(2)], threshold="auto", hidden_layer_sizes=(3,))
 TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
-sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2)).vjp(np.eye(2))["scores"].round(2)
+result = sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2))
+result.vjp(np.eye(2))["scores"].round(2)
+n_results: int = len(sparsemap(LinearChain(), [np.eye(2), np.eye(3)]))
+path, value = map_inference(LinearChain(), np.eye(2))
+log_partition: float = marginal_inference(LinearChain(), np.eye(2)).log_partition
+n_iter: int = model.n_iter_
 """
 WRONG_LINES = [
     'StructuredSparseMAPClassifier(loss="hing")',
@@ -185,6 +191,8 @@ WRONG_LINES = [
     "Budget(u, 1.5)",
     'MultilabelLPSparseMAP(decision="best")',
     'model.score([], [], "x")[0]',
+    "result.structure",
+    "model.n_iter_.append(1)",
 ]
 
 

@@ -51,7 +51,7 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         self._learn(X, y, keep_columns=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
         """Learn the columns of training sentences and return their rows; faster than `fit`, then `transform`.
 
         Parameters
@@ -71,7 +71,7 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         """
         return self._rows(*self._learn(X, y, keep_columns=True))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> RaggedArray:
         """Return the rows of sentences: one for each token, or for each arc. Features that have no column are left out.
 
         Parameters

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..structures import Structure
 
 
-def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> Any:
+def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> list[Any]:
     """Find the `k` structures of highest score, the best first.
 
     Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of matchings

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from .._core.annotations import Any, Sequence
+from .._core.annotations import Any, NDArray, Sequence
+from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import OBJECTIVE, SOLVERS
@@ -12,12 +13,26 @@ from ..numerics.places import starts
 from ._batch import argmax_problems, map_problems, marginal_oracle_of
 from ._graph.map import map_graph
 from ._problems import check_structure, lay_out
-from ._results import MAPBatch, MarginalBatch, SparseMAPBatch
+from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
 if TYPE_CHECKING:
     from ..structures import Structure
 
+    # A list of arrays, or of graphs, is many samples.
+    Many = list[NDArray[Any]] | RaggedArray
 
+# Type checkers take an array, or nested lists of numbers, as one sample. Many samples in one array have the right type
+# as a list of arrays.
+
+
+@overload
+def map_inference(structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: Any) -> MAPBatch: ...
+@overload
+def map_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> MAPResult: ...
+@overload
+def map_inference(
+    structure: FactorGraph | Sequence[FactorGraph], scores: Any, *, n_jobs: int | None = None, **additional: Any
+) -> Any: ...
 def map_inference(
     structure: Structure | FactorGraph | Sequence[FactorGraph],
     scores: Any,
@@ -83,6 +98,28 @@ def map_inference(
     return batch if many else batch[0]
 
 
+@overload
+def sparsemap(
+    structure: Structure,
+    scores: Many,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    **additional: Any,
+) -> SparseMAPBatch: ...
+@overload
+def sparsemap(
+    structure: Structure,
+    scores: Any,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    **additional: Any,
+) -> SparseMAPResult: ...
 def sparsemap(
     structure: Structure,
     scores: Any,
@@ -176,6 +213,14 @@ def _check_solver(structure, solver):
         )
 
 
+@overload
+def marginal_inference(
+    structure: Structure, scores: Many, *, n_jobs: int | None = None, **additional: Any
+) -> MarginalBatch: ...
+@overload
+def marginal_inference(
+    structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any
+) -> MarginalResult: ...
 def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.
 

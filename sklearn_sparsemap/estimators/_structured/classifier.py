@@ -252,6 +252,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "constraints": "no_validation",
     }
 
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+    validation_scores_: list[float]
+
     def __init__(
         self,
         structure: str | Structure | Callable[[Any], FactorGraph] = "auto",

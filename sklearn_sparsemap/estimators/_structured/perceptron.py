@@ -259,6 +259,13 @@ default=None
         "verbose": ["verbose"],
     }
 
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+    group_weights_: NDArray[np.float64]
+    sigma_: float
+
     def __init__(
         self,
         structure: str | Structure = "auto",
