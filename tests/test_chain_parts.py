@@ -8,8 +8,9 @@ import pytest
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, INTS, entry
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals
-from sklearn_sparsemap.structures._chain.flow.scores import node_scores
+from sklearn_sparsemap.structures._chain.flow.forest import new_forest
+from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
+from sklearn_sparsemap.structures._chain.flow.scores import new_chain
 
 
 def random_chain(rng, scale):
@@ -112,8 +113,12 @@ def test_the_gradients_of_the_transitions_pass_cuts():
 
 @entry(FLOATS_2D_OUT(FLOATS, FLOATS, INTS))
 def _priced(scores, additional, dims):
-    nodes, out = node_scores(scores, additional, dims), np.empty((dims[0], dims[1]))
-    max_marginals(nodes, np.zeros(nodes.shape), additional, dims, out, np.empty((dims[0], dims[1])))
+    chain, out = new_chain(scores, additional, dims, -np.inf), np.empty((dims[0], dims[1]))
+    forest, prices = new_forest(dims[0], chain.width), new_prices(chain)
+    max_marginals(chain, forest, prices)
+    for t in range(dims[0]):
+        for i in range(dims[1]):
+            out[t, i] = price_of(chain, forest, prices, t * chain.width + i)
     return out
 
 

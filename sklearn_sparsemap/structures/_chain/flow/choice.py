@@ -7,9 +7,10 @@ from ...._core.jit import INTS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
 from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
 from ....numerics.sparsemax import sparsemax
+from .forest import new_forest
 from .paths import flow_paths
-from .pricing import max_marginals
-from .scores import node_scores
+from .pricing import max_marginals, new_prices, price_of
+from .scores import new_chain
 from .solver import chain_interior_point, chain_products
 
 # The active set makes at least so many calls.
@@ -22,14 +23,15 @@ def _spread_of_paths(scores, additional, dims):
 
     About as many states are on the paths of the solution.
     """
-    n_steps, n_states = dims[0], dims[1]
-    nodes, here = node_scores(scores, additional, dims), np.empty(n_states)
-    priced, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
-    if max_marginals(nodes, np.zeros(nodes.shape), additional, dims, priced, after) == -np.inf:
+    chain, total = new_chain(scores, additional, dims, -np.inf), 0.0
+    forest, prices = new_forest(chain.n_steps, chain.width), new_prices(chain)
+    if max_marginals(chain, forest, prices) == -np.inf:
         return 0.0
-    total = 0.0
-    for t in range(n_steps):
-        _, count = sparsemax(priced[t], np.inf, here)
+    here, priced = np.empty(chain.n_states), np.empty(chain.n_states)
+    for t in range(chain.n_steps):
+        for i in range(chain.n_states):
+            priced[i] = price_of(chain, forest, prices, t * chain.width + i)
+        _, count = sparsemax(priced, np.inf, here)
         total += count
     return total
 
