@@ -45,15 +45,16 @@ def _time_of_paths(n_steps, n_states, n_paths):
 
 @kernel
 def _time_of_flow(n_steps, n_states, spread):
-    """Return the time of the flow solver: sweeps over all states, and rounds on networks of those in working sets.
+    """Return the time of the flow solver: sweeps over all states, and rounds of pivots.
 
-    `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large. The larger they are, the
-    more rounds are needed to find them, unless they have all states.
+    `spread` is the result of `_spread_of_paths`. About twice as many states have weight if there are many more. The
+    more states have weight, and the larger their fraction, the more rounds are needed.
     """
-    width = min(2.6 * spread / n_steps + 1.0, n_states)
-    sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
-    rounds = 1.0 + width / 3.0 * (1.0 - width / n_states)
-    return n_steps * (sweeps + rounds * (1500.0 * width + 250.0 * width**2))
+    width = spread / n_steps
+    width *= 1.0 + 1.2 * (1.0 - width / n_states)
+    sweeps = 2.2 * n_states**2 + 100.0 * n_states + 1200.0
+    rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
+    return n_steps * (sweeps + rounds * (700.0 + 100.0 * width + 18.0 * width**2))
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))

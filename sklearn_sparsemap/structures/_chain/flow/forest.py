@@ -19,7 +19,7 @@ from ...._core.lanes import WIDTH, load, padded, store
 # ``degree`` is the number of its arcs; ``tree`` numbers the trees of a layer. ``order`` lists the vertices of a layer,
 # parents before children, from the layer's first place on. For each layer: the number of its vertices and trees, and
 # whether its trees have changed since they were grown. For each node (T P): ``on`` tells whether it has arcs, and ``u``
-# is the flow through it. ``states`` (T P) lists, for each step, the ``n_on`` states with arcs when the trees were grown.
+# is the flow through it. ``states`` (T P) lists the ``n_on`` states of each step that are on when the trees are grown.
 _NAMES = "parent flow degree tree order potential n_vertices n_trees stale on u states n_on"
 Forest = namedtuple("Forest", _NAMES.split())
 ROOT, ABSENT = -1, -2
@@ -167,7 +167,7 @@ def _subtract_row(matrix, target, source, start, width, ratio):
 
 @kernel
 def _eliminate(system, n, m, s):
-    """Eliminate the n unknowns of layer s, of a system with m unknowns of the next; the diagonal gets inverse pivots."""
+    """Eliminate the n unknowns of layer s; the next has m unknowns. The diagonal gets the inverse pivots."""
     width, next_width, block, beside, right = padded(n), padded(m), system.block, system.beside, system.right
     for k in range(n):
         row, row_beside = system.blocks[s] + k * width, system.besides[s] + k * next_width

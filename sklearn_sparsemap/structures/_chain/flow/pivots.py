@@ -16,7 +16,7 @@ from .pricing import price_backward, price_forward, price_of
 
 # After so many removals, a layer may remove arcs in every second round only, then in every third, and so on, at random.
 # Otherwise neighbours can force each other to repeat their pivots forever.
-_PATIENCE = 12
+_PATIENCE = 6
 # Least price worth a pivot, relative to the scale of the scores.
 _WORTHWHILE = 1e-12
 

@@ -67,10 +67,10 @@ def _has_ties(chain, forest, prices):
                         gain = chain.gains[(t - 1) * chain.stride + j * width + i]
                         if gain + forest.potential[x] + forest.potential[y] >= -tie:
                             return True
+    is_empty = False
     for x in range(forest.parent.shape[0]):
-        if forest.parent[x] >= 0 and forest.flow[x] <= tie:
-            return True
-    return False
+        is_empty |= forest.parent[x] >= 0 and forest.flow[x] <= tie
+    return is_empty
 
 
 @kernel

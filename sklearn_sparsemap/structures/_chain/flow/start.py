@@ -4,7 +4,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from .pivots import enter
-from .pricing import Candidates, all_states, price_backward, price_forward, price_of
+from .pricing import all_states, price_backward, price_forward, price_of
 
 # Sweeps that guess the solution, and the share of a response. More sweeps hardly improve the guess, and full responses
 # end farther from the solution. Chosen by the time of random chains, as are the next two.
@@ -12,7 +12,7 @@ _SWEEPS, _SHARE = 3, 0.5
 # difference of prices; a state this close to the best path is a candidate, and may be in the first forest
 _NEAR = 0.2
 # number of states up to which all are candidates
-_FEW = 32
+_FEW = 8
 
 
 @kernel
