@@ -14,8 +14,8 @@ from ....numerics.support import EPS
 from .forest import ABSENT, cut, grow, into, link, out_of, settle, switch_on
 from .pricing import price_backward, price_forward, price_of
 
-# After so many removals, a layer may remove arcs in every second round only, then in every third, and so on, at random.
-# Otherwise neighbours can force each other to repeat their pivots forever.
+# After so many removals, and one for each node, a layer may remove arcs in every second round only, then in every third,
+# and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
 _PATIENCE = 6
 # Least price worth a pivot, relative to the scale of the scores.
 _WORTHWHILE = 1e-12
@@ -223,14 +223,12 @@ def _repair(chain, forest):
 
 
 @kernel
-def _may_remove(n_removals, s, n_rounds):
+def _may_remove(n_removals, patience, s, n_rounds):
     """Tell whether a layer may remove arcs in this round; see `_PATIENCE`."""
-    if n_removals < _PATIENCE:
-        return True
     number = (s * 7919 + n_rounds * 104729) % 65537
     number = (number ^ (number >> 7)) * 40503 % 65537
     number = (number ^ (number >> 9)) * 60493 % 65537
-    return number % (1 + n_removals // _PATIENCE) == 0
+    return number % (1 + n_removals // patience) == 0
 
 
 @kernel
@@ -247,7 +245,7 @@ def _remove_arcs(chain, forest, n_removals, n_rounds, busy):
         if not is_infeasible:
             continue
         found = busy[s - 1] = busy[s] = True
-        if _may_remove(n_removals[s], s, n_rounds):
+        if _may_remove(n_removals[s], _PATIENCE + forest.n_on[s], s, n_rounds):
             n_removals[s] += 1
             forest.stale[s] = True
             for k in range(first, first + forest.n_vertices[s]):
