@@ -13,7 +13,9 @@ from .pricing import max_marginals, new_prices, price_of
 from .scores import new_chain
 from .solver import chain_interior_point, chain_products
 
-# The active set makes at least so many calls.
+# The active set is tried if it is expected to take less than this fraction of the flow's time, which is lost if it fails.
+_CLEARLY_LESS = 0.75
+# It then makes at least so many calls.
 _FEWEST_CALLS = 16
 
 
@@ -40,7 +42,7 @@ def _spread_of_paths(scores, additional, dims):
 def _time_of_paths(n_steps, n_states, n_paths):
     """Return the time of a number of paths: a call of the oracle each, and products with all earlier paths."""
     calls = 0.3 * n_steps * n_states**2 * n_paths
-    return calls + 0.5 * n_steps * n_paths**2 + 0.12 * n_paths**3
+    return calls + 1.0 * n_steps * n_paths**2 + 0.25 * n_paths**3
 
 
 @kernel
@@ -52,9 +54,11 @@ def _time_of_flow(n_steps, n_states, spread):
     """
     width = spread / n_steps
     width *= 1.0 + 1.2 * (1.0 - width / n_states)
-    sweeps = 2.2 * n_states**2 + 100.0 * n_states + 1200.0
+    sweeps = 1.4 * n_states**2 + 65.0 * n_states + 800.0
     rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
-    return n_steps * (sweeps + rounds * (700.0 + 100.0 * width + 18.0 * width**2))
+    # If nearly all states have weight, there are few trees, which make up the last term.
+    a_round = 200.0 + 65.0 * width + 8.0 * width**2 * (1.0 - 0.5 * width / n_states)
+    return n_steps * (sweeps + rounds * a_round)
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
@@ -77,7 +81,7 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
         most[i] = calls
         # The first path has a state of each step, and most others bring one more. Some leave again.
         expected = 1.2 * (spread - dims[0])
-        is_tried[i] = expected <= _FEWEST_CALLS or _time_of_paths(dims[0], dims[1], expected) < time
+        is_tried[i] = _time_of_paths(dims[0], dims[1], expected) < _CLEARLY_LESS * time
 
 
 def _have_transitions(dims):
