@@ -13,8 +13,9 @@ from .pricing import max_marginals, new_prices, price_of
 from .scores import new_chain
 from .solver import chain_interior_point, chain_products
 
-# The active set is tried if it is expected to take less than this fraction of the flow's time, which is lost if it fails.
-_CLEARLY_LESS = 0.75
+# The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
+# it needs more calls than expected.
+_CLEARLY_LESS = 0.6
 # It then makes at least so many calls.
 _FEWEST_CALLS = 16
 
@@ -54,10 +55,10 @@ def _time_of_flow(n_steps, n_states, spread):
     """
     width = spread / n_steps
     width *= 1.0 + 1.2 * (1.0 - width / n_states)
-    sweeps = 1.4 * n_states**2 + 65.0 * n_states + 800.0
+    sweeps = 1.75 * n_states**2 + 80.0 * n_states + 1000.0
     rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
     # If nearly all states have weight, there are few trees, which make up the last term.
-    a_round = 200.0 + 65.0 * width + 8.0 * width**2 * (1.0 - 0.5 * width / n_states)
+    a_round = 250.0 + 80.0 * width + 10.0 * width**2 * (1.0 - 0.5 * width / n_states)
     return n_steps * (sweeps + rounds * a_round)
 
 
