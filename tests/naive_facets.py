@@ -25,29 +25,23 @@ def least_inflow(u):
     return least
 
 
-def potentials_matrix(weight, on, n_centred):
-    """Return the dense matrix of the potentials of a flow: for each step those into its nodes, then those out of them.
+def flow_on_arcs(scores, gains, arcs, total):
+    """Return the best flow through nodes (T, M) and along `arcs`, triples of a step and two states; of any sign.
 
-    `weight` is a list of matrices, `on` one of vectors, because steps may have different numbers of states.
+    It maximises ``scores . u + gains . v - |u|^2 / 2``; `total` units flow through each step.
     """
-    places = iter(np.split(np.arange(2 * sum(map(len, on))), np.cumsum(np.repeat([len(o) for o in on], 2))[:-1]))
-    ends = [(next(places), next(places)) for _ in on]
-    used = np.concatenate(sum(ends, ()))[len(on[0]) : -len(on[-1])]
-    matrix = np.zeros((2 * sum(map(len, on)),) * 2)
-    for t in range(len(on)):
-        response = np.diag(on[t])
-        if t < n_centred:
-            response = response - np.outer(on[t], on[t]) / on[t].sum()
-        for rows in ends[t]:
-            for columns in ends[t]:
-                matrix[np.ix_(rows, columns)] += response
-    for t, between in enumerate(weight):
-        for i, leave in enumerate(ends[t][1]):
-            for j, enter in enumerate(ends[t + 1][0]):
-                pair = np.ix_([leave, enter], [leave, enter])
-                matrix[pair] += between[i, j]
-    # Nothing flows into the first step, nor out of the last.
-    return matrix[np.ix_(used, used)]
+    n_steps, n_states = scores.shape
+    into, out_of = np.zeros((2, n_steps, n_states, len(arcs)))
+    for a, (t, i, j) in enumerate(arcs):
+        out_of[t, i, a] = into[t + 1, j, a] = 1.0
+    through = np.concatenate([out_of[:1], into[1:]]).reshape(-1, len(arcs))
+    # As much flow leaves an inner node as enters it.
+    equations = np.concatenate([(into - out_of)[1:-1].reshape(-1, len(arcs)), out_of[0].sum(axis=0)[None]])
+    wanted = np.append(np.zeros(len(equations) - 1), total)
+    linear = through.T @ scores.ravel() + [gains[arc] for arc in arcs]
+    matrix = np.block([[through.T @ through, equations.T], [equations, np.zeros((len(equations),) * 2)]])
+    flow = np.linalg.lstsq(matrix, np.append(linear, wanted), rcond=1e-12)[0][: len(arcs)]
+    return (through @ flow).reshape(scores.shape), flow
 
 
 def projector(equations, free):

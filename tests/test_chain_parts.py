@@ -1,15 +1,18 @@
-"""Chains by parts and working sets of states, compared with the active set, which knows neither."""
+"""Flows of chains, compared with the active set, which knows only paths, and their equations with a dense solver."""
 
 from collections import Counter
 
+import naive_facets
 import numpy as np
 import pytest
+from numba import types
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, INTS, entry
+from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_2D, entry
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals
-from sklearn_sparsemap.structures._chain.flow.scores import node_scores
+from sklearn_sparsemap.structures._chain.flow.forest import grow, into, link, new_forest, out_of, settle, switch_on
+from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
+from sklearn_sparsemap.structures._chain.flow.scores import new_chain
 
 
 def random_chain(rng, scale):
@@ -35,7 +38,7 @@ def solve(solver, scores, additional):
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 2.0, 5.0, 20.0])
-def test_parts_and_their_derivatives_are_those_of_the_whole_chain(scale):
+def test_flows_and_their_derivatives_are_those_of_paths(scale):
     rng, counts = np.random.default_rng(0), Counter()
     for _ in range(20):
         scores, additional = random_chain(rng, scale)
@@ -112,8 +115,12 @@ def test_the_gradients_of_the_transitions_pass_cuts():
 
 @entry(FLOATS_2D_OUT(FLOATS, FLOATS, INTS))
 def _priced(scores, additional, dims):
-    nodes, out = node_scores(scores, additional, dims), np.empty((dims[0], dims[1]))
-    max_marginals(nodes, np.zeros(nodes.shape), additional, dims, out, np.empty((dims[0], dims[1])))
+    chain, out = new_chain(scores, additional, dims, -np.inf), np.empty((dims[0], dims[1]))
+    forest, prices = new_forest(dims[0], chain.width), new_prices(chain)
+    max_marginals(chain, forest, prices)
+    for t in range(dims[0]):
+        for i in range(dims[1]):
+            out[t, i] = price_of(chain, forest, prices, t * chain.width + i)
     return out
 
 
@@ -132,3 +139,64 @@ def test_max_marginals_are_the_best_paths_through_each_state():
         dims = LinearChain().dims(scores.shape, {"transitions": transitions.shape})
         found = _priced(scores.ravel(), transitions.ravel(), np.array(dims, np.int64))
         np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@entry(FLOATS_OUT(FLOATS, FLOATS, INTS, INTS_2D, types.float64))
+def _settled(scores, additional, dims, arcs, total):
+    """Return the flow through all nodes, and then along all arcs."""
+    chain = new_chain(scores, additional, dims, -np.inf)
+    forest, width, n = new_forest(dims[0], chain.width), chain.width, scores.shape[0]
+    for a in range(arcs.shape[0]):
+        t, i, j = arcs[a, 0], arcs[a, 1], arcs[a, 2]
+        if not forest.on[t * width + i]:
+            switch_on(chain, forest, t, i)
+        if not forest.on[(t + 1) * width + j]:
+            switch_on(chain, forest, t + 1, j)
+        link(forest, out_of(width, t) + i, into(width, t + 1) + j)
+    grow(chain, forest)
+    settle(chain, forest, total)
+    out = np.empty(n + arcs.shape[0])
+    for p in range(n):
+        out[p] = forest.u[p // dims[1] * width + p % dims[1]]
+    for a in range(arcs.shape[0]):
+        x, y = out_of(width, arcs[a, 0]) + arcs[a, 1], into(width, arcs[a, 0] + 1) + arcs[a, 2]
+        out[n + a] = forest.flow[x] if forest.parent[x] == y else forest.flow[y]
+    return out
+
+
+def random_forest(rng, n_steps, n_states):
+    """Draw arcs without cycles that give each of some nodes an arc on both sides, except at the ends."""
+    on = [rng.permutation(n_states)[: rng.integers(1, n_states + 1)] for _ in range(n_steps)]
+    arcs = []
+    for t in range(n_steps - 1):
+        tree = {(side, i): (side, i) for side, states in enumerate((on[t], on[t + 1])) for i in states}
+        pairs = [(i, rng.choice(on[t + 1])) for i in on[t]] + [(rng.choice(on[t]), j) for j in on[t + 1]]
+        for i, j in pairs:
+            a, b = tree[0, i], tree[1, j]
+            if a != b:
+                arcs.append((t, int(i), int(j)))
+                tree = {vertex: a if root == b else root for vertex, root in tree.items()}
+    return arcs
+
+
+@pytest.mark.parametrize("total", [0.0, 1.0])
+def test_flows_on_forests_equal_a_dense_solve(total):
+    rng = np.random.default_rng(6)
+    for n_steps, n_states in ((2, 1), (2, 3), (3, 4), (5, 5), (4, 9), (12, 6)):
+        for _ in range(5):
+            scores, gains = rng.normal(size=(n_steps, n_states)), rng.normal(size=(n_steps - 1, n_states, n_states))
+            arcs = random_forest(rng, n_steps, n_states)
+            dims = np.array(LinearChain().dims(scores.shape, {"transitions": gains.shape}), np.int64)
+            found = _settled(scores.ravel(), gains.ravel(), dims, np.array(arcs), total)
+            u, flow = naive_facets.flow_on_arcs(scores, gains, arcs, total)
+            np.testing.assert_allclose(found, np.concatenate([u.ravel(), flow]), atol=1e-10)
+
+
+def test_the_pivots_of_long_chains_end():
+    """Steps that change at the same time can undo each other; some of these chains once did so forever."""
+    for seed, (n_steps, n_states, scale) in enumerate([(500, 20, 0.3), (500, 20, 1.0), (200, 5, 0.3), (1000, 12, 2.0)]):
+        rng = np.random.default_rng(seed)
+        scores, transitions = scale * rng.normal(size=(n_steps, n_states)), scale * rng.normal(size=(n_states,) * 2)
+        found = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point", max_iter=1)
+        assert found.converged and found.gap < 1e-9 and found.n_iter < 200
+        np.testing.assert_allclose(found.marginals.sum(axis=1), 1.0, atol=1e-10)

@@ -24,9 +24,7 @@ from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
 from sklearn_sparsemap.numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE
 from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._chain.flow.blocks import factorize, new_factors, solve
 from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
-from sklearn_sparsemap.structures._chain.flow.layout import new_layout
 from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
 from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
 from sklearn_sparsemap.structures._subset.facets import subset_facets, subset_products
@@ -88,40 +86,6 @@ def test_separation_finds_a_violated_set_where_there_is_one():
             inflow = u[words - 1][:, ~nodes].sum()
             assert inflow <= 1.0 + 1e-9 and not nodes[0]
     assert min(outcomes[True], outcomes[False]) > 40
-
-
-@njit
-def solve_blocks(counts, weight, on, n_centred, x):
-    layout = new_layout(counts)
-    factors = new_factors(layout)
-    factorize(layout, weight, 1.0, on, n_centred, 0.0, 1e-14, factors)
-    solve(factors, layout, x)
-
-
-def padded_rows(array):
-    """Pad the last axis with zeros, as the files of `structures/_chain/flow` do, and flatten."""
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)]).ravel()
-
-
-def test_block_factor_equals_a_dense_solve():
-    rng = np.random.default_rng(2)
-    for counts in ((1, 1), (3, 3), (4, 4, 4, 4, 4), (5, 5, 5, 5), (10, 10, 10), (2, 9, 1, 5, 3), (7, 1, 13)):
-        for n_centred in (1, len(counts)):
-            weight = [rng.random((n, m)) + 0.1 for n, m in itertools.pairwise(counts)]
-            if counts[0] > 3:
-                weight[0][2, :2] = 0.0
-            on = [np.ones(n) for n in counts]
-            matrix = naive_facets.potentials_matrix(weight, on, n_centred)
-            rhs = matrix @ rng.normal(size=len(matrix))
-            rows = np.split(
-                np.concatenate([np.zeros(counts[0]), rhs, np.zeros(counts[-1])]), np.cumsum(np.repeat(counts, 2))
-            )
-            x = np.concatenate([padded_rows(row) for row in rows[:-1]])
-            is_used = np.concatenate([padded_rows(np.ones(n)) for n in np.repeat(counts, 2)]) > 0.0
-            flat = (np.concatenate([padded_rows(row) for row in values]) for values in (weight, on))
-            solve_blocks(np.array(counts), *flat, n_centred, x)
-            assert not x[~is_used].any()
-            np.testing.assert_allclose(matrix @ x[is_used][counts[0] : -counts[-1]], rhs, atol=1e-10)
 
 
 @njit

@@ -7,12 +7,16 @@ from ...._core.jit import INTS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
 from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
 from ....numerics.sparsemax import sparsemax
+from .forest import new_forest
 from .paths import flow_paths
-from .pricing import max_marginals
-from .scores import node_scores
+from .pricing import max_marginals, new_prices, price_of
+from .scores import new_chain
 from .solver import chain_interior_point, chain_products
 
-# The active set makes at least so many calls.
+# The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
+# it needs more calls than expected.
+_CLEARLY_LESS = 0.6
+# It then makes at least so many calls.
 _FEWEST_CALLS = 16
 
 
@@ -22,14 +26,15 @@ def _spread_of_paths(scores, additional, dims):
 
     About as many states are on the paths of the solution.
     """
-    n_steps, n_states = dims[0], dims[1]
-    nodes, here = node_scores(scores, additional, dims), np.empty(n_states)
-    priced, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
-    if max_marginals(nodes, np.zeros(nodes.shape), additional, dims, priced, after) == -np.inf:
+    chain, total = new_chain(scores, additional, dims, -np.inf), 0.0
+    forest, prices = new_forest(chain.n_steps, chain.width), new_prices(chain)
+    if max_marginals(chain, forest, prices) == -np.inf:
         return 0.0
-    total = 0.0
-    for t in range(n_steps):
-        _, count = sparsemax(priced[t], np.inf, here)
+    here, priced = np.empty(chain.n_states), np.empty(chain.n_states)
+    for t in range(chain.n_steps):
+        for i in range(chain.n_states):
+            priced[i] = price_of(chain, forest, prices, t * chain.width + i)
+        _, count = sparsemax(priced, np.inf, here)
         total += count
     return total
 
@@ -38,20 +43,23 @@ def _spread_of_paths(scores, additional, dims):
 def _time_of_paths(n_steps, n_states, n_paths):
     """Return the time of a number of paths: a call of the oracle each, and products with all earlier paths."""
     calls = 0.3 * n_steps * n_states**2 * n_paths
-    return calls + 0.5 * n_steps * n_paths**2 + 0.12 * n_paths**3
+    return calls + 1.0 * n_steps * n_paths**2 + 0.25 * n_paths**3
 
 
 @kernel
 def _time_of_flow(n_steps, n_states, spread):
-    """Return the time of the flow solver: sweeps over all states, and rounds on networks of those in working sets.
+    """Return the time of the flow solver: sweeps over all states, and rounds of pivots.
 
-    `spread` is the result of `_spread_of_paths`. Working sets are more than twice as large. The larger they are, the
-    more rounds are needed to find them, unless they have all states.
+    `spread` is the result of `_spread_of_paths`. About twice as many states have weight if there are many more. The
+    more states have weight, and the larger their fraction, the more rounds are needed.
     """
-    width = min(2.6 * spread / n_steps + 1.0, n_states)
-    sweeps = 4.5 * n_states**2 + 100.0 * n_states + 800.0
-    rounds = 1.0 + width / 3.0 * (1.0 - width / n_states)
-    return n_steps * (sweeps + rounds * (1500.0 * width + 250.0 * width**2))
+    width = spread / n_steps
+    width *= 1.0 + 1.2 * (1.0 - width / n_states)
+    sweeps = 1.75 * n_states**2 + 80.0 * n_states + 1000.0
+    rounds = 2.0 + width * (1.0 + 3.2 * (width / n_states) ** 2)
+    # If nearly all states have weight, there are few trees, which make up the last term.
+    a_round = 250.0 + 80.0 * width + 10.0 * width**2 * (1.0 - 0.5 * width / n_states)
+    return n_steps * (sweeps + rounds * a_round)
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
@@ -74,7 +82,7 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
         most[i] = calls
         # The first path has a state of each step, and most others bring one more. Some leave again.
         expected = 1.2 * (spread - dims[0])
-        is_tried[i] = expected <= _FEWEST_CALLS or _time_of_paths(dims[0], dims[1], expected) < time
+        is_tried[i] = _time_of_paths(dims[0], dims[1], expected) < _CLEARLY_LESS * time
 
 
 def _have_transitions(dims):

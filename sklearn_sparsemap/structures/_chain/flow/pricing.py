@@ -1,110 +1,165 @@
-"""Max-marginals of the states of a chain: the score of the best path through each, under ``nodes - u``.
+"""Prices of the nodes of a chain: the reduced score, under ``scores - u``, of the best path through each.
 
-The scores `nodes` and `u` are arrays (T, P), see the package's docstring; all others are (T, M). The score of the best
-path through a node is the sum of three: `before`, of the steps before it; its own; and `after`, of the steps after it.
+For nodes with arcs, see `forest.py`, potentials stand for the best ways: if the flow is optimal, they are equal.
 """
+
+from collections import namedtuple
 
 import numpy as np
 
 from ...._core.jit import kernel
+from ...._core.lanes import WIDTH, larger, largest, load, pick, spread, store
 from ....numerics.sparsemax import sparsemax
-from .scores import part_of
+from .forest import into, out_of
+
+# The first counts[t] entries of states[t] are the states of step t that may enter.
+Candidates = namedtuple("Candidates", ["states", "counts"])
+# Reduced scores of the best ways to and from each node (T P). ``before`` ends at a node and excludes it, ``ahead``
+# includes it; ``after`` begins at a node and excludes it, ``behind`` includes it. For nodes with arcs, ``ahead`` and
+# ``behind`` are potentials. ``best_arc`` is the largest reduced gain of an arc of each layer between nodes with arcs.
+Prices = namedtuple("Prices", ["before", "ahead", "after", "behind", "best_arc"])
 
 
-@kernel(no_nans=True)
-def _add_best(values, gains, out):
-    """Raise ``out[j]`` to the largest ``values[i] + gains[i, j]``; `gains` is flat."""
-    n = values.shape[0]
-    for i in range(n):
-        value = values[i]
-        if value > -np.inf:
-            for j in range(n):
-                reached = value + gains[i * n + j]
-                out[j] = reached if reached > out[j] else out[j]
+@kernel
+def all_states(n_steps, n_states):
+    """Return all states as candidates."""
+    states, counts = np.empty((n_steps, n_states), np.int64), np.empty(n_steps, np.int64)
+    for t in range(n_steps):
+        counts[t] = n_states
+        for i in range(n_states):
+            states[t, i] = i
+    return Candidates(states, counts)
 
 
-@kernel(no_nans=True)
-def _best_of_row(gains, first, values):
-    """Return the largest ``gains[first + j] + values[j]``."""
-    best = -np.inf
-    for j in range(values.shape[0]):
-        reached = gains[first + j] + values[j]
-        best = reached if reached > best else best
+@kernel
+def new_prices(chain):
+    """Allocate prices."""
+    n = chain.n_steps * chain.width
+    return Prices(np.empty(n), np.empty(n), np.zeros(n), np.empty(n), np.empty(chain.n_steps))
+
+
+@kernel
+def _respond(chain, forest, prices, t, share):
+    """Move `u` of a step towards the projection of its prices, if all other steps stay as they are."""
+    first, n_states = t * chain.width, chain.n_states
+    wanted, others = np.empty(n_states), np.empty(n_states)
+    for i in range(n_states):
+        node = first + i
+        others[i] = prices.before[node] + prices.after[node] + chain.scores[node]
+    sparsemax(others, np.inf, wanted)
+    for i in range(n_states):
+        forest.u[first + i] += share * (wanted[i] - forest.u[first + i])
+
+
+@kernel
+def _split(chain, forest, candidates, t, with_arcs, without):
+    """List the states of a step with arcs, and the candidates without; return both numbers."""
+    first, n_with, n_without = t * chain.width, np.int64(0), np.int64(0)
+    for k in range(first, first + forest.n_on[t]):
+        i = forest.states[k]
+        if forest.on[first + i]:
+            with_arcs[n_with] = i
+            n_with += 1
+    for k in range(candidates.counts[t]):
+        i = candidates.states[t, k]
+        if not forest.on[first + i]:
+            without[n_without] = i
+            n_without += 1
+    return n_with, n_without
+
+
+@kernel
+def _raise_to_best(chain, table, first, states, n, prices, column, best):
+    """Return the larger one of `best` and the best ways over the arcs from some states to four states."""
+    for k in range(n):
+        row = table + states[k] * chain.width + column
+        best = larger(best, load(chain.gains, row) + pick(prices.ahead, first + states[k]))
     return best
 
 
 @kernel
-def _respond(nodes, others, t, share, u):
-    """Move `u` of a step towards the projection of its max-marginals, if all other steps stay as they are."""
-    n_states = others.shape[0]
-    wanted = np.empty(n_states)
-    for i in range(n_states):
-        others[i] += nodes[t, i]
-    sparsemax(others, np.inf, wanted)
-    for i in range(n_states):
-        u[t, i] += share * (wanted[i] - u[t, i])
-
-
-@kernel
-def pass_forward(nodes, u, additional, dims, share, before, after):
-    """Compute `before` under ``nodes - u``, step by step.
+def price_forward(chain, forest, candidates, prices, share):
+    """Compute the prices `before`, `ahead` and `best_arc`.
 
     Parameters
     ----------
-    nodes, u : arrays (T, P)
-    additional, dims
-        As in a MAP oracle.
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+    prices : Prices
     share : float
         If it is not 0, each step responds to the others with this share when its turn comes, see `_respond`.
-    before : array (T, M)
-        Gets the result.
-    after : array (T, M)
-        Needed if steps respond.
     """
-    n_steps, n_states = dims[0], dims[1]
-    here = np.empty(n_states)
-    for t in range(n_steps):
-        for j in range(n_states):
-            before[t, j] = -np.inf if t > 0 else 0.0
-        if t > 0:
-            first = part_of(dims, t - 1, 0, 0)
-            _add_best(here, additional[first : first + n_states * n_states], before[t])
+    width = chain.width
+    known, with_arcs, without = np.empty(width), np.empty(width, np.int64), np.empty(width, np.int64)
+    n_with, n_without = np.int64(0), np.int64(0)
+    for t in range(chain.n_steps):
+        first = t * width
+        if t == 0:
+            for k in range(width):
+                prices.before[k] = -forest.potential[width + k]
+        else:
+            table, earlier = (t - 1) * chain.stride, first - width
+            for p in range(0, width, WIDTH):
+                best = spread(-np.inf)
+                best = _raise_to_best(chain, table, earlier, with_arcs, n_with, prices, p, best)
+                store(known, p, best)
+                best = _raise_to_best(chain, table, earlier, without, n_without, prices, p, best)
+                store(prices.before, first + p, best)
         if share > 0.0:
-            for j in range(n_states):
-                here[j] = before[t, j] + after[t, j]
-            _respond(nodes, here, t, share, u)
-        for j in range(n_states):
-            here[j] = before[t, j] + nodes[t, j] - u[t, j]
+            _respond(chain, forest, prices, t, share)
+        n_with, n_without = _split(chain, forest, candidates, t, with_arcs, without)
+        top = -np.inf
+        for k in range(n_with):
+            i = with_arcs[k]
+            prices.ahead[first + i] = forest.potential[out_of(width, t) + i]
+            top = max(top, known[i] + forest.potential[into(width, t) + i])
+        prices.best_arc[t] = top
+        for k in range(n_without):
+            node = first + without[k]
+            prices.ahead[node] = prices.before[node] + (chain.scores[node] - forest.u[node])
 
 
 @kernel
-def pass_backward(nodes, u, additional, dims, share, before, after):
-    """Compute `after` from the last step to the first; see `pass_forward`, with `before` and `after` exchanged."""
-    n_steps, n_states = dims[0], dims[1]
-    here = np.empty(n_states)
-    for t in range(n_steps - 1, -1, -1):
-        for i in range(n_states):
-            after[t, i] = _best_of_row(additional, part_of(dims, t, i, 0), here) if t < n_steps - 1 else 0.0
+def price_backward(chain, forest, candidates, prices, share):
+    """Compute the prices `after` and `behind`; see `price_forward`."""
+    width = chain.width
+    for t in range(chain.n_steps - 1, -1, -1):
+        first = t * width
+        for k in range(first, first + width):
+            prices.behind[k] = -np.inf
+        for k in range(candidates.counts[t]):
+            i = candidates.states[t, k]
+            if forest.on[first + i]:
+                prices.behind[first + i] = forest.potential[into(width, t) + i]
+                continue
+            best = 0.0
+            if t < chain.n_steps - 1:
+                row, most = t * chain.stride + i * width, spread(-np.inf)
+                for p in range(0, width, WIDTH):
+                    most = larger(most, load(chain.gains, row + p) + load(prices.behind, first + width + p))
+                best = largest(most)
+            prices.after[first + i] = best
         if share > 0.0:
-            for i in range(n_states):
-                here[i] = before[t, i] + after[t, i]
-            _respond(nodes, here, t, share, u)
-        for i in range(n_states):
-            here[i] = after[t, i] + nodes[t, i] - u[t, i]
+            _respond(chain, forest, prices, t, share)
+        for k in range(candidates.counts[t]):
+            node = first + candidates.states[t, k]
+            if not forest.on[node]:
+                prices.behind[node] = prices.after[node] + (chain.scores[node] - forest.u[node])
 
 
 @kernel
-def max_marginals(nodes, u, additional, dims, before, after):
-    """Write the max-marginals to `before`; return the best, which is -inf if no path is allowed.
+def price_of(chain, forest, prices, node):
+    """Return the price of a node without arcs: the reduced score of the best path through it."""
+    return prices.before[node] + prices.after[node] + (chain.scores[node] - forest.u[node])
 
-    For the parameters see `pass_forward`.
-    """
-    pass_forward(nodes, u, additional, dims, 0.0, before, after)
-    pass_backward(nodes, u, additional, dims, 0.0, before, after)
-    best = -np.inf
-    for t in range(dims[0]):
-        for i in range(dims[1]):
-            before[t, i] += after[t, i] + nodes[t, i] - u[t, i]
-    for i in range(dims[1]):
-        best = max(best, before[0, i])
+
+@kernel
+def max_marginals(chain, forest, prices):
+    """Price all nodes; return the reduced score of the best path, -inf if none is allowed."""
+    every, best = all_states(chain.n_steps, chain.n_states), -np.inf
+    price_forward(chain, forest, every, prices, 0.0)
+    price_backward(chain, forest, every, prices, 0.0)
+    for i in range(chain.n_states):
+        best = max(best, prices.behind[i])
     return best

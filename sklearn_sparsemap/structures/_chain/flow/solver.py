@@ -3,28 +3,43 @@
 import numpy as np
 
 from ...._core.jit import kernel
-from ....numerics.facets import as_products, certify
+from ....numerics.facets import TIE, as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
+from ....numerics.sparsemax import lower_to_zero, sparsemax
 from ..map import NO_TRANSITIONS, places_of_ends
-from .blocks import new_factors
-from .crossover import settle
-from .interior_point import Network, new_flow, set_nodes
-from .layout import arc_of, new_layout
-from .parts import LONG, new_arcs, new_found, project_step, solve_by_parts
-from .scores import node_scores, part_of
-from .working_sets import choose_states, new_sets, next_part
+from .forest import ends_of, grow, into, link, new_forest, out_of, settle, switch_on
+from .pivots import pivot, tolerance_of
+from .pricing import all_states, new_prices, price_backward, price_forward, price_of
+from .scores import new_chain, part_of
+from .start import first_candidates, let_candidates_in, plant, sweep
 
-# The proximal weight of Jacobian products.
-_RHO = 1e3
+# Number of steps from which on rounding can leave a gap above the tolerance.
+_LONG = 100
+# Maximum number of rounds. Chains that converge need up to half as many.
+_MOST_ROUNDS = 600
 
 
 @kernel
-def _independent_steps(nodes, dims, marginals):
-    """Project each step separately, because without transitions steps are independent; return the tie flag, or -1."""
-    n_steps, n_states = dims[0], dims[1]
+def _project_step(scores, u):
+    """Project one step; return whether states tie, as the tie flag, which is -1 if all states are forbidden."""
+    _, n_forbidden = lower_to_zero(scores)
+    if n_forbidden == scores.shape[0]:
+        return -1.0
+    threshold, _ = sparsemax(scores, np.inf, u)
     tied = 0.0
-    for t in range(n_steps):
-        own = project_step(nodes[t, :n_states], marginals[t * n_states : (t + 1) * n_states])
+    for i in range(scores.shape[0]):
+        if u[i] <= TIE and scores[i] >= threshold - TIE:
+            tied = 1.0
+    return tied
+
+
+@kernel
+def _independent_steps(chain, marginals):
+    """Project each step separately, because without transitions steps are independent; return the tie flag, or -1."""
+    n_states, tied = chain.n_states, 0.0
+    for t in range(chain.n_steps):
+        scores = chain.scores[t * chain.width : t * chain.width + n_states]
+        own = _project_step(scores, marginals[t * n_states : (t + 1) * n_states])
         if own < 0.0:
             return -1.0
         tied = max(tied, own)
@@ -32,19 +47,82 @@ def _independent_steps(nodes, dims, marginals):
 
 
 @kernel
-def _write_facets(additional, dims, marginals, found, arcs, tied):
+def _has_ties(chain, forest, prices):
+    """Tell whether an arc of the forest has no flow, or another path that ties would change the face.
+
+    An arc within a tree would not, because it changes no potential and brings no node.
+    """
+    width, tie = chain.width, TIE * chain.scale
+    for t in range(chain.n_steps):
+        for i in range(chain.n_states):
+            node = t * width + i
+            if not forest.on[node]:
+                if price_of(chain, forest, prices, node) >= -tie:
+                    return True
+            elif t > 0:
+                x = into(width, t) + i
+                for j in range(chain.n_states):
+                    y = out_of(width, t - 1) + j
+                    if forest.on[node - i - width + j] and forest.tree[x] != forest.tree[y]:
+                        gain = chain.gains[(t - 1) * chain.stride + j * width + i]
+                        if gain + forest.potential[x] + forest.potential[y] >= -tie:
+                            return True
+    is_empty = False
+    for x in range(forest.parent.shape[0]):
+        is_empty |= forest.parent[x] >= 0 and forest.flow[x] <= tie
+    return is_empty
+
+
+@kernel
+def _solve(chain, forest):
+    """Solve a chain with transitions.
+
+    Returns
+    -------
+    tied : float
+        The tie flag; -1 if no path is allowed.
+    n_rounds : int
+        Number of rounds of pivots, over all sets of candidates.
+    is_solved : bool
+    """
+    every, prices = all_states(chain.n_steps, chain.n_states), new_prices(chain)
+    best = sweep(chain, forest, prices)
+    if best == -np.inf:
+        return -1.0, 0, False
+    candidates, n_removals = first_candidates(chain, forest, prices, best), np.zeros(chain.n_steps, np.int64)
+    plant(chain, forest, candidates, prices, best)
+    n_rounds, is_solved = np.int64(0), False
+    while n_rounds < _MOST_ROUNDS and not is_solved:
+        n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MOST_ROUNDS - n_rounds)
+        is_solved, tolerance = True, tolerance_of(chain, forest)
+        price_forward(chain, forest, every, prices, 0.0)
+        price_backward(chain, forest, every, prices, 0.0)
+        for node in range(forest.u.shape[0]):
+            if node % chain.width < chain.n_states and not forest.on[node]:
+                is_solved &= not price_of(chain, forest, prices, node) > tolerance
+        if not is_solved:
+            let_candidates_in(chain, forest, prices, 0.0, candidates)
+    # Once more from the last potentials, which removes rounding errors.
+    settle(chain, forest, 1.0)
+    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MOST_ROUNDS
+
+
+@kernel
+def _write_facets(chain, forest, additional, dims, marginals, tied):
     """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`."""
-    n_steps, n_states = dims[0], dims[1]
+    n_steps, n_states, width = chain.n_steps, chain.n_states, chain.width
     n_rows = n_states * (dims[3] + dims[4])
-    for t in range(found.first_arc.shape[0]):
-        n_rows += found.last_arc[t] - found.first_arc[t]
+    for x in range(forest.parent.shape[0]):
+        n_rows += forest.parent[x] >= 0
     slots, parts, weights = np.full((n_rows, 1), -1, np.int32), np.empty((n_rows, 1), np.int32), np.empty(n_rows + 1)
     weights[n_rows] = tied
     r = 0
-    for t in range(found.first_arc.shape[0]):
-        for a in range(found.first_arc[t], found.last_arc[t]):
-            i, j = arcs.ends[a] // n_states, arcs.ends[a] % n_states
-            slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, part_of(dims, t, i, j), arcs.flow[a]
+    for x in range(forest.parent.shape[0]):
+        if forest.parent[x] >= 0:
+            s = x // (2 * width)
+            i, j = ends_of(width, s, x, forest.parent[x])
+            slots[r, 0], parts[r, 0] = (s - 1) * n_states + i, part_of(dims, s - 1, i, j)
+            weights[r] = max(forest.flow[x], 0.0)
             r += 1
     start, end = places_of_ends(additional, dims)
     for i in range(n_states):
@@ -64,93 +142,45 @@ def chain_interior_point(
 ):
     """Solve one problem exactly, by its flow; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
-    nodes = node_scores(scores, additional, dims)
+    chain, n_iter, is_solved = new_chain(scores, additional, dims, -np.inf), np.int64(1), True
     # Without transitions, there are no arcs.
-    found, arcs = new_found(0, n_states), new_arcs(0)
+    forest = new_forest(n_steps, chain.width)
     if dims[2] == NO_TRANSITIONS or n_steps == 1:
-        n_iter, is_flow = np.int64(1), True
-        tied = _independent_steps(nodes, dims, marginals)
+        tied = _independent_steps(chain, marginals)
     else:
-        found, arcs, tied, n_iter, is_flow = solve_by_parts(nodes, additional, dims)
+        tied, n_iter, is_solved = _solve(chain, forest)
         for t in range(n_steps):
             for i in range(n_states):
-                marginals[t * n_states + i] = found.u[t, i]
+                marginals[t * n_states + i] = max(forest.u[t * chain.width + i], 0.0)
     if tied < 0.0:
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    slots, parts, weights = _write_facets(additional, dims, marginals, found, arcs, tied)
+    slots, parts, weights = _write_facets(chain, forest, additional, dims, marginals, tied)
     linear = 0.0
     for r in range(parts.shape[0]):
         if weights[r] > 0.0:
             linear += weights[r] * additional[parts[r, 0]]
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
     # The active set would take very long for a long chain, so a somewhat larger gap is accepted and returned.
-    slack = 1e-12 * abs(objective) if n_steps > LONG else 0.0
-    if not is_flow or not gap <= max(tol, 4.0 * floor, slack):
+    slack = 1e-12 * abs(objective) if n_steps > _LONG else 0.0
+    if not is_solved or not gap <= max(tol, 4.0 * floor, slack):
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
     return slots, parts, weights, BY_FACETS, objective, gap, n_iter
 
 
 @kernel
-def _states_with_flow(dims, marginals, slots, additional_slots, first_row):
-    """Return the states with flow as working sets; write the first row of each step, of the arcs that leave it."""
-    n_steps, n_states = dims[0], dims[1]
-    is_in = np.zeros((n_steps, n_states), np.bool_)
-    for t in range(n_steps):
-        for i in range(n_states):
-            is_in[t, i] = marginals[t * n_states + i] > 0.0
-    n_rows, step = 0, 0
-    while n_rows < slots.shape[0] and slots[n_rows] >= 0:
-        t, i, j = slots[n_rows] // n_states, slots[n_rows] % n_states, additional_slots[n_rows] % n_states
-        is_in[t, i] = is_in[t + 1, j] = True
-        while step <= t:
-            first_row[step] = n_rows
-            step += 1
-        n_rows += 1
-    while step <= n_steps:
-        first_row[step] = n_rows
-        step += 1
-    sets = new_sets(n_steps, n_states)
-    choose_states(is_in, sets)
-    return sets
-
-
-@kernel
-def _direct_part(nodes, additional_direction, sets, start, stop, slots, additional_slots, first_row):
-    """Return the direction in a part as a network, whose allowed arcs are those with flow.
-
-    Parameters
-    ----------
-    nodes : array (T, P)
-        The direction of the nodes.
-    additional_direction : array
-    sets : WorkingSets
-    start, stop : int
-        The steps of the part.
-    slots, additional_slots : arrays
-        The arcs with flow.
-    first_row : int array (T + 1,)
-        The first arc out of each step.
-    """
-    all_states, layout = sets.where.shape[1], new_layout(sets.counts[start:stop])
-    scores, on = np.zeros(layout.nodes[-1]), np.zeros(layout.nodes[-1])
-    gains, open_arcs = np.zeros(layout.arcs[-1]), np.zeros(layout.arcs[-1])
-    for t in range(start, stop):
-        for x in range(sets.counts[t]):
-            node = layout.nodes[t - start] + x
-            scores[node], on[node] = nodes[t, sets.states[t, x]], 1.0
-    for r in range(first_row[max(start - 1, 0)], first_row[stop]):
-        t, i, j = slots[r] // all_states, slots[r] % all_states, additional_slots[r] % all_states
-        change = additional_direction[additional_slots[r]]
-        if t < start:
-            scores[sets.where[t + 1, j]] += change
-        elif t == stop - 1:
-            scores[layout.nodes[t - start] + sets.where[t, i]] += change
-        else:
-            arc = arc_of(layout, t - start, sets.where[t, i], sets.where[t + 1, j])
-            gains[arc], open_arcs[arc] = change, 1.0
-    return Network(scores, gains, open_arcs, on, 1.0, 1.0, layout)
+def _centre_steps(chain, marginals, u):
+    """Centre the direction on the support of each step: the product if steps are independent."""
+    for t in range(chain.n_steps):
+        first, total, count = t * chain.width, 0.0, 0.0
+        for i in range(chain.n_states):
+            if marginals[t * chain.n_states + i] > 0.0:
+                total += chain.scores[first + i]
+                count += 1.0
+        for i in range(chain.n_states):
+            if marginals[t * chain.n_states + i] > 0.0:
+                u[first + i] = chain.scores[first + i] - total / count
 
 
 @as_products
@@ -159,37 +189,33 @@ def chain_products(
 ):
     """Multiply a direction with the Jacobian; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
-    nodes, first_row = node_scores(direction, additional_direction, dims), np.empty(n_steps + 1, np.int64)
-    sets = _states_with_flow(dims, marginals, slots, additional_slots, first_row)
-    for p in range(n_steps * n_states):
-        out[p] = 0.0
-    start, stop = next_part(sets.counts, 0)
-    while start < n_steps:
-        network = _direct_part(nodes, additional_direction, sets, start, stop, slots, additional_slots, first_row)
-        layout = network.layout
-        state = new_flow(layout)
-        if stop - start == 1 or first_row[n_steps] == 0:
-            set_nodes(network, network.on, stop - start, 0.0, state)
-        else:
-            settle(network, network.allowed, network.on, 0.0, _RHO, state, new_factors(layout))
-        for t in range(start, stop):
-            for x in range(sets.counts[t]):
-                out[t * n_states + sets.states[t, x]] = state.u[layout.nodes[t - start] + x]
-        for r in range(first_row[start], first_row[stop - 1]):
-            t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
-            arc = arc_of(layout, t - start, sets.where[t, i], sets.where[t + 1, j])
-            additional_out[additional_slots[r]] += state.flow[arc]
-        start, stop = next_part(sets.counts, stop)
-    for r in range(first_row[n_steps]):
+    chain = new_chain(direction, additional_direction, dims, 0.0)
+    width, forest = chain.width, new_forest(n_steps, chain.width)
+    n_arcs = 0
+    while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
+        n_arcs += 1
+    for r in range(n_arcs):
         t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
-        # All flow of an arc between a part and a step with a single state goes through one node of the part.
-        if sets.counts[t] == 1:
-            additional_out[additional_slots[r]] += out[(t + 1) * n_states + j]
-        elif sets.counts[t + 1] == 1:
-            additional_out[additional_slots[r]] += out[t * n_states + i]
-    first_of_start, first_of_end = places_of_ends(additional_direction, dims)
+        if not forest.on[t * width + i]:
+            switch_on(chain, forest, t, i)
+        if not forest.on[(t + 1) * width + j]:
+            switch_on(chain, forest, t + 1, j)
+        link(forest, into(width, t + 1) + j, out_of(width, t) + i)
+    if n_arcs > 0:
+        grow(chain, forest)
+        settle(chain, forest, 0.0)
+    else:
+        _centre_steps(chain, marginals, forest.u)
+    for t in range(n_steps):
+        for i in range(n_states):
+            out[t * n_states + i] = forest.u[t * width + i]
+    for r in range(n_arcs):
+        t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
+        x, y = out_of(width, t) + i, into(width, t + 1) + j
+        additional_out[additional_slots[r]] += forest.flow[x] if forest.parent[x] == y else forest.flow[y]
+    start, end = places_of_ends(additional_direction, dims)
     for i in range(n_states):
         if dims[3]:
-            additional_out[first_of_start + i] += out[i]
+            additional_out[start + i] += out[i]
         if dims[4]:
-            additional_out[first_of_end + i] += out[(n_steps - 1) * n_states + i]
+            additional_out[end + i] += out[(n_steps - 1) * n_states + i]
