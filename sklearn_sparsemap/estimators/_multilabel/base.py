@@ -19,7 +19,7 @@ from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
-from .data import read_known
+from .data import close_gold, read_known
 from .threshold import expected_cuts
 
 DECISIONS = ("auto", "seen", "expected", "threshold", "map")
@@ -89,8 +89,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         The log odds are linear in the score of the label, with a slope and an offset that were fitted on samples which
         the scores were not learned from. So probabilities grow with `decision_function`, and they tie for no two scores
         that differ, unlike marginals, most of which are exactly zero. A label is never more probable than one that it
-        implies by a constraint; other constraints hold in `predict` only. With edges, the score includes those of the
-        edges, times the marginals of their other labels.
+        implies by a constraint; other constraints hold in `predict` only. The score of a label includes those of its
+        edges, times the marginals of their other labels. Scores that contradict a hierarchy are pooled first.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
         return self._seen_sets().likeliest(probabilities, self._current_threshold(), n_sets)
 
-    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
+    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool = False) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
@@ -151,18 +151,27 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
             that names the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40
             labels that attract and repel each other at random.
+        names : bool, default=False
+            Whether to return the names of the labels instead of an indicator matrix.
 
         Returns
         -------
         y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
-            Indicator matrix; or the labels, if `y` was 1-D.
+            Indicator matrix; with `names` an object array of tuples; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         chosen = self._choose(self._learned.model, X, map_time_limit, warn=True)
-        return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
+        if self._single:
+            return self.classes_[chosen.argmax(axis=1)]
+        if not names:
+            return chosen.astype(np.int64)
+        found = np.empty(len(chosen), object)
+        for i, row in enumerate(chosen):
+            found[i] = tuple(self.classes_[row].tolist())
+        return found
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -171,7 +180,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            In an indicator matrix, labels that are NaN are not compared.
+            In an indicator matrix, labels that are NaN are not compared, and ancestors in a hierarchy are added.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -179,8 +188,11 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         score : float
         """
         filled, known = read_known(y)
+        if np.ndim(filled) == 2:
+            filled = filled if sparse.issparse(filled) else np.asarray(filled)
+            filled, known = close_gold(filled, self._fitted("_graph").constraints, known)
         if known is None:
-            return super().score(X, y, sample_weight)
+            return super().score(X, filled, sample_weight)
         predicted = self.predict(X)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
@@ -229,14 +241,17 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return make_coherent(self._calibration.probabilities(evidence), implications(self._graph.constraints))
 
     def _evidence(self, model, X, warn=False):
-        """Return the scores of the labels, with those of edges times the marginals of their other labels."""
-        edges = self._graph.edges
-        if not len(edges):
-            return self._finite(model.scores(X))
-        marginals = self._marginals(model, X, warn)
-        n, shape = len(edges), (self._graph.n_labels, self._graph.n_labels)
-        one_way = sparse.csr_array((model.additional[:n], (edges[:, 0], edges[:, 1])), shape=shape)
-        return self._finite(model.scores(X)) + np.asarray(marginals @ (one_way + one_way.T))
+        """Return the scores that probabilities are fitted to: array of shape (n_samples, n_labels).
+
+        To the scores of the labels, those of edges are added, times the marginals of their other labels. Under a
+        hierarchy, scores are pooled as in training, where labels that contradict each other share their mean.
+        """
+        graph, scores = self._graph, self._finite(model.scores(X))
+        if len(graph.edges):
+            ends, shape = graph.edges.T, (graph.n_labels, graph.n_labels)
+            one_way = sparse.csr_array((model.additional, ends), shape=shape)
+            scores += np.asarray(self._marginals(model, X, warn) @ (one_way + one_way.T))
+        return scores if self._single or graph.forest is None else graph.forest.pool(scores, self.n_jobs)
 
     def _task(self, **data):
         return LabelTask(self._graph, self._loss, 1.0, **data)

@@ -33,6 +33,7 @@ from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
 from .data import (
+    close_gold,
     leave_out_violations,
     read_constraints,
     read_known,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _MOST_ITER = {"lbfgs": 1000, "adam": 200}
 _BATCH_SIZE = 64
 # Penalty of Adam if alpha="auto", and that on the edge scores if alpha is not a pair.
-_ADAM_ALPHA, _EDGE_ALPHA = 1e-4, 1e-3
+_ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
 _ALPHA = [NOT_NEGATIVE, StrOptions({"auto"})]
 _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
@@ -74,8 +75,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Names are the columns of `y`, if it is a DataFrame, or the argument `classes` of `fit`.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
-        in training (except for loss="logistic") and in every prediction. Training samples that violate them are left
-        out, with a warning that counts them.
+        in training (except for loss="logistic") and in every prediction. The ancestors of gold labels in a `Hierarchy`
+        are added. Training samples that violate other constraints are left out, with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
         Sizes of the hidden layers (ReLU). By default, scores are linear in the features.
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
@@ -86,7 +87,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` with
         L-BFGS is chosen by cross-validation on three folds, which depend on the samples only, not on a seed: the
         strength with the lowest log loss of the calibrated probabilities, on a path that falls until the loss rises.
-        With Adam it is 1e-4. The strength for the edge scores is 1e-3, or the second number of a pair.
+        With Adam it is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. Default: 0.001 for networks. For linear scores, between 0.01 if an epoch has one or two
         mini-batches, and 0.003 if it has twenty or more; 0.01 in streams. The second number of a pair is the rate for
@@ -117,9 +118,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           with how much more often it was seen than if labels were independent. At most 10,000 sets are kept.
         - ``"expected"``: of all label sets the one with the highest expected example F1 plus probability, if labels
           were independent given the features.
-        - ``"auto"``: ``"seen"``, but ``"expected"`` if less than a tenth of the training samples share their set with
-          another one. If the threshold is tuned, ``"seen"`` or ``"threshold"``, whichever is better on held-out
-          samples. After `partial_fit` alone, ``"threshold"``.
+        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has more example F1 plus three times the subset
+          accuracy on samples that were held out, at most 1,000 of each fold. If the threshold is tuned, ``"seen"`` or
+          ``"threshold"``. After `partial_fit` alone, ``"threshold"``.
         - ``"threshold"``: the labels whose probability is above the threshold. If these violate a constraint, the
           feasible set with the highest sum of probabilities minus threshold.
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
@@ -306,7 +307,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             but for what the others imply by a hierarchy.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
-            Names of the columns of an indicator matrix. By default, those of a DataFrame, else their indices.
+            Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
+            edges, else their indices.
 
         Returns
         -------
@@ -325,6 +327,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
         self._check_known(known, graph)
+        gold, known = close_gold(gold, graph.constraints, known)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
         fit = way_of_fit(self, hidden, graph)(self, X, self._task(gold=gold, weights=weights, known=known), hidden)
@@ -394,6 +397,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             if given != [constraint for constraint, _ in graph.constraints]:
                 raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         self._check_known(known, graph)
+        gold, known = close_gold(gold, graph.constraints, known)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial=True)
         if first:
             rng = check_random_state(self.random_state)

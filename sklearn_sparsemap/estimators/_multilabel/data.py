@@ -7,8 +7,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.validation import check_matrix
+from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...training._label_task import blocks, dense
+from .calibration import implications
 
 # With more labels than the first number, only the pairs with the most information are used, a few for each label.
 # Mini-batches make the scores of all pairs nonzero, and inference would get slower from epoch to epoch.
@@ -151,6 +153,14 @@ def read_names(classes, Y, n_labels):
     return names
 
 
+def names_in_edges(constraints, n_labels):
+    """Return the names of labels that a `Hierarchy` from edges has for all of them, or None."""
+    for constraint in constraints if isinstance(constraints, list | tuple) else [constraints]:
+        if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
+            return constraint.labels
+    return None
+
+
 def read_constraints(constraints, names):
     """Return constraints with their resolved form: list of (LabelConstraint, (indices, signs, low, high))."""
     if constraints is None:
@@ -261,6 +271,29 @@ def mutual_information_tree(Y, weights):
     graph = sparse.csr_array((-information, (firsts, seconds)), shape=(Y.shape[1], Y.shape[1]))
     tree = minimum_spanning_tree(graph).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
+
+
+def close_gold(gold, constraints, known=None):
+    """Add the ancestors of gold labels in hierarchies.
+
+    Parameters
+    ----------
+    gold : array or CSR of shape (n_samples, n_labels)
+    constraints : list
+        As `read_constraints` returns.
+    known : bool array of shape (n_samples, n_labels), default=None
+
+    Returns
+    -------
+    gold
+    known
+        An ancestor of a label that is on is known.
+    """
+    pairs = implications([each for each in constraints if isinstance(each[0], Hierarchy)])
+    if not pairs:
+        return gold, known
+    gold = close_upwards(gold, pairs)
+    return gold, None if known is None else known | (dense(gold) > 0.0)
 
 
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):

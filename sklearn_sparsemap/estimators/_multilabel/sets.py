@@ -16,9 +16,6 @@ LIFT = 0.5
 N_LIKELY = 32
 # Sets with at most this many entries are also stored as a dense array, which is faster.
 _MOST_DENSE = 2**14
-# If a smaller fraction of the samples shares its set with another sample, future sets are mostly unseen, and
-# decision="auto" does not use seen sets.
-_LEAST_SHARED = 0.1
 # Maximum number that is subtracted from the number of samples with a set.
 _MOST_DISCOUNT = 0.98
 # Maximum number of sets; the most frequent ones are kept, and others are not considered.
@@ -44,8 +41,6 @@ class SeenSets:
 
     Attributes
     ----------
-    recur : bool
-        Whether a new sample is likely to have a set that was seen.
     lifts : array of shape (n_sets,)
         Log of a set's probability divided by its probability if labels were independent. The probability is the
         frequency with absolute discounting [1]_: a set seen once counts less than one, and the rest is for sets that
@@ -63,9 +58,6 @@ class SeenSets:
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
-        # Good-Turing estimate: the probability of unseen sets equals the frequency of sets seen once.
-        once = frequency[frequency <= 1.0 + 1e-9].sum()
-        self.recur = bool(once <= (1.0 - _LEAST_SHARED) * frequency.sum())
         # Ties in frequency: smaller sets first, then by content. The order of the samples has no effect.
         chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MOST_SETS]]
         self.sets = sparse.csr_array(gold[first[chosen]])

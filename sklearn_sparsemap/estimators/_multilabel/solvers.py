@@ -29,6 +29,8 @@ _ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Indicator matrices with at most this many cells are stored as dense arrays in training, which is faster.
 _DENSE_CELLS = 2**23
+# Held-out samples of a fold on which decision rules are compared.
+_MOST_HELD = 1000
 # Seed of the model that learns from a part of the samples only.
 _TWIN_SEED = 0
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
@@ -129,9 +131,10 @@ class LbfgsFit:
         return found
 
     def finish(self):
-        """Tune the threshold of the fitted estimator, if it should be tuned."""
+        """Tune the threshold of the fitted estimator, if it should be tuned, and choose the rule of decision="auto"."""
         estimator, task, gold = self.estimator, self.task, self.gold
         if not estimator._tunes_threshold():
+            self._choose_rule()
             return
         tuning, sets = estimator._new_tuning(), None
         if self.evidence is None:
@@ -142,6 +145,16 @@ class LbfgsFit:
             for rows in blocks(len(held), task.n_outputs):
                 estimator._tune_by(tuning, self.evidence[held[rows]], task.take(held[rows]), sets)
         estimator.threshold_, estimator._rule = tuning.best()
+
+    def _choose_rule(self):
+        estimator, task, totals = self.estimator, self.task, np.zeros(2)
+        if estimator._rule != "seen" or not self.folds:
+            return
+        for train, held in self.folds:
+            held = held[:_MOST_HELD]
+            sets = SeenSets(self.gold[train], task.weights[train])
+            totals += estimator._compare_rules(self.evidence[held], task.take(held), sets)
+        estimator._rule = "seen" if totals[0] >= totals[1] else "expected"
 
     def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
@@ -191,12 +204,12 @@ class AdamFit:
 
     def finish(self):
         """Tune the threshold of the fitted estimator, if it should be tuned, and keep the label sets of all samples."""
-        estimator, rule = self.estimator, None
+        estimator = self.estimator
         if self.held_out:
             X, held = self.held_out
-            estimator._calibrate(estimator._evidence(estimator._learned.model, X), held)
+            rule = self._calibrate(estimator._evidence(estimator._learned.model, X), held, estimator._sets)
         else:
-            self._calibrate_by_twin()
+            rule = self._calibrate_by_twin()
         if estimator._tunes_threshold():
             tuning, sets = estimator._new_tuning(), estimator._sets if self.held_out else None
             estimator._tune(tuning, estimator._learned.model, *(self.held_out or (self.X.values, self.task)), sets)
@@ -204,12 +217,12 @@ class AdamFit:
         estimator._watch_sets(self.whole, rule)
 
     def _calibrate_by_twin(self):
-        """Fit the curves on a third of the samples, scored by a model that learned as long from the others."""
+        """Calibrate on a third of the samples, scored by a model that learned as long from the others."""
         estimator, task = self.estimator, self.task
         rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
         folds = folds_of(len(rows))
         if not folds:
-            return
+            return None
         train, held = (rows[places] for places in folds[0])
         part, X, rng = task.take(train), self.X[train], check_random_state(_TWIN_SEED)
         part.weights = relative(weights[folds[0][0]])
@@ -220,7 +233,17 @@ class AdamFit:
             visit()
         unseen = task.take(held)
         unseen.weights = weights[folds[0][1]]
-        estimator._calibrate(estimator._evidence(model, self.X.values[held]), unseen)
+        sets = None if estimator._single else SeenSets(self.whole.gold[train], weights[folds[0][0]])
+        return self._calibrate(estimator._evidence(model, self.X.values[held]), unseen, sets)
+
+    def _calibrate(self, evidence, task, sets):
+        """Fit the curves of probabilities to held-out samples; return the better decision rule, if any."""
+        self.estimator._calibrate(evidence, task)
+        if sets is None or task.known is not None:
+            return None
+        part = task.take(np.arange(min(len(evidence), _MOST_HELD)))
+        totals = self.estimator._compare_rules(evidence[: len(part.weights)], part, sets)
+        return "seen" if totals[0] >= totals[1] else "expected"
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""

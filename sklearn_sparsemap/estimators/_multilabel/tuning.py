@@ -6,9 +6,14 @@ import numpy as np
 from scipy import sparse
 
 from ...training._label_task import blocks, dense
-from .data import read_known
+from .data import close_gold, read_known
 from .sets import SeenSets
-from .threshold import RunningThreshold, Tuning
+from .threshold import RunningThreshold, Tuning, example_f1, expected_cuts
+
+# Worth of an exact match compared with an F1 of 1, when decision rules are compared. Samples that are held out know
+# fewer seen sets than the final model has, so exact matches count more. On development splits of nine data sets, 1
+# gains 0.6 points of F1 and loses 1 point of whole sets.
+_WORTH_OF_WHOLE = 3.0
 
 
 class TuningMixin:
@@ -60,9 +65,20 @@ class TuningMixin:
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
         self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
-        # With unknown labels, the fully known samples are few and not representative, so seen sets are not used.
-        recur = self._sets is not None and self._sets.recur and task.known is None
-        self._rule = ("seen" if recur else "expected") if rule is None else rule
+        if rule is None:
+            # With unknown labels, the fully known samples are few and not representative.
+            rule = "expected" if self._sets is None or task.known is not None else "seen"
+        self._rule = rule
+
+    def _compare_rules(self, evidence, task, sets):
+        """Return sums of F1 and exact matches of held-out samples: by seen sets, and by the expected sets."""
+        probabilities, gold, threshold = self._probabilities(evidence), dense(task.gold) > 0.5, self.threshold_
+        found = sets.choose(probabilities, threshold), probabilities > expected_cuts(probabilities, threshold)[:, None]
+        totals = []
+        for own in found:
+            f1 = example_f1((own & gold).sum(axis=1), own.sum(axis=1) + gold.sum(axis=1))
+            totals.append(task.weights @ (f1 + _WORTH_OF_WHOLE * (own == gold).all(axis=1)))
+        return np.array(totals)
 
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
@@ -76,6 +92,7 @@ class TuningMixin:
     def _held_out(self, X, y):
         y, known = read_known(y)
         X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
+        gold, known = close_gold(gold, self._graph.constraints, known)
         return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
 
     def _validation_score(self, X, y):
