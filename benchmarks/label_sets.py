@@ -188,7 +188,9 @@ def stacked(data):
 def run(args, name):
     data, found = load(args.data, name), {}
     if args.rows:
-        data = *(part[: args.rows] for part in data[:2]), *data[2:]
+        # The rows of some sets are in the order of their classes.
+        rows = np.random.default_rng(0).permutation(data[0].shape[0])[: args.rows]
+        data = *(part[rows] for part in data[:2]), *data[2:]
     found["ours"] = fit(MultilabelLPSparseMAP(), *data)
     found["ours, logistic"] = fit(MultilabelLPSparseMAP(loss="logistic"), *data)
     if not args.skip_peers:
