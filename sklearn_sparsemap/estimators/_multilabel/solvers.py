@@ -121,7 +121,7 @@ class LbfgsFit:
                 learner = self._batch(part, features, models[k], alpha, max(_ROUGH_TOL, self.tol))
                 learner.run(_Settles())
                 models[k] = learner.model()
-                evidence[self.folds[k][1]] = _as_network(models[k]).scores(held.values)
+                evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             loss = estimator._calibrate(evidence, task)
             if loss >= lowest:
                 break
