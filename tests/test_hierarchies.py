@@ -1,5 +1,6 @@
 """Hierarchies of labels: isotonic regression on forests, the constraint, partly labelled rows, the loader."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -10,10 +11,11 @@ from naive_multilabel import naive_forest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
 from sklearn_sparsemap.datasets import load_hierarchical_arff
-from sklearn_sparsemap.estimators._multilabel.calibration import implications, make_coherent
+from sklearn_sparsemap.estimators._multilabel.calibration import Calibration, implications, make_coherent
 from sklearn_sparsemap.estimators._multilabel.data import read_constraints
 from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.inference._forests import Forest, forest_of
@@ -255,6 +257,25 @@ def test_names_go_in_and_out():
     indicator = MultilabelLPSparseMAP().fit(X, X > 0.3, classes=["dog", "cat", "rose"])
     rows = np.where(np.column_stack([indicator.predict(X)]) > 0)
     assert [len(each) for each in indicator.predict(X, names=True)] == np.bincount(rows[0], minlength=120).tolist()
+
+
+@pytest.mark.parametrize("params", [{}, {"solver": "adam", "max_iter": 5}])
+def test_curves_are_fitted_to_pooled_scores(data, params, monkeypatch):
+    X, Y = data
+    fit, seen = Calibration.fit, []
+
+    def spy(self, scores, gold, weights):
+        seen.append(scores)
+        return fit(self, scores, gold, weights)
+
+    monkeypatch.setattr(Calibration, "fit", spy)
+    model = MultilabelLPSparseMAP(constraints=Hierarchy([None, 0, 1, None, 3]), random_state=0, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    assert seen and all((s[:, 1] <= s[:, 0] + 1e-9).all() and (s[:, 2] <= s[:, 1] + 1e-9).all() for s in seen)
+    raw = model.decision_function(X)
+    assert (raw[:, 1] > raw[:, 0]).any()
 
 
 def test_probabilities_are_coherent():
