@@ -199,8 +199,11 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False):
-        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
+    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False, marginals=None):
+        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
+
+        The arguments are those of `predict` and `_evidence`.
+        """
         graph, task = self._graph, self._task(map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
             # SparseMAP's regulariser subtracts 1/2 for each label that is on.
@@ -211,7 +214,10 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        probabilities, threshold = self._probabilities(self._evidence(model, X, warn)), self._current_threshold()
+        probabilities, threshold = (
+            self._probabilities(self._evidence(model, X, warn, marginals)),
+            self._current_threshold(),
+        )
         rule, cuts = self._rule if self.decision == "auto" else self.decision, threshold
         if rule == "seen":
             chosen = self._seen_sets().choose(probabilities, threshold)
@@ -240,17 +246,19 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         """Return coherent probabilities of labels: array of shape (n_samples, n_labels)."""
         return make_coherent(self._calibration.probabilities(evidence), implications(self._graph.constraints))
 
-    def _evidence(self, model, X, warn=False):
+    def _evidence(self, model, X, warn=False, marginals=None):
         """Return the scores that probabilities are fitted to: array of shape (n_samples, n_labels).
 
         To the scores of the labels, those of edges are added, times the marginals of their other labels. Under a
         hierarchy, scores are pooled as in training, where labels that contradict each other share their mean.
+        `marginals` are those of the labels, if they are known already.
         """
         graph, scores = self._graph, self._finite(model.scores(X))
         if len(graph.edges):
             ends, shape = graph.edges.T, (graph.n_labels, graph.n_labels)
             one_way = sparse.csr_array((model.additional, ends), shape=shape)
-            scores += np.asarray(self._marginals(model, X, warn) @ (one_way + one_way.T))
+            marginals = self._marginals(model, X, warn) if marginals is None else marginals
+            scores += np.asarray(marginals @ (one_way + one_way.T))
         return scores if self._single or graph.forest is None else graph.forest.pool(scores, self.n_jobs)
 
     def _task(self, **data):

@@ -105,7 +105,7 @@ class TuningMixin:
             tuning = self._new_tuning()
             self._tune(tuning, model, X, task, self._sets)
             return tuning.f1()
-        chosen = self._choose(model, X)
+        chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
         chosen = chosen if task.known is None else chosen & task.known
         return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
 
