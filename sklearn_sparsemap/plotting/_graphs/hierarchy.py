@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_positive
-from ...factors import Hierarchy
 from .._base import Display, unwrap_fitted
 from .._style import FAINT, INK, MUTED, SHADES, as_text
+
+if TYPE_CHECKING:
+    from ...factors import Hierarchy
 
 _ROW, _COLUMN = 0.28, 1.1  # inches, for a label and for a level
 _LEAST_SIZE = (3.2, 1.6)  # inches
@@ -107,7 +110,9 @@ class HierarchyDisplay(Display):
         ValueError
             If the estimator has no hierarchy, or `x` is not one sample.
         """
-        check_is_fitted(estimator)
+        # Imported here, because it loads Numba.
+        from ...factors import Hierarchy
+
         _, last = unwrap_fitted(estimator, "constraints", "classes_")
         given = last.constraints if isinstance(last.constraints, list | tuple) else [last.constraints]
         found = [constraint for constraint in given if isinstance(constraint, Hierarchy)]
