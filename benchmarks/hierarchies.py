@@ -4,10 +4,10 @@
     python benchmarks/hierarchies.py --speed
 
 DIR holds hmc/*.arff.gz. Features at zero mean and unit variance, missing ones are the mean; a training set's valid part
-is added to it. With --shares less than 1, of that share of the training labels is known, the others are NaN for the
-model. Area under the precision-recall curve over all pairs of a sample and a class, AU(PRC); example F1, with a limit
-of 0.5 for the marginals (rules in prediction: the projected ones); share of the predictions with a class but not its
-parent.
+is added to it. With --shares less than 1, this fraction of the training labels is known, the others are NaN for the
+model. Area under the precision-recall curve over all pairs of a sample and a class, AU(PRC), by predict_proba; example
+F1, with a threshold of 0.5 (rules in prediction: of the projected probabilities); fraction of the predictions with a
+class but not its parent.
 
 --speed times projections onto trees of 4,000 classes, and fits with and without rules.
 """
@@ -83,11 +83,11 @@ def run(args, name, share):
     trained = MultilabelLPSparseMAP(constraints=rules, **options).fit(X, partly)
     seconds = perf_counter() - start
     say = (parents, Y_test)
-    show(name, share, "rules in training", trained.predict_marginals(X_test), trained.predict(X_test), *say, seconds)
+    show(name, share, "rules in training", trained.predict_proba(X_test), trained.predict(X_test), *say, seconds)
     start = perf_counter()
     plain.fit(X, partly)
     seconds = perf_counter() - start
-    marginals = plain.predict_marginals(X_test)
+    marginals = plain.predict_proba(X_test)
     show(name, share, "no rules", marginals, plain.predict(X_test), *say, seconds)
     forest = Forest([above[0] if above else -1 for above in parents])
     projected, _ = forest.project(marginals)

@@ -6,9 +6,10 @@
 Synthetic label sets: 2,000 samples of 200 binary features, 40 of them on, and 5 labels each, which depend on the
 features through 8 hidden numbers. For each number of labels a process of its own fits with one iteration and with the
 given number, and prints CPU milliseconds for each further iteration of L-BFGS (without edges) or epoch of Adam (with
-edges), CPU seconds of the first one, and by how much the fit raised the largest memory of the process. The peer is
-``OneVsRestClassifier(LogisticRegression())``: CPU seconds of its fit, beside those of ours with the defaults. One
-thread. The exponents are those of the best power law between neighbouring numbers of labels.
+edges), each with its part of the cross-validation, CPU seconds of the first one, and by how much the fit raised the
+largest memory of the process. The peer is ``OneVsRestClassifier(LogisticRegression())``: CPU seconds of its fit,
+compared with those of ours with the defaults. One thread. The exponents are those of the best power law between
+neighbouring numbers of labels.
 """
 
 import argparse

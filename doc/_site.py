@@ -69,6 +69,8 @@ RELATED = [
     [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies", "Iff", "Label")],
     ["MultilabelLPSparseMAP", "factors.AtMost", "factors.Implies", "metrics.example_f1_score"],
     ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
+    ["factors.Hierarchy", "plotting.HierarchyDisplay", "metrics.hierarchical_f1_score"],
+    ["metrics.precision_at_k", "metrics.propensity_scored_precision_at_k", "metrics.example_f1_score"],
     ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],
     ["StructuredSparseMAPClassifier", "losses.FenchelYoungLoss", "RaggedArray"],
     ["estimators.cross_val_marginals", "StructuredSparseMAPClassifier", "RaggedArray"],

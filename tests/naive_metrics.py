@@ -104,3 +104,29 @@ def naive_example_f1(y_true, y_pred, weights=None, empty=1.0):
         n += weight
         total += weight * (naive_f1(len(true), len(pred), len(true & pred)) if true or pred else empty)
     return total / n
+
+
+def naive_precision_at_k(y_true, y_score, k, propensity=None, weights=None):
+    """Precision of the k best labels of each row; with propensities relative to the best possible."""
+    n_labels, found, best, total = len(y_true[0]), 0.0, 0.0, 0.0
+    for i, (row, scores) in enumerate(zip(y_true, y_score)):
+        weight = 1.0 if weights is None else weights[i]
+        worth = [value / (1.0 if propensity is None else propensity[j]) for j, value in enumerate(row)]
+        order = sorted(range(n_labels), key=lambda j: (-scores[j], j))
+        found += weight * sum(worth[j] for j in order[:k])
+        best += weight * sum(sorted(worth, reverse=True)[:k])
+        total += weight * k
+    return found / (total if propensity is None else best)
+
+
+def naive_hierarchical_f1(y_true, y_pred, above):
+    """F1 over all rows of the labels with all that are above them; `above` maps a label to its parents."""
+
+    def closed(row):
+        found = {j for j, value in enumerate(row) if value}
+        while more := {p for j in found for p in above.get(j, ())} - found:
+            found |= more
+        return found
+
+    rows = [(closed(true), closed(pred)) for true, pred in zip(y_true, y_pred)]
+    return naive_f1(*(sum(map(len, sets)) for sets in zip(*rows)), sum(len(true & pred) for true, pred in rows))

@@ -42,36 +42,72 @@ def naive_linear(X, Y, weights, alpha, loss, temperature, implies=False):
 
 
 def naive_lift(y, gold, weights):
-    """Return the log of how many times more frequent a set is in `gold` than of labels that are independent."""
-    total = sum(weights)
-    found = np.log(sum(w for w, row in zip(weights, gold) if tuple(row) == tuple(y)) / total)
+    """Return the log of a set's smoothed probability in `gold`, divided by that of labels that are independent."""
+    total, counts = sum(weights), {}
+    for w, row in zip(weights, gold):
+        counts[tuple(row)] = counts.get(tuple(row), 0.0) + w
+    n_once, n_twice = sum(c == 1.0 for c in counts.values()), sum(c == 2.0 for c in counts.values())
+    discount = min(n_once / max(n_once + 2.0 * n_twice, 1.0), 0.98)
+    independent = 1.0
     for j, on in enumerate(y):
         p = (sum(w for w, row in zip(weights, gold) if row[j]) + 0.5) / (total + 1.0)
-        found -= np.log(p if on else 1.0 - p)
-    return found
+        independent *= p if on else 1.0 - p
+    left = sum(discount * min(c, 1.0) for c in counts.values()) / total
+    own = counts[tuple(y)]
+    return np.log((own - discount * min(own, 1.0)) / total / independent + left)
 
 
-def naive_seen(marginals, threshold, gold, weights, slack, n_likely):
-    """Choose for each sample the seen set of the highest expected F1 plus probability, if none is better by far."""
-    seen = sorted({tuple(row) for row in gold.astype(int).tolist()})
-    lifts = {y: naive_lift(y, gold, weights) for y in seen}
+def naive_shares(p, threshold, gold, weights):
+    """Return the probabilities of all sets that were seen, given those of the labels: dict."""
+    found = {}
+    for y in {tuple(row) for row in gold.astype(int).tolist()}:
+        odds = np.prod([q / (1.0 - q) * (1.0 - threshold) / threshold for q, on in zip(p, y) if on])
+        found[y] = odds * np.exp(0.5 * naive_lift(y, gold, weights))
+    total = sum(found.values())
+    return {y: share / total for y, share in found.items()}
+
+
+def naive_f1(y, z):
+    size = sum(y) + sum(z)
+    return 2.0 * sum(a * b for a, b in zip(y, z)) / size if size else 1.0
+
+
+def naive_seen(probabilities, threshold, gold, weights, n_likely):
+    """Choose for each sample the seen set of the highest expected F1 plus probability."""
     found = []
-    for u in marginals:
-        sums = {y: sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in seen}
-        logits = {y: 5.0 * sums[y] + lifts[y] / 3.0 for y in seen}
-        likely = sorted(seen, key=lambda y: -logits[y])[: n_likely if len(seen) > 2 * n_likely else None]
-        total = sum(np.exp(logits[y]) for y in likely)
-        shares = {y: np.exp(logits[y]) / total for y in likely}
-
-        def f1(y, z):
-            size = sum(y) + sum(z)
-            return 2.0 * sum(a * b for a, b in zip(y, z)) / size if size else 1.0
-
-        best = max(likely, key=lambda y: shares[y] + sum(shares[z] * f1(y, z) for z in likely))
-        plain = tuple(int(v > threshold) for v in u)
-        highest = max(sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in product((0, 1), repeat=len(u)))
-        found.append(best if highest - max(sums.values()) <= slack else plain)
+    for p in probabilities:
+        shares = naive_shares(p, threshold, gold, weights)
+        likely = sorted(shares, key=lambda y: -shares[y])[: n_likely if len(shares) > 2 * n_likely else None]
+        total = sum(shares[y] for y in likely)
+        found.append(max(likely, key=lambda y: (shares[y] + sum(shares[z] * naive_f1(y, z) for z in likely)) / total))
     return np.array(found)
+
+
+def naive_expected(p):
+    """Choose the set of the highest expected F1, approximately, plus probability, if labels are independent."""
+    best, highest = None, -np.inf
+    for y in product((0, 1), repeat=len(p)):
+        probability = np.prod([q if on else 1.0 - q for q, on in zip(p, y)])
+        hits, size = sum(q for q, on in zip(p, y) if on), sum(y)
+        f1 = 2.0 * hits / (size + sum(p)) if size else probability
+        if f1 + probability > highest:
+            best, highest = y, f1 + probability
+    return np.array(best)
+
+
+def naive_curves(scores, gold, weights):
+    """Fit logistic curves label by label: a common one, then each with a normal prior around it."""
+
+    def fit(s, y, w, prior):
+        def objective(theta):
+            z = np.exp(theta[0]) * s + theta[1]
+            return w @ (np.logaddexp(0.0, z) - y * z) + 0.5 * ((theta - prior) ** 2).sum()
+
+        return minimize(objective, prior, method="BFGS", options={"gtol": 1e-9}).x
+
+    flat = np.broadcast_to(weights, scores.shape)
+    common = fit(scores.ravel(), gold.ravel(), flat.ravel(), np.array([np.log(4.0), -2.0]))
+    return np.array([fit(scores[:, j], gold[:, j], flat[:, j], common) for j in range(scores.shape[1])])
 
 
 def naive_forest(scores, parents, known=None):

@@ -1,20 +1,34 @@
 import numpy as np
 import pytest
-from naive_metrics import naive_accuracy, naive_attachment, naive_example_f1, naive_f1, naive_span_counts
+from naive_metrics import (
+    naive_accuracy,
+    naive_attachment,
+    naive_example_f1,
+    naive_f1,
+    naive_hierarchical_f1,
+    naive_precision_at_k,
+    naive_span_counts,
+)
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import f1_score
 
-from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap import MultilabelLPSparseMAP, RaggedArray
+from sklearn_sparsemap.factors import Hierarchy
 from sklearn_sparsemap.metrics import (
     example_f1_score,
     example_f1_scorer,
     flat_accuracy_score,
     flat_accuracy_scorer,
+    hierarchical_f1_score,
     labeled_attachment_score,
     labeled_attachment_scorer,
     parts_f1_score,
     parts_f1_scorer,
+    precision_at_3_scorer,
+    precision_at_k,
+    propensity_scored_precision_at_k,
     sequence_accuracy_score,
     sequence_accuracy_scorer,
     span_f1_score,
@@ -408,3 +422,60 @@ def test_parts_f1_equals_that_of_all_parts_in_one_row():
 def test_structures_that_parts_f1_cannot_compare(y_true, y_pred, message):
     with pytest.raises(ValueError, match=message):
         parts_f1_score(y_true, y_pred)
+
+
+def test_precision_at_k_is_that_of_the_twin():
+    rng = np.random.default_rng(0)
+    for k in (1, 3, 7):
+        y_true, weights = (rng.random((25, 7)) < 0.3).astype(int), rng.uniform(0.5, 2.0, 25)
+        # Some scores tie.
+        scores, propensity = rng.integers(0, 5, (25, 7)) / 5.0, rng.uniform(0.1, 1.0, 7)
+        for wrap in (np.asarray, sparse.csr_array):
+            found = precision_at_k(wrap(y_true), scores, k, sample_weight=weights)
+            assert found == pytest.approx(naive_precision_at_k(y_true, scores, k, weights=weights))
+            found = propensity_scored_precision_at_k(wrap(y_true), scores, k, propensity, sample_weight=weights)
+            assert found == pytest.approx(naive_precision_at_k(y_true, scores, k, propensity, weights))
+    best = propensity_scored_precision_at_k(y_true, y_true / propensity, 3, propensity)
+    assert best == pytest.approx(1.0)
+
+
+def test_hierarchical_f1_is_that_of_the_twin():
+    rng = np.random.default_rng(0)
+    hierarchy = Hierarchy([None, 0, 1, None, 3, 3])
+    above = {1: [0], 2: [1], 4: [3], 5: [3]}
+    y_true, y_pred = (rng.random((2, 30, 6)) < 0.25).astype(int)
+    expected = naive_hierarchical_f1(y_true, y_pred, above)
+    assert expected > naive_hierarchical_f1(y_true, y_pred, {}) + 0.02
+    for wrap in (np.asarray, sparse.csr_array, np.ndarray.tolist):
+        assert hierarchical_f1_score(wrap(y_true), wrap(y_pred), hierarchy) == pytest.approx(expected)
+    repeated = hierarchical_f1_score(np.repeat(y_true, 2, axis=0), np.repeat(y_pred, 2, axis=0), hierarchy)
+    assert repeated == hierarchical_f1_score(y_true, y_pred, hierarchy, sample_weight=np.full(30, 2.0))
+    samples = hierarchical_f1_score(y_true, y_pred, hierarchy, average="samples")
+    assert samples == example_f1_score(hierarchy.close(y_true), hierarchy.close(y_pred))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: precision_at_k([[1, 0]], [[0.1]], 1), "y_true has shape .1, 2., but y_score has .1, 1."),
+        (lambda: precision_at_k([[1, 0]], [[0.1, np.nan]], 1), "y_score.0. has NaN"),
+        (lambda: precision_at_k([[1, 0]], [[0.1, 0.2]], 3), "k=3, but there are 2 labels"),
+        (lambda: precision_at_k([[1, 0]], [[0.1, 0.2]], 0), "k must be"),
+        (lambda: precision_at_k(np.zeros((0, 2)), np.zeros((0, 2)), 1), "y_true has no samples"),
+        (lambda: propensity_scored_precision_at_k([[1]], [[0.1]], 1, [0.0]), "propensity.0. is 0; propensities are"),
+        (lambda: propensity_scored_precision_at_k([[1]], [[0.1]], 1, [1.0, 1.0]), "propensity has shape"),
+        (lambda: propensity_scored_precision_at_k([[0]], [[0.1]], 1, [1.0]), "no sample has a label"),
+        (lambda: hierarchical_f1_score([[0]], [[0]], Hierarchy([None])), "no gold and no predicted labels"),
+        (lambda: hierarchical_f1_score([[0]], [[0], [1]], Hierarchy([None])), "y_true has shape"),
+        (lambda: hierarchical_f1_score([[1]], [[0]], Hierarchy([None]), average="macro"), "average='macro' is not"),
+    ],
+)
+def test_wrong_rankings_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_scorers_of_rankings_take_probabilities():
+    X, Y = make_multilabel_classification(60, 5, n_classes=4, random_state=0)
+    model = MultilabelLPSparseMAP().fit(X, Y)
+    assert precision_at_3_scorer(model, X, Y) == precision_at_k(Y, model.predict_proba(X), 3)

@@ -448,7 +448,7 @@ def test_thresholds_are_tuned_for_example_f1():
     assert scores.mean(axis=0)[round(100 * best_threshold(scores.mean(axis=0)))] == scores.mean(axis=0).max()
     running = RunningThreshold()
     assert running.threshold == 0.5
-    running.update(marginals, gold, np.ones(40))
+    running.add(marginals, gold, np.ones(40))
     assert running.threshold == best_threshold(scores.mean(axis=0))
 
 
@@ -557,7 +557,6 @@ def test_all_kinds_learn(data, loss, label_graph):
     assert (model.edges_[:, 0] < model.edges_[:, 1]).all()
     proba = model.predict_proba(X)
     assert proba.shape == Y.shape and (proba > 0).all() and (proba < 1).all()
-    assert_allclose(proba, model.predict_marginals(X), atol=1e-15)
     assert model.decision_function(X).shape == Y.shape
 
 
@@ -853,7 +852,9 @@ def test_map_decides_as_the_threshold_in_the_middle():
     for loss in LABEL_LOSSES:
         model = quick(loss=loss, label_graph=None, threshold=0.5, max_iter=60).fit(X, Y)
         by_threshold = model.predict(X)
-        assert_array_equal(clone(model).set_params(decision="map").fit(X, Y).predict(X), by_threshold)
+        assert_array_equal(model.predict_proba(X) > 0.5, by_threshold)
+        by_map = clone(model).set_params(decision="map").fit(X, Y).predict(X)
+        assert_array_equal(by_map, model.predict_marginals(X) > 0.5)
         # Both parameters may be changed after `fit`.
         assert model.set_params(threshold=0.9).predict(X).sum() < by_threshold.sum()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numbers
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
 
-from .._core.annotations import Any, Sequence
+from .._core.annotations import Any, NDArray, Self, Sequence
 from .._core.validation import quoted
 from ._label_constraints import LabelConstraint, _index_of
 
@@ -26,6 +28,11 @@ class Hierarchy(LabelConstraint):
         The parent of each label, in the order of labels: a label by index, None (or -1) for roots, or a list of
         several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label: the path above
         is the parent, if it is a label. A dict contains the parents of the labels that have any.
+
+    Attributes
+    ----------
+    labels : list or None
+        The labels in their order: paths, indices, or those of `from_edges`. None if `parents` is a dict.
 
     Raises
     ------
@@ -59,8 +66,129 @@ class Hierarchy(LabelConstraint):
         self.entries = tuple(
             (label, above if self.paths else _listed_parents(label, above)) for label, above in entries
         )
+        self.labels = None if self._is_dict else [above if self.paths else label for label, above in self.entries]
         if not self._is_dict and not self.paths:
             self._check_indices()
+
+    @classmethod
+    def from_edges(cls, edges: Sequence[tuple[Any, Any]]) -> Self:
+        """Make a hierarchy from pairs of a label and its parent.
+
+        Parameters
+        ----------
+        edges : sequence of (child, parent)
+            Names or indices of labels. A label may have several parents.
+
+        Returns
+        -------
+        hierarchy : Hierarchy
+            Its `labels` are all that occur, parents before their children, otherwise in the order of the edges.
+
+        Raises
+        ------
+        ValueError
+            If an edge is no pair, or the edges have a cycle.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.factors import Hierarchy
+        >>> hierarchy = Hierarchy.from_edges([("dog", "animal"), ("cat", "animal"), ("poodle", "dog")])
+        >>> hierarchy.labels
+        ['animal', 'dog', 'cat', 'poodle']
+        >>> hierarchy.binarize(["cat", ["poodle"], []])
+        array([[1, 0, 1, 0],
+               [1, 1, 0, 1],
+               [0, 0, 0, 0]])
+        """
+        above = {}
+        for number, edge in enumerate(edges):
+            if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
+                raise ValueError(f"edges[{number}] is {edge!r}; an edge is a pair of a label and its parent")
+            child, parent = edge
+            above.setdefault(parent, [])
+            above.setdefault(child, []).append(parent)
+        found = cls({child: list(dict.fromkeys(parents)) for child, parents in above.items() if parents})
+        found.labels = list(above)
+        pairs = found.pairs(found.labels)
+        depths = _depths(len(above), pairs)
+        found.labels = [found.labels[j] for j in np.argsort(depths, kind="stable")]
+        return found
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the labels have names and an order, as those of `from_edges`."""
+        return self._is_dict and self.labels is not None
+
+    def close(self, Y: Any, classes: Sequence[Any] | None = None) -> Any:
+        """Add the ancestors of all labels of an indicator matrix.
+
+        Parameters
+        ----------
+        Y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels)
+            Columns are `labels`, or `classes`. NaN is a label that is unknown; it is on if a label below it is.
+        classes : sequence of length n_labels, default=None
+            The names of the columns. Needed if `labels` is None.
+
+        Returns
+        -------
+        closed : ndarray, sparse matrix or DataFrame
+            Of the kind and type of `Y`.
+
+        Raises
+        ------
+        ValueError
+            If the number of columns is not that of the labels, or their names are not known.
+        """
+        names = self._names(classes)
+        values = Y if sparse.issparse(Y) else np.asarray(Y)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            raise ValueError(
+                f"Y has shape {values.shape}, but the hierarchy has {len(names)} labels, one for each column"
+            )
+        closed = close_upwards(values, self.pairs(names))
+        if hasattr(Y, "columns"):
+            return type(Y)(closed, index=Y.index, columns=Y.columns)
+        return closed
+
+    def binarize(self, samples: Sequence[Any]) -> NDArray[np.int64]:
+        """Make an indicator matrix from the labels of samples, with all ancestors.
+
+        Parameters
+        ----------
+        samples : sequence
+            For each sample a label, or a list of labels: by name, by index, or as a path ``"animal/dog"`` from any
+            ancestor down. Of a hierarchy of paths, the last part alone is a name, if no other path ends in it.
+
+        Returns
+        -------
+        Y : int ndarray of shape (n_samples, n_labels)
+            Columns are `labels`.
+
+        Raises
+        ------
+        ValueError
+            If a label is none of the hierarchy (the message names the sample), a path does not go from parents to
+            children, or the hierarchy is a dict, whose labels have no order.
+        """
+        if isinstance(samples, str) or not hasattr(samples, "__len__"):
+            raise ValueError(f"samples must be a sequence of labels or lists of labels; got {samples!r}")
+        names = self._names(None)
+        index = {name: j for j, name in enumerate(names)}
+        last_parts = [name.rpartition("/")[2] for name in names] if self.paths else []
+        for j, part in enumerate(last_parts):
+            if part not in index and last_parts.count(part) == 1:
+                index[part] = j
+        pairs = self.pairs(names)
+        Y = np.zeros((len(samples), len(names)), np.int64)
+        for i, given in enumerate(samples):
+            for label in [given] if isinstance(given, str | numbers.Integral) else given:
+                Y[i, _place(label, index, set(pairs), f"samples[{i}]")] = 1
+        return close_upwards(Y, pairs)
+
+    def _names(self, classes):
+        if classes is None and self.labels is None:
+            raise ValueError(f"{self!r} does not know the order of the labels; make it by Hierarchy.from_edges")
+        return self.labels if classes is None else list(classes)
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return one implication for each pair of a label and a parent; see `LabelConstraint.resolve`."""
@@ -121,6 +249,49 @@ class Hierarchy(LabelConstraint):
 
     def __repr__(self):
         return f"Hierarchy(<{len(self.entries)} labels>)"
+
+
+def close_upwards(Y, pairs):
+    """Turn on all that labels imply, by pairs of a label and its parent; return a matrix of the same kind."""
+    n = Y.shape[1]
+    children, parents = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    above = sparse.csr_array((np.ones(len(pairs), bool), (children, parents)), shape=(n, n)) + sparse.eye_array(
+        n, dtype=bool, format="csr"
+    )
+    while (longer := (above @ above).astype(bool)).nnz > above.nnz:
+        above = longer
+    if sparse.issparse(Y):
+        return type(Y)((Y @ above.astype(Y.dtype)).astype(bool).astype(Y.dtype))
+    implied = sparse.csr_array(np.nan_to_num(Y.astype(np.float64)) > 0.0) @ above
+    return np.where(implied.toarray(), np.ones(1, Y.dtype), Y)
+
+
+def _depths(n, pairs):
+    """Return the length of the longest path from a root to each label."""
+    depths = np.zeros(n, np.int64)
+    for _ in range(n):
+        deeper = depths.copy()
+        for child, parent in pairs:
+            deeper[child] = max(deeper[child], depths[parent] + 1)
+        if (deeper == depths).all():
+            break
+        depths = deeper
+    return depths
+
+
+def _place(label, index, pairs, where):
+    """Return the index of a label, by its name or by a path down to it."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if label in index:
+        return index[label]
+    parts = label.split("/") if isinstance(label, str) else []
+    places = [index.get(part) for part in parts]
+    if len(parts) < 2 or None in places:
+        raise ValueError(f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, or add it")
+    for parent, child in pairwise(places):
+        if (child, parent) not in pairs:
+            raise ValueError(f"{where} has the path {quoted(label)}, which does not go from parents to their children")
+    return places[-1]
 
 
 def _listed_parents(label, above):

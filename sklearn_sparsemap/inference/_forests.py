@@ -60,6 +60,12 @@ class Forest:
         ), scores, n_jobs)  # fmt: skip
         return out, blocks
 
+    def pool(self, scores, n_jobs=None):
+        """Return the nearest scores of which none exceeds that of its parent, without the bounds of `project`."""
+        # Scaled into a small interval around 1/2, they do not reach the bounds.
+        scale = 4.0 * max(1.0, np.abs(scores).max(initial=0.0))
+        return (self.project(scores / scale + 0.5, n_jobs=n_jobs, keep_blocks=False)[0] - 0.5) * scale
+
     @staticmethod
     def vjp(marginals, blocks, v):
         """Return the product of vectors with the derivative of `project`, which is symmetric.

@@ -4,14 +4,17 @@ Conventions
 -----------
 `y_true` and `y_pred` are sequences with one sequence of labels for each sample (a sentence, say): lists,
 arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths. For
-`example_f1_score` they are indicator matrices, for `parts_f1_score` sequences of structures. Every metric is a fraction
-in [0, 1], higher is better.
+`example_f1_score` and `hierarchical_f1_score` they are indicator matrices, for `parts_f1_score` sequences of
+structures. `precision_at_k` and `propensity_scored_precision_at_k` take scores of labels instead of predictions. Every
+metric is a fraction in [0, 1], higher is better. Metrics with more arguments get a scorer by
+``sklearn.metrics.make_scorer(hierarchical_f1_score, hierarchy=hierarchy)``.
 """
 
 from sklearn.metrics import make_scorer
 
-from ._multilabel import example_f1_score
+from ._multilabel import example_f1_score, hierarchical_f1_score
 from ._parts import parts_f1_score
+from ._rankings import precision_at_k, propensity_scored_precision_at_k
 from ._sequences import (
     flat_accuracy_score,
     labeled_attachment_score,
@@ -25,10 +28,16 @@ __all__ = [
     "example_f1_scorer",
     "flat_accuracy_score",
     "flat_accuracy_scorer",
+    "hierarchical_f1_score",
     "labeled_attachment_score",
     "labeled_attachment_scorer",
     "parts_f1_score",
     "parts_f1_scorer",
+    "precision_at_1_scorer",
+    "precision_at_3_scorer",
+    "precision_at_5_scorer",
+    "precision_at_k",
+    "propensity_scored_precision_at_k",
     "sequence_accuracy_score",
     "sequence_accuracy_scorer",
     "span_f1_score",
@@ -46,6 +55,12 @@ flat_accuracy_scorer = make_scorer(flat_accuracy_score)
 labeled_attachment_scorer = make_scorer(labeled_attachment_score)
 #: `parts_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
 parts_f1_scorer = make_scorer(parts_f1_score)
+#: `precision_at_k` of `predict_proba` with k=1, for the parameter ``scoring`` of scikit-learn's model selection.
+precision_at_1_scorer = make_scorer(precision_at_k, k=1, response_method="predict_proba")
+#: `precision_at_k` of `predict_proba` with k=3, for the parameter ``scoring`` of scikit-learn's model selection.
+precision_at_3_scorer = make_scorer(precision_at_k, k=3, response_method="predict_proba")
+#: `precision_at_k` of `predict_proba` with k=5, for the parameter ``scoring`` of scikit-learn's model selection.
+precision_at_5_scorer = make_scorer(precision_at_k, k=5, response_method="predict_proba")
 #: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
 #: `span_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.

@@ -6,6 +6,7 @@ They need matplotlib, and those of graphs and orders networkx (both in the extra
 from ._calibration import LabelCalibrationDisplay
 from ._convergence import ConvergenceDisplay
 from ._graphs.factor_graph import FactorGraphDisplay
+from ._graphs.hierarchy import HierarchyDisplay
 from ._graphs.label_graph import LabelGraphDisplay
 from ._inspection import ExplanationDisplay, FeatureTableDisplay, LabelConfusionDisplay, TransitionsDisplay
 from ._selection.curves import GroupPathDisplay, MemoryCurveDisplay
@@ -23,6 +24,7 @@ __all__ = [
     "FeatureTableDisplay",
     "GroupOrderDisplay",
     "GroupPathDisplay",
+    "HierarchyDisplay",
     "LabelCalibrationDisplay",
     "LabelConfusionDisplay",
     "LabelGraphDisplay",

@@ -18,9 +18,11 @@ from ...training._label_task import LabelTask, blocks
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.learned import TrainingStateMixin
-from .data import read_known
+from .calibration import implications, make_coherent
+from .data import close_gold, read_known
+from .threshold import expected_cuts
 
-DECISIONS = ("auto", "seen", "threshold", "map")
+DECISIONS = ("auto", "seen", "expected", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-6
@@ -31,7 +33,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
     `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
-    `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
+    `_rule` (the decision that "auto" stands for), `_calibration`, `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -44,8 +46,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
     _set_by_fit = (
-        "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_draws", "threshold_", "n_violations_",
-        "n_features_in_",
+        "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
+        "alpha_", "n_violations_", "n_features_in_",
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -82,11 +84,13 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._marginals(self._learned.model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probability of each label: its marginal, kept strictly between 0 and 1.
+        """Compute the calibrated probability of each label.
 
-        scikit-learn asks for probabilities of labels strictly between 0 and 1. A marginal of 0 becomes the smallest
-        positive number, 2.2e-308, and a marginal of 1 the largest number below 1. To ask which labels are ruled out,
-        use `predict_marginals`, whose zeros are exact.
+        The log odds are linear in the score of the label, with a slope and an offset that were fitted on samples which
+        the scores were not learned from. So probabilities grow with `decision_function`, and they tie for no two scores
+        that differ, unlike marginals, most of which are exactly zero. A label is never more probable than one that it
+        implies by a constraint; other constraints hold in `predict` only. The score of a label includes those of its
+        edges, times the marginals of their other labels. Scores that contradict a hierarchy are pooled first.
 
         Parameters
         ----------
@@ -95,12 +99,48 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_labels)
-            For a 1-D y they sum to 1, and may be 0.
-        """
-        marginals = self.predict_marginals(X)
-        return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
+            Strictly between 0 and 1. For a 1-D y they sum to 1.
 
-    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
+        See Also
+        --------
+        predict_marginals : SparseMAP's own marginals, whose zeros are exact.
+
+        Notes
+        -----
+        `fit` with L-BFGS fits the curves on three folds. With Adam they are fitted on the held-out samples, if there
+        are any, else on a third of the samples, scored by a second model that learned from the others. After
+        `partial_fit` alone, and with fewer than six samples that differ, the curves are those that suit the loss.
+        """
+        X = self._check_predict(X)
+        return self._probabilities(self._evidence(self._learned.model, X, warn=True))
+
+    def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[NDArray[np.int64], float]]]:
+        """Find the likeliest label sets of each sample among those of the training data.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        n_sets : int, default=10
+            Maximum number of sets of a sample.
+
+        Returns
+        -------
+        structures : list of lists of (ndarray of shape (n_labels,), float)
+            For each sample label sets with their probabilities, the likeliest first. The probabilities of all sets seen
+            add up to 1.
+
+        Raises
+        ------
+        ValueError
+            If the model keeps no label sets: after `partial_fit` alone, and for a 1-D `y`.
+        """
+        X = self._check_predict(X)
+        check_positive("n_sets", n_sets, integer=True)
+        check_parameters(self, ["threshold"])
+        probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
+        return self._seen_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+
+    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool = False) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
@@ -111,20 +151,27 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
             that names the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40
             labels that attract and repel each other at random.
+        names : bool, default=False
+            Whether to return the names of the labels instead of an indicator matrix.
 
         Returns
         -------
         y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
-            Indicator matrix; or the labels, if `y` was 1-D.
+            Indicator matrix; with `names` an object array of tuples; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
-        model = self._learned.model
-        marginals = None if self._decides_by_map else self._marginals(model, X, warn=True)
-        chosen = self._choose(model, X, marginals, map_time_limit)
-        return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
+        chosen = self._choose(self._learned.model, X, map_time_limit, warn=True)
+        if self._single:
+            return self.classes_[chosen.argmax(axis=1)]
+        if not names:
+            return chosen.astype(np.int64)
+        found = np.empty(len(chosen), object)
+        for i, row in enumerate(chosen):
+            found[i] = tuple(self.classes_[row].tolist())
+        return found
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -133,7 +180,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            In an indicator matrix, labels that are NaN are not compared.
+            In an indicator matrix, labels that are NaN are not compared, and ancestors in a hierarchy are added.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -141,25 +188,24 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         score : float
         """
         filled, known = read_known(y)
+        if np.ndim(filled) == 2:
+            filled = filled if sparse.issparse(filled) else np.asarray(filled)
+            filled, known = close_gold(filled, self._fitted("_graph").constraints, known)
         if known is None:
-            return super().score(X, y, sample_weight)
+            return super().score(X, filled, sample_weight)
         predicted = self.predict(X)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    @property
-    def _decides_by_map(self):
-        return self._single or self.decision == "map"
-
-    def _choose(self, model, X, marginals, map_time_limit=MAP_TIME_LIMIT):
+    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False, marginals=None):
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
 
-        Marginals are None if the rule is the best set.
+        The arguments are those of `predict` and `_evidence`.
         """
         graph, task = self._graph, self._task(map_time_limit=map_time_limit)
-        if marginals is None:
+        if self._single or self.decision == "map":
             # SparseMAP's regulariser subtracts 1/2 for each label that is on.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
@@ -168,17 +214,52 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        threshold = self.threshold_ if self.threshold == "auto" else self.threshold
-        if self.decision == "seen" and self._sets is None:
-            raise ValueError("decision='seen' needs the label sets of `fit`; partial_fit keeps none: use 'threshold'")
-        if self.decision == "seen" or (self.decision == "auto" and self._draws):
-            chosen = self._sets.choose(marginals, threshold)
+        probabilities, threshold = (
+            self._probabilities(self._evidence(model, X, warn, marginals)),
+            self._current_threshold(),
+        )
+        rule, cuts = self._rule if self.decision == "auto" else self.decision, threshold
+        if rule == "seen":
+            chosen = self._seen_sets().choose(probabilities, threshold)
         else:
-            chosen = marginals > threshold
+            if rule == "expected":
+                cuts = expected_cuts(probabilities, threshold)[:, None]
+            chosen = probabilities > cuts
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
-            chosen[wrong] = task.predict(marginals[wrong] - threshold, None, self.n_jobs)
+            cuts = np.broadcast_to(cuts, (len(chosen), 1))
+            chosen[wrong] = task.predict(probabilities[wrong] - cuts[wrong], None, self.n_jobs)
         return chosen
+
+    def _current_threshold(self):
+        return self.threshold_ if self.threshold == "auto" else self.threshold
+
+    def _seen_sets(self):
+        if self._sets is None:
+            raise ValueError(
+                "the model keeps no label sets: partial_fit and a 1-D y have none; fit an indicator matrix, or use "
+                "decision='threshold'"
+            )
+        return self._sets
+
+    def _probabilities(self, evidence):
+        """Return coherent probabilities of labels: array of shape (n_samples, n_labels)."""
+        return make_coherent(self._calibration.probabilities(evidence), implications(self._graph.constraints))
+
+    def _evidence(self, model, X, warn=False, marginals=None):
+        """Return the scores that probabilities are fitted to: array of shape (n_samples, n_labels).
+
+        To the scores of the labels, those of edges are added, times the marginals of their other labels. Under a
+        hierarchy, scores are pooled as in training, where labels that contradict each other share their mean.
+        `marginals` are those of the labels, if they are known already.
+        """
+        graph, scores = self._graph, self._finite(model.scores(X))
+        if len(graph.edges):
+            ends, shape = graph.edges.T, (graph.n_labels, graph.n_labels)
+            one_way = sparse.csr_array((model.additional, ends), shape=shape)
+            marginals = self._marginals(model, X, warn) if marginals is None else marginals
+            scores += np.asarray(marginals @ (one_way + one_way.T))
+        return scores if self._single or graph.forest is None else graph.forest.pool(scores, self.n_jobs)
 
     def _task(self, **data):
         return LabelTask(self._graph, self._loss, 1.0, **data)

@@ -31,24 +31,25 @@ from .._fitting import learn_batch, leaves_whole
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
+from .calibration import Calibration
 from .data import (
+    close_gold,
     leave_out_violations,
     read_constraints,
     read_known,
 )
-from .solvers import AdamFit, LbfgsFit
+from .solvers import SOLVERS, way_of_fit
 from .targets import TargetsMixin
 from .tuning import TuningMixin
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
 
-_SOLVERS = ("auto", "lbfgs", "adam")
 # Maximum number of iterations of L-BFGS or epochs of Adam.
 _MOST_ITER = {"lbfgs": 1000, "adam": 200}
 _BATCH_SIZE = 64
 # Penalty of Adam if alpha="auto", and that on the edge scores if alpha is not a pair.
-_ADAM_ALPHA, _EDGE_ALPHA = 1e-4, 1e-3
+_ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
 _ALPHA = [NOT_NEGATIVE, StrOptions({"auto"})]
 _NETWORK_RATE = 0.001
 # Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
@@ -74,8 +75,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Names are the columns of `y`, if it is a DataFrame, or the argument `classes` of `fit`.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
-        in training (except for loss="logistic") and in every prediction. Training samples that violate them are left
-        out, with a warning that counts them.
+        in training (except for loss="logistic") and in every prediction. The ancestors of gold labels in a `Hierarchy`
+        are added. Training samples that violate other constraints are left out, with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
         Sizes of the hidden layers (ReLU). By default, scores are linear in the features.
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
@@ -83,9 +84,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
         - ``"logistic"``: independent labels, the baseline.
     alpha : float, "auto", or a pair (float or "auto", float), default="auto"
-        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` is, with
-        L-BFGS, 0.02 times the summed variance of the features over the root of the number of samples, so that it suits
-        features at any scale; with Adam 1e-4. The strength for the edge scores is 1e-3, or the second number of a pair.
+        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` with
+        L-BFGS is chosen by cross-validation on three folds, which depend on the samples only, not on a seed: the
+        strength with the lowest log loss of the calibrated probabilities, on a path that falls until the loss rises.
+        With Adam it is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. Default: 0.001 for networks. For linear scores, between 0.01 if an epoch has one or two
         mini-batches, and 0.003 if it has twenty or more; 0.01 in streams. The second number of a pair is the rate for
@@ -108,27 +110,28 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         the fixed decision rule. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
         The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``.
-    decision : {"auto", "seen", "threshold", "map"}, default="auto"
-        How `predict` chooses labels. All satisfy all constraints.
+    decision : {"auto", "seen", "expected", "threshold", "map"}, default="auto"
+        How `predict` chooses labels, from the probabilities of `predict_proba`. All satisfy all constraints.
 
-        - ``"seen"``: of the label sets of the training data (in `fit`) the one from which most is to be expected,
-          example F1 and being right as a whole together. The probability of a set grows with its sum of marginals less
-          threshold, and with how much more often it was seen than if labels had nothing to do with each other. Where
-          each set's sum lacks more than 2 to the best of all sets, as ``"threshold"``.
-        - ``"auto"``: ``"seen"``, but ``"threshold"`` where less than a tenth of the training samples share their set
-          with another one, where the threshold is tuned and this is better on held-out samples, and after `partial_fit`
-          alone.
-        - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
-          set of the highest sum of marginals less threshold.
+        - ``"seen"``: of the label sets of the training data (in `fit`) the one with the highest expected example F1
+          plus probability of being right as a whole. The probability of a set grows with the odds of its labels, and
+          with how much more often it was seen than if labels were independent. At most 10,000 sets are kept.
+        - ``"expected"``: of all label sets the one with the highest expected example F1 plus probability, if labels
+          were independent given the features.
+        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has more example F1 plus three times the subset
+          accuracy on samples that were held out, at most 1,000 of each fold. If the threshold is tuned, ``"seen"`` or
+          ``"threshold"``. After `partial_fit` alone, ``"threshold"``.
+        - ``"threshold"``: the labels whose probability is above the threshold. If these violate a constraint, the
+          feasible set with the highest sum of probabilities minus threshold.
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
-          loss, 1/2 is subtracted from the score of each label. By the linear relaxation, and where it is
-          fractional a mixed-integer programme.
+          loss, 1/2 is subtracted from the score of each label. By the linear relaxation, and if that is fractional by a
+          mixed-integer programme.
     threshold : float or "auto", default=0.5
-        From 0 to below 1. ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation, whose three folds depend
-        on the samples only, not on a seed; with Adam on held-out samples, or on the training samples if fewer than 50
-        would be held out. Where seen sets may be chosen, of all that are within a point of the highest F1 the one with
-        the most whole sets is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
-        See the notes for which one serves which metric.
+        The probability that counts as even, from 0 to below 1; with a lower one more labels are predicted, under all
+        rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the folds of
+        ``alpha="auto"``; with Adam on held-out samples, or on the training samples if fewer than 50 would be held out.
+        If seen sets may be chosen, of all thresholds within a point of the highest F1 the one with the most whole sets
+        is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -154,6 +157,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     coefs_, intercepts_ : lists of ndarray
         Weights of the layers.
     threshold_ : float
+    alpha_ : float
+        Strength of the penalty on the weights, in `fit`.
     n_violations_ : int
         Training samples that violated a constraint and were left out.
     n_features_in_, n_iter_ : int
@@ -172,21 +177,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
     with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
 
-    Metrics want different labels to be predicted. What serves which:
+    Metrics want different labels to be predicted:
 
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    subset accuracy, which is `score`                       ``threshold=0.5``
-    Hamming loss                                            ``threshold=0.5``, ``decision="threshold"``
-    example F1; as a rule also micro and macro F1           ``threshold="auto"``
-    example F1 and nothing else                             ``threshold="auto"``, ``decision="threshold"``
+    example F1 and subset accuracy (`score`) together       the default
+    subset accuracy                                         ``decision="seen"``
+    Hamming loss                                            ``decision="threshold"``
+    example F1                                              ``decision="expected"``
+    micro and macro F1                                      ``decision="threshold"``, ``threshold="auto"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
-    rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
+    rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
-
-    Where labels are rare, the threshold of the highest F1 is far below 0.5 where labels are decided one by one: more
-    are found, and fewer sets are right as a whole.
 
     **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
     marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear
@@ -237,7 +240,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
-        "solver": [StrOptions(set(_SOLVERS))],
+        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -304,7 +307,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             but for what the others imply by a hierarchy.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
-            Names of the columns of an indicator matrix. By default, those of a DataFrame, else their indices.
+            Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
+            edges, else their indices.
 
         Returns
         -------
@@ -323,10 +327,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
         self._check_known(known, graph)
+        gold, known = close_gold(gold, graph.constraints, known)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
-        way = LbfgsFit if self._resolve_solver(hidden, graph) == "lbfgs" else AdamFit
-        fit = way(self, X, self._task(gold=gold, weights=weights, known=known), hidden)
+        fit = way_of_fit(self, hidden, graph)(self, X, self._task(gold=gold, weights=weights, known=known), hidden)
         monitor = self.monitor_class(self, Progress(self, *data, fit.learner.max_iter), **fit.watch)
         monitor.follow(fit.learner)
         monitor.take()
@@ -391,13 +395,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             if given != [constraint for constraint, _ in graph.constraints]:
                 raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         self._check_known(known, graph)
+        gold, known = close_gold(gold, graph.constraints, known)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial=True)
         if first:
             rng = check_random_state(self.random_state)
             self._begin(graph, classes, single, 0)
             self._learned = Learned(self._initial(X.values, hidden, rng))
             self._running = self._sets = None
-            self._draws = False
+            self._rule = "threshold"
             self.n_iter_, self.loss_curve_ = 0, []
         elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
@@ -448,26 +453,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         """Note what the model is of."""
         self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
         self.n_violations_, self._running = n_violations, None
+        self._calibration = Calibration.unfitted(self.loss, len(classes), single)
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
 
     def _initial(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
-
-    def _resolve_solver(self, hidden, graph):
-        """Return the solver: "lbfgs" or "adam"."""
-        obstacles = {
-            "hidden_layer_sizes": bool(hidden),
-            "label_graph": len(graph.edges) > 0,
-            "loss='hinge'": self.loss == "hinge",
-            "early_stopping": self.early_stopping,
-        }
-        named = [name for name, is_there in obstacles.items() if is_there]
-        if self.solver == "lbfgs" and named:
-            raise ValueError(
-                f"solver='lbfgs' is for linear scores, smooth losses and no edges, up to the end; it cannot be with "
-                f"{' and '.join(named)}; use solver='auto'"
-            )
-        return "adam" if named or self.solver == "adam" else "lbfgs"
 
     def _most_iter(self, solver="adam"):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter

@@ -7,15 +7,16 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.validation import check_matrix
+from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...training._label_task import blocks, dense
+from .calibration import implications
 
 # With more labels than the first number, only the pairs with the most information are used, a few for each label.
 # Mini-batches make the scores of all pairs nonzero, and inference would get slower from epoch to epoch.
 _MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
 # Generalisation bounds suggest a penalty proportional to the variance of the features, divided by the square root of
-# the number of samples. The factor was chosen by cross-validation on training data of six sets, where three times more
-# or less makes little difference.
+# the number of samples. Cross-validation chooses a multiple of it.
 _STRENGTH = 0.02
 # Pairs of labels whose mutual information is computed at once; the temporary arrays stay in the processor's cache.
 _CELLS_OF_PAIRS = 2**16
@@ -103,26 +104,38 @@ def automatic_alpha(X, weights):
     return _STRENGTH * (variance if variance > 0.0 else 1.0) / np.sqrt(total)
 
 
-def folds_by_content(X, gold):
-    """Split samples into folds by their content: equal samples are in one fold, whatever their order.
+def distinct_samples(X, gold, weights, known=None):
+    """Find the samples that differ, in an order that depends on their content only.
 
-    So repeating a sample and giving it a weight have equal results, and no seed is needed.
+    Equal samples become one with the sum of their weights, so repeating a sample and giving it a weight have equal
+    results. Samples without weight are left out.
 
     Parameters
     ----------
     X : array or CSR of shape (n_samples, n_features)
     gold : CSR of shape (n_samples, n_labels)
+    weights : array of shape (n_samples,)
+    known : bool array of shape (n_samples, n_labels), default=None
 
     Returns
     -------
-    folds : list of (train, held) int arrays
-        Empty if there are not enough distinct samples.
+    rows : int array of shape (n_distinct,)
+    weights : array of shape (n_distinct,)
     """
     words = row_words(X) + np.uint64(3) * row_words(gold)
-    different, which = np.unique(words, return_inverse=True)
-    if len(different) < 2 * _N_FOLDS:
+    if known is not None:
+        words += np.uint64(5) * row_words(known)
+    _, rows, which = np.unique(words, return_index=True, return_inverse=True)
+    weights = np.bincount(which, weights)
+    kept = weights > 0.0
+    return rows[kept], weights[kept]
+
+
+def folds_of(n_samples):
+    """Split samples in the order of `distinct_samples` into folds: list of (train, held), empty if too few."""
+    if n_samples < 2 * _N_FOLDS:
         return []
-    fold = which % _N_FOLDS
+    fold = np.arange(n_samples) % _N_FOLDS
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_N_FOLDS)]
 
 
@@ -138,6 +151,14 @@ def read_names(classes, Y, n_labels):
     if len(set(names.tolist())) < n_labels:
         raise ValueError("two labels have the same name; names must differ")
     return names
+
+
+def names_in_edges(constraints, n_labels):
+    """Return the names of labels that a `Hierarchy` from edges has for all of them, or None."""
+    for constraint in constraints if isinstance(constraints, list | tuple) else [constraints]:
+        if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
+            return constraint.labels
+    return None
 
 
 def read_constraints(constraints, names):
@@ -250,6 +271,29 @@ def mutual_information_tree(Y, weights):
     graph = sparse.csr_array((-information, (firsts, seconds)), shape=(Y.shape[1], Y.shape[1]))
     tree = minimum_spanning_tree(graph).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
+
+
+def close_gold(gold, constraints, known=None):
+    """Add the ancestors of gold labels in hierarchies.
+
+    Parameters
+    ----------
+    gold : array or CSR of shape (n_samples, n_labels)
+    constraints : list
+        As `read_constraints` returns.
+    known : bool array of shape (n_samples, n_labels), default=None
+
+    Returns
+    -------
+    gold
+    known
+        An ancestor of a label that is on is known.
+    """
+    pairs = implications([each for each in constraints if isinstance(each[0], Hierarchy)])
+    if not pairs:
+        return gold, known
+    gold = close_upwards(gold, pairs)
+    return gold, None if known is None else known | (dense(gold) > 0.0)
 
 
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):

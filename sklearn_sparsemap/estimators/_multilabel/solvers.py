@@ -11,22 +11,60 @@ from sklearn.utils import check_random_state
 
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
+from ...training._label_task import blocks
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import Batch, Epochs, held_out_fraction, relative, visits
-from .data import automatic_alpha, folds_by_content
+from .data import automatic_alpha, distinct_samples, folds_of
 from .sets import SeenSets
 
-# Tolerance of the gradient of L-BFGS, if the estimator's `tol` is None.
+SOLVERS = ("auto", "lbfgs", "adam")
+# Tolerance of the gradient of L-BFGS.
 _LBFGS_TOL = 1e-5
+# Penalties that are tried, as multiples of the usual one, from the strongest one on.
+_PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
+# In cross-validation L-BFGS ends if the loss falls by less than the first number, relative to itself, on average over
+# a few iterations; or by the tolerance of the gradient.
+_ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
+_ARRAYS = "coef", "intercept", "additional"
 # Indicator matrices with at most this many cells are stored as dense arrays in training, which is faster.
 _DENSE_CELLS = 2**23
+# Held-out samples of a fold on which decision rules are compared.
+_MOST_HELD = 1000
+# Seed of the model that learns from a part of the samples only.
+_TWIN_SEED = 0
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
 
+def way_of_fit(estimator, hidden, graph):
+    """Return the way to fit an estimator with these hidden layers and this graph: `LbfgsFit` or `AdamFit`.
+
+    Raises
+    ------
+    ValueError
+        If the estimator asks for L-BFGS, but its loss is not smooth.
+    """
+    obstacles = {
+        "hidden_layer_sizes": bool(hidden),
+        "label_graph": len(graph.edges) > 0,
+        "loss='hinge'": estimator.loss == "hinge",
+        "early_stopping": estimator.early_stopping,
+    }
+    named = [name for name, is_there in obstacles.items() if is_there]
+    if estimator.solver == "lbfgs" and named:
+        raise ValueError(
+            f"solver='lbfgs' is for linear scores, smooth losses and no edges, up to the end; it cannot be with "
+            f"{' and '.join(named)}; use solver='auto'"
+        )
+    return AdamFit if named or estimator.solver == "adam" else LbfgsFit
+
+
 class LbfgsFit:
-    """A fit of linear scores by L-BFGS over all samples; a threshold is tuned by cross-validation.
+    """A fit of linear scores by L-BFGS over all samples.
+
+    The strength of the penalty, the curves of probabilities and the threshold are chosen by cross-validation, all from
+    the same models of three folds. The fit starts from the mean of these models.
 
     Parameters
     ----------
@@ -45,44 +83,98 @@ class LbfgsFit:
 
     def __init__(self, estimator, X, task, hidden):
         self.estimator, self.watch = estimator, {}
-        kept = np.flatnonzero(task.weights)
-        if len(kept) < len(X):
-            X, task = X[kept], task.take(kept)
-        self.X, self.gold, self.task = X, task.gold, task
+        self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
+        rows, weights = distinct_samples(X.values, task.gold, task.weights, task.known)
+        X, task, self.folds = X[rows], task.take(rows), folds_of(len(rows))
+        task.weights, self.gold, self.task = weights, task.gold, task
         task.gold = task.gold.astype(bool).toarray()
         estimator._watch_sets(task)
-        self.learner = self._batch(task, X)
+        alpha, _ = pair_of(estimator.alpha, None)
+        usual = automatic_alpha(X.values, task.weights)
+        alphas = [usual * factor for factor in _PATH] if alpha == "auto" else [alpha]
+        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
+        if self.folds:
+            estimator.alpha_, self.evidence, start = self._cross_fit(X, start, alphas)
+        else:
+            estimator.alpha_, self.evidence = usual if alpha == "auto" else alpha, None
+        self.learner = self._batch(task, X, start, estimator.alpha_, self.tol)
+
+    def _cross_fit(self, X, start, alphas):
+        """Choose a penalty by the log loss of calibrated probabilities on the held-out parts.
+
+        The penalties are tried from the strongest one on, each from the models of the one before, until the loss rises.
+
+        Returns
+        -------
+        alpha : float
+        evidence : array of shape (n_samples, n_labels)
+            Scores of the held-out samples.
+        start : LinearModel
+            The mean of the models.
+        """
+        estimator, task, lowest, best = self.estimator, self.task, np.inf, None
+        parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
+        models = [start] * len(parts)
+        for alpha in alphas:
+            evidence = np.empty(task.gold.shape)
+            for k, (part, features, held) in enumerate(parts):
+                learner = self._batch(part, features, models[k], alpha, max(_ROUGH_TOL, self.tol))
+                learner.run(_Settles())
+                models[k] = learner.model()
+                evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
+            loss = estimator._calibrate(evidence, task)
+            if loss >= lowest:
+                break
+            mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
+            lowest, best = loss, (alpha, evidence, mean, estimator._calibration)
+        *found, estimator._calibration = best
+        return found
 
     def finish(self):
-        """Tune the threshold of the fitted estimator, if it should be tuned."""
-        estimator, task = self.estimator, self.task
+        """Tune the threshold of the fitted estimator, if it should be tuned, and choose the rule of decision="auto"."""
+        estimator, task, gold = self.estimator, self.task, self.gold
         if not estimator._tunes_threshold():
+            self._choose_rule()
             return
-        tuning, model, sets = estimator._new_tuning(), estimator._learned.model, None
-        folds = folds_by_content(self.X.values, self.gold)
-        for train, held in folds or [(np.arange(len(task.weights)),) * 2]:
-            if folds:
-                part = self._batch(task.take(train), self.X[train])
-                part.run(lambda loss: False)
-                model = part.expand(part.model())
-                sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
-            estimator._tune(tuning, model, self.X.values[held], task.take(held), sets)
-        estimator.threshold_, estimator._draws = tuning.best()
+        tuning, sets = estimator._new_tuning(), None
+        if self.evidence is None:
+            estimator._tune(tuning, estimator._learned.model, self.learner.X.values, task, None)
+        for train, held in self.folds:
+            if task.known is None:
+                sets = SeenSets(gold[train], task.weights[train])
+            for rows in blocks(len(held), task.n_outputs):
+                estimator._tune_by(tuning, self.evidence[held[rows]], task.take(held[rows]), sets)
+        estimator.threshold_, estimator._rule = tuning.best()
 
-    def _batch(self, task, X):
+    def _choose_rule(self):
+        estimator, task, totals = self.estimator, self.task, np.zeros(2)
+        if estimator._rule != "seen" or not self.folds:
+            return
+        for train, held in self.folds:
+            held = held[:_MOST_HELD]
+            sets = SeenSets(self.gold[train], task.weights[train])
+            totals += estimator._compare_rules(self.evidence[held], task.take(held), sets)
+        estimator._rule = "seen" if totals[0] >= totals[1] else "expected"
+
+    def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
         estimator = self.estimator
-        alpha, _ = pair_of(estimator.alpha, None)
         return Batch(
-            task,
-            X,
-            LinearModel.zeros(X.values.shape[1], task.n_outputs, 0),
-            _as_network,
-            alpha=automatic_alpha(X.values, task.weights) if alpha == "auto" else alpha,
-            tol=_LBFGS_TOL if estimator.tol is None else estimator.tol,
-            max_iter=estimator._most_iter("lbfgs"),
+            task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=estimator._most_iter("lbfgs"),
             n_jobs=estimator.n_jobs,
-        )
+        )  # fmt: skip
+
+
+class _Settles:
+    """Tells when the loss of L-BFGS hardly falls any more, for models that need not be exact."""
+
+    def __init__(self):
+        self.losses = []
+
+    def __call__(self, loss):
+        self.losses.append(loss)
+        n = _FEW
+        return len(self.losses) > n and self.losses[-1 - n] - loss <= n * _ROUGH * abs(loss)
 
 
 class AdamFit:
@@ -93,7 +185,7 @@ class AdamFit:
 
     def __init__(self, estimator, X, task, hidden):
         rng = check_random_state(estimator.random_state)
-        self.estimator, self.whole, self.held_out = estimator, task, None
+        self.estimator, self.hidden, self.whole, self.held_out = estimator, hidden, task, None
         X, task = self._hold_out(X, task, rng)
         estimator._watch_sets(task)
         task.weights = relative(task.weights)
@@ -107,16 +199,51 @@ class AdamFit:
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
         model = estimator._initial(X.values, hidden, rng)
         optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
+        estimator.alpha_ = optimizer.alphas[0]
         self.learner = Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
 
     def finish(self):
         """Tune the threshold of the fitted estimator, if it should be tuned, and keep the label sets of all samples."""
-        estimator, draws = self.estimator, None
+        estimator = self.estimator
+        if self.held_out:
+            X, held = self.held_out
+            rule = self._calibrate(estimator._evidence(estimator._learned.model, X), held, estimator._sets)
+        else:
+            rule = self._calibrate_by_twin()
         if estimator._tunes_threshold():
             tuning, sets = estimator._new_tuning(), estimator._sets if self.held_out else None
             estimator._tune(tuning, estimator._learned.model, *(self.held_out or (self.X.values, self.task)), sets)
-            estimator.threshold_, draws = tuning.best()
-        estimator._watch_sets(self.whole, draws)
+            estimator.threshold_, rule = tuning.best()
+        estimator._watch_sets(self.whole, rule)
+
+    def _calibrate_by_twin(self):
+        """Calibrate on a third of the samples, scored by a model that learned as long from the others."""
+        estimator, task = self.estimator, self.task
+        rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
+        folds = folds_of(len(rows))
+        if not folds:
+            return None
+        train, held = (rows[places] for places in folds[0])
+        part, X, rng = task.take(train), self.X[train], check_random_state(_TWIN_SEED)
+        part.weights = relative(weights[folds[0][0]])
+        model = estimator._initial(X.values, self.hidden, rng)
+        optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
+        visit = visits(estimator, optimizer, part, X, rng)
+        for _ in range(estimator.n_iter_):
+            visit()
+        unseen = task.take(held)
+        unseen.weights = weights[folds[0][1]]
+        sets = None if estimator._single else SeenSets(self.whole.gold[train], weights[folds[0][0]])
+        return self._calibrate(estimator._evidence(model, self.X.values[held]), unseen, sets)
+
+    def _calibrate(self, evidence, task, sets):
+        """Fit the curves of probabilities to held-out samples; return the better decision rule, if any."""
+        self.estimator._calibrate(evidence, task)
+        if sets is None or task.known is not None:
+            return None
+        part = task.take(np.arange(min(len(evidence), _MOST_HELD)))
+        totals = self.estimator._compare_rules(evidence[: len(part.weights)], part, sets)
+        return "seen" if totals[0] >= totals[1] else "expected"
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""

@@ -12,7 +12,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_magnitude, check_matrix
 from ...inference._labels import LabelGraph, OneLabel
 from .._structured.labels import check_target, encode_labels, given_classes
-from .data import read_constraints, read_edges, read_indicator, read_names
+from .data import names_in_edges, read_constraints, read_edges, read_indicator, read_names
 
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
@@ -80,6 +80,8 @@ class TargetsMixin:
             The names in earlier calls.
         """
         gold = read_indicator(y)
+        if known is None and classes is None and not hasattr(names, "columns"):
+            classes = names_in_edges(self.constraints, gold.shape[1])
         if known is not None and gold.shape[1] != len(known):
             raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
         given = read_names(classes, names, gold.shape[1]) if known is None or classes is not None else known

@@ -1,8 +1,9 @@
-"""The threshold on marginals, tuned for example F1 and subset accuracy."""
+"""Thresholds on probabilities: tuned for example F1 and subset accuracy, or the best of each sample."""
 
 import numpy as np
+from scipy.special import expit, logit
 
-# Labels with a marginal above the threshold are predicted.
+# Labels with a probability above the threshold are predicted.
 GRID = np.linspace(0.0, 0.99, 100)
 # Decay of the threshold scores of earlier mini-batches, at each new one.
 _DECAY = 0.95
@@ -11,43 +12,78 @@ _DECAY = 0.95
 SPARED_F1 = 0.01
 
 
-def threshold_f1(marginals, gold):
+def expected_cuts(probabilities, threshold=0.5):
+    """Return the probability above which labels are on in the best set of each sample, if labels are independent.
+
+    The best set has the highest expected example F1 plus probability. It consists of the likeliest labels. The
+    expected F1 of k labels is taken as twice the expected number of correct ones, divided by k plus the expected number
+    of labels [1]_.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_labels)
+        Strictly between 0 and 1.
+    threshold : float
+        The probability that counts as even.
+
+    Returns
+    -------
+    cuts : array of shape (n_samples,)
+
+    References
+    ----------
+    .. [1] Jansche. A maximum expected utility framework for binary sequence labeling. ACL 2007.
+    """
+    ordered = -np.sort(-probabilities, axis=1)
+    odds = logit(ordered) - logit(max(threshold, np.finfo(np.float64).tiny))
+    shifted = expit(odds)
+    expected = np.cumsum(shifted, axis=1)
+    sizes = np.arange(1, probabilities.shape[1] + 1)
+    f1 = 2.0 * expected / (sizes + expected[:, -1:])
+    empty = -np.logaddexp(0.0, odds).sum(axis=1)[:, None]
+    worth = np.concatenate([2.0 * np.exp(empty), f1 + np.exp(empty + np.cumsum(odds, axis=1))], axis=1)
+    bounds = np.pad(ordered, ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
+    size, rows = worth.argmax(axis=1), np.arange(len(probabilities))
+    return 0.5 * (bounds[rows, size] + bounds[rows, size + 1])
+
+
+def threshold_f1(probabilities, gold):
     """Return the example F1 of each sample at each threshold of the grid.
 
     A sample without gold and predicted labels counts 1.
 
     Parameters
     ----------
-    marginals, gold : arrays of shape (n_samples, n_labels)
+    probabilities, gold : arrays of shape (n_samples, n_labels)
 
     Returns
     -------
     scores : array of shape (n_samples, n_thresholds)
     """
-    hits, predicted = _count_above(marginals, gold)
+    hits, predicted = _count_above(probabilities, gold)
     return example_f1(hits, predicted + gold.sum(axis=1)[:, None])
 
 
-def threshold_scores(marginals, gold, weights):
+def threshold_scores(probabilities, gold, weights):
     """Return sums of the samples' example F1, and of their exact matches, at each threshold of the grid."""
-    hits, predicted = _count_above(marginals, gold)
+    hits, predicted = _count_above(probabilities, gold)
     counts = gold.sum(axis=1)[:, None]
     right = (hits == predicted) & (hits == counts)
     return np.stack([weights @ example_f1(hits, predicted + counts), weights @ right])
 
 
-def _count_above(marginals, gold):
+def _count_above(probabilities, gold):
     """Return the number of correct labels above each threshold of the grid, and the number of labels above it."""
-    n, n_thresholds = len(marginals), len(GRID)
-    rows, columns = np.nonzero(marginals > 0.0)
-    # A marginal is above the first `above` thresholds.
-    above = np.searchsorted(GRID, marginals[rows, columns], side="left")
+    n, n_thresholds = len(probabilities), len(GRID)
+    rows, columns = np.nonzero(probabilities > 0.0)
+    # A probability is above the first `above` thresholds.
+    above = np.searchsorted(GRID, probabilities[rows, columns], side="left")
     place = rows * (n_thresholds + 1) + above
     right = gold[rows, columns]
 
     def count(weights):
         counts = np.bincount(place, weights, minlength=n * (n_thresholds + 1)).reshape(n, n_thresholds + 1)
-        # Entry k counts the marginals above more than k thresholds.
+        # Entry k counts the probabilities above more than k thresholds.
         return counts[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     return count(right), count(None)
@@ -70,9 +106,9 @@ class RunningThreshold:
     def __init__(self):
         self.total, self.weight = np.zeros(len(GRID)), 0.0
 
-    def update(self, marginals, gold, weights):
-        """Add a mini-batch; earlier ones decay."""
-        self.total = _DECAY * self.total + weights @ threshold_f1(marginals, gold)
+    def add(self, probabilities, gold, weights, sets=None):
+        """Add a mini-batch, as to `Tuning`; earlier ones decay."""
+        self.total = _DECAY * self.total + weights @ threshold_f1(probabilities, gold)
         self.weight = _DECAY * self.weight + weights.sum()
 
     @property
@@ -96,12 +132,12 @@ class Tuning:
         self._is_plain, self._is_seen = plain, seen
         self._plain, self._seen, self._thresholds, self._weight = np.zeros((2, len(GRID))), None, None, 0.0
 
-    def add(self, marginals, gold, weights, sets):
+    def add(self, probabilities, gold, weights, sets):
         """Add samples; `sets` are a `SeenSets` of other samples, or None."""
         self._weight += weights.sum()
-        self._plain += threshold_scores(marginals, gold, weights)
+        self._plain += threshold_scores(probabilities, gold, weights)
         if self._is_seen and sets is not None:
-            own = sets.threshold_scores(marginals, gold, weights)
+            own = sets.threshold_scores(probabilities, gold, weights)
             self._seen, self._thresholds = own if self._seen is None else self._seen + own, sets.thresholds
 
     def f1(self):
@@ -109,8 +145,9 @@ class Tuning:
         return float(self._best()[0][0]) / self._weight
 
     def best(self):
-        """Return the best threshold, and whether to use seen sets."""
-        return self._best()[1:]
+        """Return the best threshold, and the rule: "seen" or "threshold"."""
+        _, threshold, draws = self._best()
+        return threshold, "seen" if draws else "threshold"
 
     def _best(self):
         """Return sums of F1 and of exact matches, the threshold, and whether to use seen sets."""

@@ -1,0 +1,208 @@
+"""Probabilities of labels from their scores: a logistic curve for each label, fitted on held-out samples."""
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from ...training._label_task import blocks
+
+# Log odds at which half of the marginals are above 1/2, and their slope, before anything was held out. SparseMAP's
+# marginals rise from 0 to 1 over an interval of length 1, where the logistic curve of slope 4 does. Hinge scores for
+# which a label is uncertain range from -1 to 1.
+_UNFITTED = {"sparsemap": (4.0, -2.0), "logistic": (1.0, 0.0), "hinge": (2.0, 0.0)}
+# Beyond these log odds a curve grows by their logarithm only: fewer than a million samples say nothing of them, and
+# double precision still tells them apart.
+_STEEP_UP_TO = 14.0
+# Newton's method ends if no parameter changes by more than the first number. No step is longer than the second.
+_PRECISION, _LONGEST_STEP, _MOST_STEPS = 1e-6, 2.0, 100
+# Bins for the scores of a label, whose samples count as one; scores in a block of labels.
+_N_BINS, _CELLS = 128, 2**18
+# Maximum of the logarithm of a slope divided by the common slope.
+_STEEPEST = 6.0
+
+
+class Calibration:
+    """Log odds of labels: linear in their scores, with a positive slope.
+
+    Parameters
+    ----------
+    slopes, offsets : arrays of shape (n_labels,)
+    single : bool
+        Whether exactly one label is on. All labels then have the same slope and no offset, and probabilities are a
+        softmax.
+    """
+
+    def __init__(self, slopes, offsets, single=False):
+        self.slopes, self.offsets, self.single = slopes, offsets, single
+
+    @classmethod
+    def unfitted(cls, loss, n_labels, single):
+        """Return the curves that suit the loss, if no samples were held out."""
+        slope, offset = _UNFITTED[loss]
+        return cls(np.full(n_labels, slope), np.full(n_labels, 0.0 if single else offset), single)
+
+    def fit(self, scores, gold, weights):
+        """Fit the curves to held-out samples; return a new `Calibration`.
+
+        Each label has a curve of its own, by Platt's method [1]_. The logarithm of its slope and its offset have a
+        normal prior of variance 1 around those of one curve for all labels. So a label that few samples have gets the
+        common curve.
+
+        Parameters
+        ----------
+        scores, gold : arrays of shape (n_samples, n_labels)
+        weights : array of shape (n_samples, n_labels) or (n_samples, 1)
+            Zero for unknown labels.
+
+        References
+        ----------
+        .. [1] Platt. Probabilistic outputs for support vector machines and comparisons to regularized likelihood
+           methods. 1999.
+        """
+        if self.single:
+            return Calibration(np.full_like(self.slopes, _softmax_slope(scores, gold, weights)), self.offsets, True)
+        binned = _binned(scores, gold, weights)
+        common = _fit_curves(*(values.reshape(-1, 1) for values in binned), (np.log(self.slopes[:1]), self.offsets[:1]))
+        steepness, offsets = _fit_curves(*binned, common)
+        return Calibration(np.exp(steepness), offsets)
+
+    def log_odds(self, scores):
+        """Return the log odds of each label; of a single label, up to a constant for each sample."""
+        values = scores * self.slopes + self.offsets
+        beyond = np.abs(values) - _STEEP_UP_TO
+        if self.single or (beyond <= 0.0).all():
+            return values
+        return np.where(beyond > 0.0, np.sign(values) * (_STEEP_UP_TO + np.log1p(np.maximum(beyond, 0.0))), values)
+
+    def probabilities(self, scores):
+        """Return the probability of each label, strictly between 0 and 1."""
+        values = self.log_odds(scores)
+        if self.single:
+            values = np.exp(values - values.max(axis=1)[:, None])
+            return values / values.sum(axis=1)[:, None]
+        return np.clip(expit(values), np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
+
+    def loss(self, scores, gold, weights):
+        """Return the weighted sum of the log losses of all labels."""
+        if self.single:
+            return -float((weights * gold * np.log(np.maximum(self.probabilities(scores), 1e-300))).sum())
+        signs = 2.0 * gold - 1.0
+        return -float((weights * log_expit(signs * self.log_odds(scores))).sum())
+
+
+def _binned(scores, gold, weights):
+    """Sum up samples whose scores of a label are nearly equal.
+
+    Returns
+    -------
+    means, positives, counts : arrays of shape (n_bins, n_labels)
+        The mean score in each bin, the weight of its samples with the label, and of all.
+    """
+    weights = np.broadcast_to(weights, scores.shape)
+    if len(scores) <= _N_BINS:
+        return scores, weights * gold, weights
+    found = np.zeros((3, scores.shape[1], _N_BINS))
+    for columns in blocks(scores.shape[1], len(scores), _CELLS):
+        own, weight = scores[:, columns], weights[:, columns].ravel()
+        lowest, n = own.min(axis=0), own.shape[1]
+        widths = np.maximum(own.max(axis=0) - lowest, np.finfo(np.float64).tiny) / _N_BINS
+        bins = np.minimum((own - lowest) / widths, _N_BINS - 1).astype(np.int64) + _N_BINS * np.arange(n)
+        for k, values in enumerate((own.ravel() * weight, gold[:, columns].ravel() * weight, weight)):
+            found[k, columns] = np.bincount(bins.ravel(), values, minlength=n * _N_BINS).reshape(n, _N_BINS)
+    totals, positives, counts = np.ascontiguousarray(found.transpose(0, 2, 1))
+    return totals / np.where(counts > 0.0, counts, 1.0), positives, counts
+
+
+def _fit_curves(scores, positives, counts, prior):
+    """Fit a logistic curve to each column by penalised maximum likelihood, with Fisher scoring.
+
+    Parameters
+    ----------
+    scores, positives, counts : arrays of shape (n_bins, n_labels)
+        As `_binned` returns.
+    prior : (array, array)
+        Means of the logarithms of the slopes and of the offsets, of variance 1.
+
+    Returns
+    -------
+    steepness : array of shape (n_labels,)
+        Logarithms of the slopes.
+    offsets : array of shape (n_labels,)
+    """
+    steepness, offsets = (np.broadcast_to(values, scores.shape[1:]).copy() for values in prior)
+    for _ in range(_MOST_STEPS):
+        rising = np.exp(steepness) * scores
+        p = expit(rising + offsets)
+        residuals, curvature = counts * p - positives, counts * (p * (1.0 - p))
+        first = (residuals * rising).sum(axis=0) + steepness - prior[0]
+        second = residuals.sum(axis=0) + offsets - prior[1]
+        curvature_rising = curvature * rising
+        aa, ab = (curvature_rising * rising).sum(axis=0) + 1.0, curvature_rising.sum(axis=0)
+        bb = curvature.sum(axis=0) + 1.0
+        determinant = aa * bb - ab * ab
+        steps = (bb * first - ab * second) / determinant, (aa * second - ab * first) / determinant
+        longest = np.maximum(np.abs(steps[0]), np.abs(steps[1]))
+        shorter = np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, _PRECISION))
+        steepness = np.clip(steepness - shorter * steps[0], prior[0] - _STEEPEST, prior[0] + _STEEPEST)
+        offsets -= shorter * steps[1]
+        if longest.max() <= _PRECISION:
+            break
+    return steepness, offsets
+
+
+def _softmax_slope(scores, gold, weights):
+    """Return the factor of the scores under which the softmax has the highest likelihood (temperature scaling)."""
+    own, spread = (scores * gold).sum(axis=1), scores - scores.mean(axis=1)[:, None]
+    own, weights, slope = own - scores.mean(axis=1), weights[:, 0], 1.0
+    for _ in range(_MOST_STEPS):
+        p = np.exp(slope * (spread - spread.max(axis=1)[:, None]))
+        p /= p.sum(axis=1)[:, None]
+        mean = (p * spread).sum(axis=1)
+        variance = (p * spread * spread).sum(axis=1) - mean * mean
+        # The logarithm of the slope has a normal prior of variance 1.
+        gradient = slope * (weights @ (mean - own)) + np.log(slope)
+        step = gradient / (slope * slope * (weights @ variance) + 1.0)
+        slope *= np.exp(-np.clip(step, -_LONGEST_STEP, _LONGEST_STEP))
+        if abs(step) <= _PRECISION:
+            break
+    return slope
+
+
+def implications(constraints):
+    """Return the pairs of labels of which the first implies the second: list of (int, int)."""
+    found = []
+    for _, (indices, signs, low, high) in constraints:
+        if len(indices) == 2 and low == 1.0 and high >= 2.0 and signs[0] * signs[1] < 0.0:
+            child, parent = indices if signs[0] < 0.0 else indices[::-1]
+            found.append((int(child), int(parent)))
+    return found
+
+
+def make_coherent(probabilities, pairs):
+    """Return probabilities of which none exceeds that of a label it implies.
+
+    Of two bounds the mean: a label is at least as probable as what implies it, and at most as probable as what it
+    implies. Both are coherent, and so is the mean, which differs where the probability itself does.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_samples, n_labels)
+    pairs : list of (int, int)
+        The first label implies the second.
+    """
+    if not pairs:
+        return probabilities
+    upwards = _spread(probabilities, [(parent, child) for child, parent in pairs], np.maximum)
+    return 0.5 * (upwards + _spread(probabilities, pairs, np.minimum))
+
+
+def _spread(values, pairs, bound):
+    """Bound the first label of each pair by the second, until nothing changes."""
+    rows = np.ascontiguousarray(values.T)
+    changed = True
+    while changed:
+        changed = False
+        for first, second in pairs:
+            bounded = bound(rows[first], rows[second])
+            changed = changed or bool((bounded != rows[first]).any())
+            rows[first] = bounded
+    return rows.T

@@ -1,0 +1,138 @@
+"""Metrics of rankings of labels: precision at k, plain and weighted by propensities."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .._core.annotations import Any, ArrayLike
+from .._core.validation import check_positive, check_sample_weight
+from ._flatten import weighted_mean
+from ._multilabel import _check_indicator
+
+# Scores in a block of samples that are sorted together.
+_CELLS = 2**22
+
+
+def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: ArrayLike | None = None) -> float:
+    """Fraction of the k labels with the highest scores that are gold, averaged over the samples.
+
+    Parameters
+    ----------
+    y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        Indicator matrix of the gold labels.
+    y_score : array-like of shape (n_samples, n_labels)
+        Scores or probabilities. If scores tie, earlier labels come first.
+    k : int
+        At most the number of labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not match, are not as described, or `k` is not between 1 and the number of labels.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import precision_at_k
+    >>> precision_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.5, 0.1], [0.8, 0.1, 0.6]], k=2)
+    0.5
+    """
+    true, scores, weights = _check(y_true, y_score, k, sample_weight)
+    hits, n = np.empty(len(scores)), true.shape[1]
+    for rows in _blocks(len(scores), n):
+        hits[rows] = _taken(true[rows], _highest(scores[rows], k)).sum(axis=1)
+    return weighted_mean(hits / k, weights)
+
+
+def propensity_scored_precision_at_k(
+    y_true: Any, y_score: ArrayLike, k: int, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Precision at k in which a gold label counts the inverse of its propensity, divided by the best possible value.
+
+    The propensity is the probability that a label of a sample is noted at all. Rare labels are missing more often, and
+    count more [1]_.
+
+    Parameters
+    ----------
+    y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        Indicator matrix of the gold labels.
+    y_score : array-like of shape (n_samples, n_labels)
+        Scores or probabilities. If scores tie, earlier labels come first.
+    k : int
+        At most the number of labels.
+    propensity : array-like of shape (n_labels,)
+        Above 0, at most 1.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    score : float
+        The sum over the samples, divided by that of a ranking with the rarest gold labels first. So it is at most 1.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not match, are not as described, `k` is not between 1 and the number of labels, or no sample
+        has a label.
+
+    References
+    ----------
+    .. [1] Jain, Prabhu and Varma. Extreme multi-label loss functions for recommendation, tagging, ranking & other
+       missing label applications. KDD 2016.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import propensity_scored_precision_at_k
+    >>> y_true, y_score = [[1, 0, 0], [0, 1, 1]], [[0.9, 0.5, 0.1], [0.1, 0.8, 0.6]]
+    >>> round(propensity_scored_precision_at_k(y_true, y_score, 1, propensity=[1.0, 0.5, 0.25]), 3)
+    0.6
+    """
+    true, scores, weights = _check(y_true, y_score, k, sample_weight)
+    propensity = np.asarray(propensity, dtype=np.float64)
+    if propensity.shape != (true.shape[1],):
+        raise ValueError(f"propensity has shape {propensity.shape}; there are {true.shape[1]} labels")
+    if not ((propensity > 0.0) & (propensity <= 1.0)).all():
+        j = int(np.flatnonzero(~((propensity > 0.0) & (propensity <= 1.0)))[0])
+        raise ValueError(f"propensity[{j}] is {propensity[j]:g}; propensities are above 0 and at most 1")
+    found = best = 0.0
+    for rows in _blocks(len(scores), true.shape[1]):
+        own = true[rows]
+        worth = (own.toarray() if sparse.issparse(own) else own) / propensity
+        found += weights[rows] @ _taken(worth, _highest(scores[rows], k)).sum(axis=1)
+        best += weights[rows] @ -np.sort(-worth, axis=1)[:, :k].sum(axis=1)
+    if best == 0.0:
+        raise ValueError("no sample has a label; the score of nothing is undefined")
+    return float(found / best)
+
+
+def _check(y_true, y_score, k, sample_weight):
+    true, scores = _check_indicator(y_true, "y_true"), np.asarray(y_score, dtype=np.float64)
+    if scores.shape != true.shape:
+        raise ValueError(f"y_true has shape {true.shape}, but y_score has {scores.shape}")
+    if not len(scores):
+        raise ValueError("y_true has no samples; the precision of nothing is undefined")
+    if np.isnan(scores).any():
+        raise ValueError(f"y_score[{int(np.flatnonzero(np.isnan(scores).any(axis=1))[0])}] has NaN; it must have none")
+    check_positive("k", k, integer=True)
+    if k > true.shape[1]:
+        raise ValueError(f"k={k}, but there are {true.shape[1]} labels; it must be at most that")
+    return true, scores, check_sample_weight(sample_weight, len(scores))
+
+
+def _highest(scores, k):
+    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+
+
+def _taken(values, places):
+    dense = values.toarray() if sparse.issparse(values) else values
+    return np.take_along_axis(dense, places, axis=1)
+
+
+def _blocks(n_samples, n_labels):
+    size = max(1, _CELLS // n_labels)
+    return [slice(start, start + size) for start in range(0, n_samples, size)]
