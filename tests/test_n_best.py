@@ -1,11 +1,14 @@
 """The k best structures, by enumeration."""
 
+from itertools import pairwise, product
+
 import numpy as np
 import pytest
 from registry import RANDOM
 
 from sklearn_sparsemap import map_inference, n_best
-from sklearn_sparsemap.factors import FactorGraph
+from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearChain, Subset
 
 
@@ -51,5 +54,66 @@ def test_what_is_refused():
         n_best(LinearChain(), [[[0.0]], [[-np.inf]]], 2)
     with pytest.raises(ValueError, match="infeasible: scores "):
         n_best(Subset(1), [-np.inf], 2)
-    with pytest.raises(ValueError, match="n_best is for structures"):
-        n_best(FactorGraph(), [1.0], 2)
+
+
+def graph_of_everything(n, rng):
+    """Return a graph of logic, pairs and a chain, and additional scores."""
+    graph = FactorGraph()
+    u = graph.variables((n, 2))
+    graph.add(StructureFactor(LinearChain(), u, name="chain"), AtMost(u[:, 1], n - 1))
+    graph.add(u[0, 1] >> ~u[1, 1], Pair(u[:-1, 0], u[1:, 0], name="pairs"))
+    return graph, {"chain": {"transitions": rng.normal(size=(2, 2))}, "pairs": rng.normal(size=n - 1)}
+
+
+def test_n_best_of_graphs_equals_enumeration():
+    rng, n_compared = np.random.default_rng(0), 0
+    for trial in range(24):
+        if trial % 2:
+            graph, additional = graph_of_everything(3, rng)
+        else:
+            graph, additional = FactorGraph(), {"p": rng.normal(size=2)}
+            u = graph.variables((3, 2))
+            graph.add(Or(u[0]), AtMost([1.0, -2.0, 1.5] @ u[:, 0], 1.0), Pair(u[0], u[1], name="p"))
+        scores, everything = rng.normal(size=(3, 2)), []
+        for values in product((0, 1), repeat=6):
+            y = np.array(values, bool).reshape(3, 2)
+            try:
+                FenchelYoungLoss(graph).loss_gradient(scores, y, additional=additional)
+            except ValueError:
+                # It violates a factor.
+                continue
+            everything.append(y)
+        k = int(rng.integers(1, len(everything) + 3))
+        found = n_best(graph, scores, k, additional=additional)
+        assert len(found) == min(k, len(everything))
+        assert len({y.tobytes() for y, _ in found}) == len(found)
+        totals = {y.tobytes(): total_of(scores, additional, y) for y in everything}
+        for y, value in found:
+            assert value == pytest.approx(totals[y.tobytes()], abs=1e-9)
+        best = sorted(totals.values(), reverse=True)
+        np.testing.assert_allclose([value for _, value in found], best[: len(found)], atol=1e-7)
+        n_compared += len(found)
+    assert n_compared > 100
+
+
+def total_of(scores, additional, y):
+    """Return the total score of an assignment, by its definition."""
+    total = float(scores[y].sum())
+    if "p" in additional:
+        return total + float((additional["p"] * y[0] * y[1]).sum())
+    path, transitions = y[:, 1].astype(int), additional["chain"]["transitions"]
+    total += sum(transitions[a, b] for a, b in pairwise(path))
+    return total + float((additional["pairs"] * y[:-1, 0] * y[1:, 0]).sum())
+
+
+def test_n_best_of_graphs_in_lists():
+    graph = FactorGraph()
+    u = graph.variables(2)
+    graph.add(Or(u))
+    several = n_best(graph, [[1.0, 2.0], [-1.0, -2.0]], 5)
+    assert [[y.tolist() for y, _ in best] for best in several] == [
+        [[True, True], [False, True], [True, False]],
+        [[True, False], [False, True], [True, True]],
+    ]
+    with pytest.raises(ValueError, match=r"infeasible: under scores\[1\]"):
+        n_best(graph, [[1.0, 2.0], [-np.inf, -np.inf]], 2)

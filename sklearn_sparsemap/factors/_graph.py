@@ -232,14 +232,6 @@ class FactorGraph:
             self._layouts[key] = Layout(self, self.shapes, self.factors, given)
         return self._layouts[key]
 
-    def factor_of(self, number: int) -> Factor:
-        """Return the factor with this number in a layout, which counts each pair separately."""
-        for factor in self.factors:
-            if number < factor.count:
-                return factor
-            number -= factor.count
-        raise IndexError("there is no such factor")
-
     def _counts(self):
         """Return the number of factors of each type, in the order in which they appear."""
         counts = {}

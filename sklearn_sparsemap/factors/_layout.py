@@ -214,6 +214,18 @@ class Layout(UserForms):
         """The `MatchingTable` of a graph that is one matching, else None."""
         return matching_of(self.arrays)
 
+    def factor_of(self, number):
+        """Return the factor with this number, which counts each pair separately."""
+        for factor in self.factors:
+            if number < factor.count:
+                return factor
+            number -= factor.count
+        raise IndexError("there is no such factor")
+
+    def with_factors(self, factors):
+        """Return the layout of the same variables and additional scores with other factors."""
+        return Layout(self.graph, self.variable_shapes, factors, self._given)
+
     def __reduce__(self):
         # Lay out again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new
         # numbers.

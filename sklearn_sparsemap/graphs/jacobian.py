@@ -149,6 +149,6 @@ def structures_of(problem, solution, f):
     arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
     place = int(np.searchsorted(arrays.structures, f))
     slots, weights = support_of_structure(*_with_structures(layout), optima, 0, place, limits)
-    dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.graph.factor_of(f).structure
+    dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.factor_of(f).structure
     order = [s for s in np.argsort(-weights, kind="stable") if weights[s] > 1e-12]
     return [(structure.decode(slots[s], dims), float(weights[s])) for s in order]

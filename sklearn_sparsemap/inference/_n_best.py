@@ -11,6 +11,7 @@ import numpy as np
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ._batch import check_feasible, map_where_feasible
+from ._graph.n_best import n_best_of_graph
 from ._places import bonus_for, require
 from ._problems import lay_out, problems_of
 
@@ -18,16 +19,24 @@ if TYPE_CHECKING:
     from ..structures import Structure
 
 
-def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> list[Any]:
+def n_best(
+    structure: Structure | FactorGraph,
+    scores: Any,
+    k: int,
+    *,
+    n_jobs: int | None = None,
+    **additional: Any,
+) -> list[Any]:
     """Find the `k` structures of highest score, the best first.
 
     Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of matchings
     of items and places). The structures other than the best are partitioned by the first part of the best that they
-    lack, and the MAP oracle searches each of these sets.
+    lack, and the MAP oracle searches each of these sets. In a factor graph each assignment is the best one under a rule
+    that excludes those before it.
 
     Parameters
     ----------
-    structure : Structure
+    structure : Structure or FactorGraph
         The kind of structure, for example ``LinearChain()``.
     scores : array-like, or a list of them
         As in `map_inference`.
@@ -36,7 +45,7 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     n_jobs : int, default=None
         Number of threads over the searches of one partition.
     **additional : array-like
-        Additional scores by name, as in `map_inference`.
+        Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`.
 
     Returns
     -------
@@ -68,7 +77,7 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     check_positive("k", k, integer=True)
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
-        raise ValueError("n_best is for structures; for factor graphs there is map_inference, which finds the best one")
+        return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **additional)
     samples, many, _ = lay_out(structure, scores, additional)
     found = []
     for i, sample in enumerate(samples):

@@ -71,7 +71,7 @@ def gold_parts(graph, layout, y):
     excess = rows @ u - arrays.row_bounds
     wrong = ((excess > 1e-9) & (arrays.row_high > 0)) | ((excess < -1e-9) & (arrays.row_low < 0))
     if wrong.any():
-        raise ValueError(f"the assignment violates {graph.factor_of(int(arrays.row_factors[np.argmax(wrong)]))!r}")
+        raise ValueError(f"the assignment violates {layout.factor_of(int(arrays.row_factors[np.argmax(wrong)]))!r}")
     joint = np.zeros(layout.n_additional)
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
@@ -86,7 +86,7 @@ def gold_parts(graph, layout, y):
         links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
         own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
         p = np.where(arrays.signs[links] > 0, u[arrays.links[links]], 1.0 - u[arrays.links[links]])
-        joint[own] = _parts_of_structure(graph.factor_of(int(f)), arrays, f, p, own.stop - own.start)
+        joint[own] = _parts_of_structure(layout.factor_of(int(f)), arrays, f, p, own.stop - own.start)
     return u, joint
 
 

@@ -163,7 +163,7 @@ def _refuse(layout, u, which):
     """Raise ValueError for a sample that no assignment satisfies, although its relaxation has the solution `u`."""
     arrays = layout.arrays
     numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[fractional(u)[arrays.links]])
-    message = ", ".join(repr(layout.graph.factor_of(int(f))) for f in numbers[:4])
+    message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
     message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(
         f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, though marginals "

@@ -391,7 +391,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
-        factors = [layout.graph.factor_of(f) for f in order if strength[f] > 1e-6 * strength.max()]
+        factors = [layout.factor_of(f) for f in order if strength[f] > 1e-6 * strength.max()]
         message += f"; these contradict each other: {list_rules(factors)}"
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
 

@@ -92,9 +92,9 @@ class LPSparseMAPResult:
 
         If several factors share a name, a list with such a list for each.
         """
-        found, graph = {}, self._layout.graph
+        found = {}
         for f in self._layout.arrays.structures[~self._layout.of_tables[self._layout.arrays.structures]]:
-            if (name := graph.factor_of(f).name) is not None:
+            if (name := self._layout.factor_of(f).name) is not None:
                 found.setdefault(name, []).append(structures_of(self._problem, self._solution, f))
         return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
 

@@ -1,0 +1,41 @@
+"""The k best assignments of a factor graph: each is searched for under rules that exclude those before."""
+
+import numpy as np
+
+from ...factors import Or
+from ...factors._variables import Variables
+from .exact import warn_of_time_limit
+from .map import MAP_TIME_LIMIT, best_assignments
+from .problems import problems_by_graph
+
+
+def n_best_of_graph(graph, scores, k, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
+    """Find the `k` best assignments of each sample; see `n_best`."""
+    groups, many = problems_by_graph(graph, scores, additional)
+    results, late = [None] * sum(len(places) for places, _ in groups), {}
+    for places, problems in groups:
+        for row, i in enumerate(places):
+            own = problems.take([row])
+            numbers = [i] if many else None
+            results[i] = _best_of(own, k, n_jobs, tol, numbers, map_time_limit, late)
+    warn_of_time_limit(late, map_time_limit)
+    return results if many else results[0]
+
+
+def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
+    """Return a list of (assignment, value) of one sample."""
+    layout, found = problem.layout, []
+    everything = np.arange(layout.n_variables)
+    factors = list(layout.factors)
+    while len(found) < k:
+        try:
+            best = best_assignments(problem, n_jobs, tol, numbers, map_time_limit, late)
+        except ValueError as error:
+            if found and str(error).startswith("infeasible"):
+                break
+            raise
+        found.append((layout.shape_variables(best.structures[0]), float(best.values[0])))
+        # At least one variable differs from this assignment.
+        factors.append(Or(Variables(layout.graph, everything, best.structures[0])))
+        problem = problem._replace(layout=layout.with_factors(factors))
+    return found
