@@ -174,7 +174,7 @@ def test_what_is_wrong_is_said_or_nan():
         ((LinearChain(), good.at[1].set(-jnp.inf)), {}, r"infeasible: scores\[1\]"),
         ((LinearChain(), good), {"lengths": jnp.array([1, 4])}, r"lengths\[1\] is 4"),
         ((LinearChain(), good), {"lengths": jnp.array([1.0, 2.0])}, "must be integers"),
-        ((LinearChain(), good), {"lengths": jnp.array([1, 2, 3])}, "one row for each of 2"),
+        ((LinearChain(), good), {"lengths": jnp.array([1, 2, 3])}, r"lengths has shape \(3,\); with these"),
         ((Simplex(), jnp.zeros((2, 3), int)), {}, "floating point"),
         ((Simplex(), jnp.zeros((2, 3))), {"temperature": 0.0}, "temperature"),
     ):

@@ -29,7 +29,10 @@ def place_of(number, lead):
 
 def renamed(error, place):
     """Return the ValueError of an operator, in which ``place(number)`` replaces the number of the sample."""
-    return ValueError(_SAMPLE.sub(lambda found: found[1] + place(int(found[2])), str(error)))
+    message = _SAMPLE.sub(lambda found: found[1] + place(int(found[2])), str(error))
+    if message.startswith("infeasible"):
+        message += ", or by the mask. Padding is given by lengths, not by a mask"
+    return ValueError(message)
 
 
 def solve_samples(operator, scores, additional, rows, lead):

@@ -49,7 +49,7 @@ def apply_mask(mask, scores, label="mask"):
     """
     mask = torch.as_tensor(mask, device=scores.device)
     if mask.dtype != torch.bool:
-        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}. Add other masks to the scores")
+        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}")
     check_mask(label, tuple(mask.shape), tuple(scores.shape))
     return torch.where(mask, scores, -torch.inf), mask.expand(scores.shape)
 
@@ -67,8 +67,8 @@ def as_rows(lengths, mask, form):
     if lengths is None:
         lengths = torch.empty((n_samples, 0), dtype=torch.int64, device=None if mask is None else mask.device)
     else:
-        lengths = lengths.expand(*form.lead, form.n_lengths) if lengths.dim() > len(form.lead) else lengths.expand(form.lead)
-        lengths = lengths.reshape(n_samples, form.n_lengths)
+        with_axis = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
+        lengths = with_axis.expand(*form.lead, form.n_lengths).reshape(n_samples, form.n_lengths)
     if mask is None:
         return torch.cat([lengths.new_ones((n_samples, 1)), lengths], 1)
     lengths, mask = lengths.to(mask.device), mask.reshape(n_samples, *form.padded)

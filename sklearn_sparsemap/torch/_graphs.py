@@ -82,8 +82,8 @@ def lp_sparsemap(
     Raises
     ------
     ValueError
-        If scores, mask, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals satisfy all
-        factors.
+        If scores, mask, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals of a
+        sample satisfy all factors; the message names it by its indices along the leading axes.
 
     Warns
     -----

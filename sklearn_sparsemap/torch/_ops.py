@@ -1,8 +1,8 @@
 """The two PyTorch operators: the solution of a batch, and products with its Jacobian.
 
 Both refer to an `Operator` by its number, and all other arguments are tensors. Tensors are copied to the CPU and back,
-except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows those of `solve_samples`. If all samples share additional scores, their
-stride along the axis of samples is 0.
+except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows those of `_layers.samples`. If all samples
+share additional scores, their stride along the axis of samples is 0.
 """
 
 from __future__ import annotations
