@@ -149,10 +149,12 @@ def check_mask(label, mask, scores):
 
 
 def check_mask_names(masks, arrays):
-    """Raise ValueError if masks do not go with scores by name; both are dicts, or something else."""
-    if isinstance(masks, dict) != isinstance(arrays, dict) or not set(masks) <= set(arrays):
-        given = f"those of {list(masks)}" if isinstance(masks, dict) else "one array"
-        known = f"arrays named {list(arrays)}" if isinstance(arrays, dict) else "one array"
+    """Raise ValueError if masks do not go with scores by name; both are dicts, or neither is."""
+    of_mask = set(masks) if isinstance(masks, dict) else None
+    of_scores = set(arrays) if isinstance(arrays, dict) else None
+    if (of_mask is None) != (of_scores is None) or not (of_mask or set()) <= (of_scores or set()):
+        given = "one array" if of_mask is None else f"arrays named {sorted(of_mask)}"
+        known = "one array" if of_scores is None else f"arrays named {sorted(of_scores)}"
         raise ValueError(f"mask has {given}, but scores have {known}; they must go together")
 
 

@@ -126,7 +126,7 @@ def sparsemap(
         values, mask = _apply_mask(mask, values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
-    u = u.reshape(*form.lead, *form.padded)
+    u = u.reshape((*form.lead, *form.padded))
     return (u, {name: part for (name, _), part in zip(form.extra, parts)}) if return_additional else u
 
 
@@ -210,7 +210,7 @@ def lp_sparsemap(
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
     if form.arrays is None:
-        u = u.reshape(*form.lead, *form.padded)
+        u = u.reshape((*form.lead, *form.padded))
     else:
         parts_of_u = _split(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts_of_u))
@@ -262,7 +262,7 @@ def _call(own, form, values, given, lengths, temperature, mask):
     values = values.reshape(n, *form.padded)
     flat = []
     for (name, shape), is_own in zip(form.extra, form.own):
-        array = given[name] if is_own else given[name].reshape(*[1] * len(form.lead), *shape)
+        array = given[name] if is_own else given[name].reshape((1,) * len(form.lead) + shape)
         flat.append(jnp.broadcast_to(array, (*form.lead, *shape)).reshape(n, prod(shape)))
     joined = jnp.concatenate(flat, 1) if flat else jnp.zeros((n, 0), values.dtype)
     if temperature != 1.0:
@@ -297,4 +297,4 @@ def _as_rows(lengths, mask, form):
 def _split(flat, shapes, lead):
     """Split an array along its last axis into arrays of the given shapes, after the leading axes."""
     ends = np.cumsum([prod(shape) for shape in shapes]).tolist()
-    return [flat[:, end - prod(shape) : end].reshape(*lead, *shape) for shape, end in zip(shapes, ends)]
+    return [flat[:, end - prod(shape) : end].reshape((*lead, *shape)) for shape, end in zip(shapes, ends)]

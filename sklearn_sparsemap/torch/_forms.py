@@ -147,7 +147,7 @@ def split_joined(flat, shapes, lead):
     if not shapes:
         return []
     parts = flat.split([prod(shape) for shape in shapes], 1)
-    return [part.reshape(*lead, *shape) for part, shape in zip(parts, shapes)]
+    return [part.reshape((*lead, *shape)) for part, shape in zip(parts, shapes)]
 
 
 def nest(flat, lead):

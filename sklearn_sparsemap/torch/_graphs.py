@@ -115,7 +115,7 @@ def lp_sparsemap(
     u, joint, *_ = solve(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
     u, joint = u.to(dtype), joint.to(dtype)
     if form.arrays is None:
-        u = u.reshape(*form.lead, *form.padded)
+        u = u.reshape((*form.lead, *form.padded))
     else:
         parts = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts))

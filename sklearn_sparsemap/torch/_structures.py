@@ -156,7 +156,7 @@ def sparsemap(
     u, joint, _, keys = solve(*tensors, form.lead, handle)
     parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.lead)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
-    u = u.to(dtype).reshape(*form.lead, *form.padded)
+    u = u.to(dtype).reshape((*form.lead, *form.padded))
     if return_structures:
         structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
         return SelectedStructures(u, nest(structures, form.lead), nest(weights, form.lead), v)
