@@ -148,7 +148,7 @@ def test_masks_broadcast():
 def test_native_operations_take_masks(structure):
     ndim = structure.score_ndim
     batch = masked("matching" if ndim == 2 else "simplex")
-    function, scores, mask, _ = function_of(batch)
+    _, scores, mask, _ = function_of(batch)
     weights, found = torch.randn(scores.shape, dtype=torch.double), []
     for backend in ("compiled", "native"):
         u = function_of(batch, backend=backend)[0](scores, mask)

@@ -2,8 +2,8 @@
 Attention with heads and a padding mask
 =======================================
 
-Each row of attention is a choice of at most two words: SparseMAP over subsets, exactly zero for all others. The mask has
-no axis of heads, and rows of padding are zero.
+Each row of attention is a mixture of sets of at most two words, and exactly zero for most words. The mask is the same
+for all heads. Rows of padding, and the sentence without words, have zero attention and zero gradients.
 """
 
 import torch
