@@ -300,9 +300,9 @@ def test_masks_broadcast_and_wrong_samples_are_named():
     for mask, message in (
         (jnp.ones((2, 4), bool), r"mask has shape \(2, 4\), which does not broadcast"),
         (jnp.ones(4), "mask must be bool"),
-        ({"u": rows}, "mask must be bool|array"),
+        ({"u": rows}, "they must go together"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
+        with pytest.raises(ValueError, match=message):
             sparsemap(Simplex(), scores, mask=mask)
     trees, mask = jnp.zeros((2, 2, 4, 3)), jnp.ones((2, 2, 4, 3), bool).at[1, 0, :, 2].set(False)
     with pytest.raises(ValueError, match=r"infeasible: scores\[1, 0\]"):

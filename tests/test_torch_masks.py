@@ -206,6 +206,7 @@ def test_shapes_that_do_not_fit_are_explained():
         ({"mask": mask}, r"mask has shape \(2, 4\), which does not broadcast to the scores' \(2, 3, 4\)"),
         ({"mask": torch.ones(5, 2, 3, 4, dtype=torch.bool)}, r"mask has shape \(5, 2, 3, 4\)"),
         ({"mask": mask.float()}, "mask must be bool"),
+        ({"mask": {"u": mask}}, "they must go together"),
         ({"lengths": torch.tensor([1, 2, 3])}, r"lengths has shape \(3,\); with these scores it must have \(2, 3\)"),
         ({"additional": {"transitions": torch.zeros(3)}}, "takes: none"),
     ):

@@ -11,7 +11,7 @@ from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
 from .graphs import GraphOperator, graph_operator, put_joint
 from .padding import kinds_of
-from .samples import nonempty, place_of, renamed
+from .samples import naming, nonempty, place_of
 from .structures import structure_operator
 
 
@@ -87,10 +87,8 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
     samples = np.flatnonzero(nonempty(rows))
     if not len(samples):
         return gold
-    try:
+    with naming(samples, lead):
         shapes, kinds = kinds_of(operator.shapes_of(padded, rows[samples, 1:]))
-    except ValueError as error:
-        raise renamed(error, lambda k: place_of(samples[k], lead)) from error
     of_graphs = isinstance(operator, GraphOperator)
     if not of_graphs:
         form = loss_form(operator.structure, name, 1.0, cost, padded[-1] if cost is not None else None)

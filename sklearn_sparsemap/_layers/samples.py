@@ -6,6 +6,7 @@ derivatives are zero.
 """
 
 import re
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -27,12 +28,24 @@ def place_of(number, lead):
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(number, lead))}]"
 
 
-def renamed(error, place):
-    """Return the ValueError of an operator, in which ``place(number)`` replaces the number of the sample."""
-    message = _SAMPLE.sub(lambda found: found[1] + place(int(found[2])), str(error))
-    if message.startswith("infeasible"):
-        message += ", or by the mask. Padding is given by lengths, not by a mask"
-    return ValueError(message)
+@contextmanager
+def naming(samples, lead):
+    """Replace the numbers of samples in the ValueErrors of operators by their places.
+
+    Parameters
+    ----------
+    samples : int array
+        The numbers, among all samples, of those that the operator was given.
+    lead : tuple of int
+        The leading axes of the user's scores.
+    """
+    try:
+        yield
+    except ValueError as error:
+        message = _SAMPLE.sub(lambda found: found[1] + place_of(samples[int(found[2])], lead), str(error))
+        if message.startswith("infeasible"):
+            message += ", or by the mask. Padding is given by lengths, not by a mask"
+        raise ValueError(message) from error
 
 
 def solve_samples(operator, scores, additional, rows, lead):
@@ -57,17 +70,13 @@ def solve_samples(operator, scores, additional, rows, lead):
     ValueError
         As by `Operator.solve`; the message names the sample by its indices along the leading axes.
     """
-    samples = np.flatnonzero(nonempty(rows))
-    lengths = rows[:, 1:]
-    try:
+    samples, lengths, solved = np.flatnonzero(nonempty(rows)), rows[:, 1:], None
+    with naming(samples, lead):
         if len(samples) == len(scores):
             return operator.solve(scores, additional, lengths)
-        solved = None
         if len(samples):
             own = additional if len(additional) == 1 else additional[samples]
             solved = operator.solve(scores[samples], own, lengths[samples])
-    except ValueError as error:
-        raise renamed(error, lambda k: place_of(samples[k], lead)) from error
     return WithEmpty(solved, samples, scores.shape, (len(scores), operator.n_additional))
 
 

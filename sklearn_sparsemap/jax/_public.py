@@ -123,6 +123,7 @@ def sparsemap(
     shapes = tuple((name, array.shape) for name, array in given.items())
     form = form_of_structure(structure, values.shape, shapes, None if lengths is None else lengths.shape)
     if mask is not None:
+        check_mask_names(mask, scores)
         values, mask = _apply_mask(mask, values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)

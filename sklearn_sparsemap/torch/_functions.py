@@ -1,7 +1,7 @@
 """The operators as PyTorch autograd functions, which support forward mode and the transforms of `torch.func`.
 
 `torch.compile` and `torch.export` support operators, but not functions with a forward mode. In eager mode it is the
-other way round. `solve` uses the one that is supported.
+other way round. `solver` returns the one that is supported.
 """
 
 from inspect import signature
@@ -71,8 +71,6 @@ class _Solve(torch.autograd.Function):
         return *_Multiply.apply(*batch, unary, extra, ctx.handle), values, None
 
 
-def solve(scores, additional, rows, lead, handle):
-    """Solve a batch, differentiably: marginals, additional marginals, objectives, keys; see `_ops.solve`."""
-    if torch.compiler.is_compiling():
-        return _ops.solve(scores, additional, rows, lead, handle)
-    return _Solve.apply(scores, additional, rows, lead, handle)
+def solver():
+    """Return the differentiable function that solves a batch; see `_ops.solve` for its arguments and results."""
+    return _ops.solve if torch.compiler.is_compiling() else _Solve.apply

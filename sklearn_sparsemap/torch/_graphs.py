@@ -19,7 +19,7 @@ from .._layers.forms import (
 )
 from .._layers.graphs import graph_operator
 from ._forms import apply_mask, as_additional, as_ints, as_scores, as_tensors, result_dtype, shape_of, split_joined
-from ._functions import solve
+from ._functions import solver
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -112,7 +112,7 @@ def lp_sparsemap(
     """
     check_options(temperature, tol, max_iter, n_jobs)
     dtype, tensors, form = prepare_graph(graph, scores, mask, additional, lengths, temperature)
-    u, joint, *_ = solve(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
+    u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
     u, joint = u.to(dtype), joint.to(dtype)
     if form.arrays is None:
         u = u.reshape((*form.lead, *form.padded))

@@ -16,7 +16,7 @@ from .._layers.operators import operator
 from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
-from ._functions import solve
+from ._functions import solver
 from ._graphs import prepare_graph
 from ._structures import prepare
 
@@ -145,7 +145,7 @@ class FenchelYoungLoss(nn.Module):
         if torch.isinf(gold_scores).any():
             place = place_of(int(torch.isinf(gold_scores).nonzero()[0]), lead)
             raise ValueError(f"y{place} is forbidden: one of its parts is masked, or has a score of -inf")
-        values = solve(scores + cost, additional, rows, lead, handle)[2]
+        values = solver()(scores + cost, additional, rows, lead, handle)[2]
         losses = fenchel_young(LOSSES[self.loss], values, parts.flatten(1).square().sum(1), missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.
         losses = losses + (losses.clamp(min=0.0) - losses).detach()

@@ -4,7 +4,7 @@ import torch
 
 from .._layers.operators import register
 from .._layers.padding import check_lengths
-from .._layers.samples import nonempty, place_of, renamed
+from .._layers.samples import naming, nonempty, place_of
 from .._layers.structures import structure_operator
 
 
@@ -42,10 +42,8 @@ class NativeOperator:
         if rows.shape[1] > 1:
             what, accepted = self.structure.counted_lengths()
             samples = nonempty(rows).nonzero().squeeze(1).tolist()
-            try:
+            with naming(samples, lead):
                 check_lengths(rows[samples, 1:].cpu().numpy(), shape, accepted, what)
-            except ValueError as error:
-                raise renamed(error, lambda k: place_of(samples[k], lead)) from error
             lengths = torch.where(present.unsqueeze(1), rows[:, 1:].to(scores.device), lengths)
         scores = torch.where(present.reshape(-1, *[1] * len(shape)), scores, 0.0)
         places = [torch.arange(n, device=scores.device) < lengths[:, a, None] for a, n in enumerate(shape)]
@@ -79,10 +77,8 @@ class NativeSolution:
     def mend(self, compiled, scores, lengths, rows, lead):
         """Replace the solutions of some samples by those of the compiled method."""
         array = scores[rows].cpu().numpy()
-        try:
+        with naming(rows.tolist(), lead):
             solved = compiled.solve(array, array[:, :0].reshape(len(array), -1)[:, :0], lengths[rows].cpu().numpy())
-        except ValueError as error:
-            raise renamed(error, lambda k: place_of(int(rows[k]), lead)) from error
         self._mended = solved, rows
         self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(scores))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._core.validation import check_choice
-from .._layers.forms import check_options, form_of_structure
+from .._layers.forms import check_mask_names, check_options, form_of_structure
 from .._layers.structures import structure_operator
 from ._forms import (
     apply_mask,
@@ -22,7 +22,7 @@ from ._forms import (
     shape_of,
     split_joined,
 )
-from ._functions import solve
+from ._functions import solver
 from ._native import is_native, native_operator
 from ._weights import structures_and_weights
 
@@ -153,7 +153,7 @@ def sparsemap(
     dtype, tensors, form = prepare(structure, scores, mask, lengths, temperature, {**(additional or {}), **more})
     native = use_native(structure, backend, scores.device, return_structures)
     handle = _handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
-    u, joint, _, keys = solve(*tensors, form.lead, handle)
+    u, joint, _, keys = solver()(*tensors, form.lead, handle)
     parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.lead)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
     u = u.to(dtype).reshape((*form.lead, *form.padded))
@@ -226,5 +226,6 @@ def prepare(structure, scores, mask, lengths, temperature, additional):
     shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
     form = form_of_structure(structure, tuple(values.shape), shapes, shape_of(lengths))
     if mask is not None:
+        check_mask_names(mask, scores)
         values, mask = apply_mask(mask, values)
     return result_dtype(scores), as_tensors(values, given, form, lengths, temperature, mask), form
