@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
+import sklearn_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Knapsack, Or, Pair, StructureFactor, Xor
 from sklearn_sparsemap.structures import (
     CustomStructure,
@@ -210,3 +212,122 @@ FUNCTIONS = {
 def all_cases():
     """Return all cases by name."""
     return {**structure_cases(), **graph_cases()}
+
+
+@dataclass
+class Masked:
+    """A batch with leading axes, a mask, and samples of which nothing is left.
+
+    `shape_of[i]` is the shape of sample i without padding, None if it is empty. `flat` has the same samples along one
+    axis, with additional scores of their own.
+    """
+
+    what: Any
+    scores: np.ndarray
+    mask: np.ndarray
+    lengths: Any
+    additional: dict
+    flat: Case
+    shape_of: list
+
+    @property
+    def lead(self):
+        return self.scores.shape[: self.scores.ndim - self.flat.scores.ndim + 1]
+
+
+def masked(name, from_function=False):
+    """Return the case of this name as a `Masked` batch; that of a graph from a function has one leading axis."""
+    case = all_cases()[name]
+    rng = np.random.default_rng(7)
+    padded, n = case.scores.shape[1:], 9
+    scores, mask = rng.normal(size=(n, *padded)), rng.random((n, *padded)) < 0.8
+    has_lengths = from_function or not case.is_graph
+    what = FUNCTIONS[name] if from_function else case.what
+    shape_of, lengths = [padded] * n, None
+    if has_lengths:
+        lengths = np.array(case.lengths)[np.arange(n) % 3].reshape(n, -1)
+        shape_of = [case.shapes[i % 3] for i in range(n)]
+        # A length of zero, and a mask that leaves parts in the padding only.
+        lengths[3, -1], shape_of[3] = 0, None
+        inside = np.zeros(padded, bool)
+        inside[tuple(slice(size) for size in shape_of[5])] = True
+        mask[5], shape_of[5] = ~inside, None
+    mask[4], shape_of[4] = False, None
+    additional, own = {}, {}
+    for k, (key, value) in enumerate(case.additional.items()):
+        shape = value.shape[1:] if key in case.own else value.shape
+        axes = (3, 3) if key in case.own else ((3, 3), (3, 1), ())[k % 3]
+        if from_function:
+            axes = (n,) if key in case.own or k % 2 else ()
+        additional[key] = rng.normal(size=(*axes, *shape))
+        lead = (n,) if from_function else (3, 3)
+        spread = additional[key] if axes else additional[key][(None,) * len(lead)]
+        own[key] = np.broadcast_to(spread, (*lead, *shape)).reshape(n, *shape)
+    shapes = [padded if shape is None else shape for shape in shape_of]
+    flat = Case(case.what, scores, own, lengths, shapes, tuple(own))
+    for i, shape in enumerate(shape_of):
+        if shape is None:
+            continue
+        try:
+            _solve_masked(name, flat, mask, i)
+        except ValueError as error:
+            assert "infeasible" in str(error)
+            mask[i] = True
+    lead = (n,) if from_function else (3, 3)
+    if has_lengths and lengths.shape[1] == 1:
+        lengths = lengths[:, 0]
+    if lengths is not None:
+        lengths = lengths.reshape(*lead, *lengths.shape[1:])
+    return Masked(
+        what, scores.reshape(*lead, *padded), mask.reshape(*lead, *padded), lengths, additional, flat, shape_of
+    )
+
+
+def _solve_masked(name, flat, mask, i):
+    own, additional = flat.sample(i)
+    own = np.where(_corner(mask[i], flat.shapes[i]), own, -np.inf)
+    if flat.is_graph:
+        graph = _graph(FUNCTIONS[name], tuple(flat.shapes[i]))
+        return sklearn_sparsemap.lp_sparsemap(graph, own, additional=nested(additional), tol=1e-10)
+    return sklearn_sparsemap.sparsemap(flat.what, own, **additional)
+
+
+def masked_twin(name, batch, weights):
+    """Solve the samples of a `Masked` batch one by one in NumPy.
+
+    Returns
+    -------
+    marginals, gradient : arrays, like the scores
+        The gradient is that of the sum of marginals, multiplied by `weights`.
+    additional_gradients : dict of arrays, in the shapes of the additional scores
+    n_solved : int
+    """
+    flat, shape = batch.flat, batch.scores.shape
+    mask, weights = batch.mask.reshape(flat.scores.shape), weights.reshape(flat.scores.shape)
+    marginals, gradient = np.zeros(flat.scores.shape), np.zeros(flat.scores.shape)
+    changes, n_solved = {key: np.zeros(value.shape) for key, value in flat.additional.items()}, 0
+    for i, own in enumerate(batch.shape_of):
+        if own is None:
+            continue
+        result = _solve_masked(name, flat, mask, i)
+        place = (i, *[slice(size) for size in own])
+        marginals[place] = result.marginals
+        found = result.vjp(weights[place])
+        gradient[place] = found["scores"]
+        for key in changes:
+            part = found
+            for step in ["additional", *key.split("/")] if flat.is_graph else [key]:
+                part = part[step]
+            changes[key][(i, *[slice(size) for size in np.shape(part)])] = part
+        n_solved += 1
+    sums = {}
+    for key, value in batch.additional.items():
+        own = changes[key].reshape(*batch.lead, *flat.additional[key].shape[1:])
+        if value.ndim < own.ndim:
+            own = own.sum(tuple(range(len(batch.lead))))
+        else:
+            axes = tuple(axis for axis in range(own.ndim) if value.shape[axis] == 1)
+            own = own.sum(axes, keepdims=True)
+        sums[key] = own
+    assert prod(shape) == flat.scores.size
+    return marginals.reshape(shape), gradient.reshape(shape), sums, n_solved

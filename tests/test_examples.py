@@ -15,6 +15,7 @@ SHORT = {
     "embeddings_and_templates": (20, ["templates__case[0]", "'vectors'", "span F1"]),
     "parser": (15, ["labelled attachment score", "# sent_id = toy-41"]),
     "column_groups": (12, ["selected [", "by the accuracy 0.9"]),
+    "attention": (12, ["attention (3, 4, 5, 5)", ", 0]"]),
 }
 
 
@@ -30,6 +31,8 @@ def n_lines_of_code(path):
 @pytest.mark.parametrize("name", SHORT)
 def test_short_examples_run(name, capsys, monkeypatch, tmp_path):
     path = EXAMPLES / f"{name}.py"
+    if "import torch" in path.read_text():
+        pytest.importorskip("torch")
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "model.joblib")])
     runpy.run_path(str(path), run_name="__main__")
     printed = capsys.readouterr().out

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from layer_cases import FUNCTIONS, all_cases, nested
+from layer_cases import FUNCTIONS, all_cases, masked, masked_twin, nested
 
 import sklearn_sparsemap
-from sklearn_sparsemap.factors import FactorGraph, Xor
-from sklearn_sparsemap.structures import LinearChain, Matching, Simplex
+from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
 
 jax = pytest.importorskip("jax")
 
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_said_or_nan():
         ((LinearChain(), good.at[1].set(-jnp.inf)), {}, r"infeasible: scores\[1\]"),
         ((LinearChain(), good), {"lengths": jnp.array([1, 4])}, r"lengths\[1\] is 4"),
         ((LinearChain(), good), {"lengths": jnp.array([1.0, 2.0])}, "must be integers"),
-        ((LinearChain(), good), {"lengths": jnp.array([1, 2, 3])}, "one row for each of 2"),
+        ((LinearChain(), good), {"lengths": jnp.array([1, 2, 3])}, r"lengths has shape \(3,\); with these"),
         ((Simplex(), jnp.zeros((2, 3), int)), {}, "floating point"),
         ((Simplex(), jnp.zeros((2, 3))), {"temperature": 0.0}, "temperature"),
     ):
@@ -255,3 +255,67 @@ def test_empty_batches_of_several_arrays():
     for scores in (jnp.zeros(0), jnp.zeros((2, 0)), jnp.zeros((0, 0))):
         with pytest.raises(ValueError, match="scores is empty"):
             sparsemap(Simplex(), scores)
+
+
+@pytest.mark.parametrize(("name", "from_function"), [(n, False) for n in CASES] + [(n, True) for n in FUNCTIONS])
+def test_masked_batches_are_their_samples_one_by_one(name, from_function):
+    batch = masked(name, from_function)
+    lengths = None if batch.lengths is None else jnp.array(batch.lengths)
+    # Scores of masked parts are not read.
+    scores, mask = jnp.array(np.where(batch.mask, batch.scores, np.nan)), jnp.array(batch.mask)
+    values = [jnp.array(value) for value in batch.additional.values()]
+    weights = np.random.default_rng(0).normal(size=batch.scores.shape)
+
+    def function(scores, mask, *values):
+        additional = dict(zip(batch.additional, values))
+        if batch.flat.is_graph:
+            return lp_sparsemap(batch.what, scores, nested(additional), lengths, mask=mask)
+        return sparsemap(batch.what, scores, lengths, mask=mask, additional=additional)
+
+    places = (0, *range(2, 2 + len(values)))
+    compiled = jax.jit(jax.grad(lambda *inputs: (function(*inputs) * weights).sum(), places))
+    u, found = function(scores, mask, *values), compiled(scores, mask, *values)
+    marginals, gradient, sums, n_solved = masked_twin(name, batch, weights)
+    assert n_solved >= 6 and u.shape == batch.scores.shape
+    assert np.allclose(u, marginals, atol=1e-8) and np.allclose(found[0], gradient, atol=1e-8)
+    for own, key in zip(found[1:], batch.additional, strict=True):
+        assert np.allclose(own, sums[key], atol=1e-8)
+    empty = [np.unravel_index(i, batch.lead) for i, shape in enumerate(batch.shape_of) if shape is None]
+    assert len(empty) + n_solved == 9
+    for place in empty:
+        assert not u[place].any() and not found[0][place].any()
+    if name in SOME:
+        nothing = jnp.zeros_like(mask)
+        both = jax.vmap(lambda m: function(scores, m, *values))(jnp.stack([mask, nothing]))
+        assert jnp.array_equal(both[0], u) and not both[1].any()
+        forward = jax.jvp(lambda s: function(s, mask, *values), [jnp.nan_to_num(scores)], [jnp.array(weights)])[1]
+        assert np.allclose(forward, gradient, atol=1e-8)
+
+
+def test_masks_broadcast_and_wrong_samples_are_named():
+    scores = jnp.array(np.random.default_rng(0).normal(size=(2, 3, 4)))
+    rows = jnp.array([[True], [False], [True]])
+    u = sparsemap(Simplex(), scores, mask=rows)
+    assert not u[:, 1].any() and jnp.array_equal(u[:, 0], sparsemap(Simplex(), scores)[:, 0])
+    for mask, message in (
+        (jnp.ones((2, 4), bool), r"mask has shape \(2, 4\), which does not broadcast"),
+        (jnp.ones(4), "mask must be bool"),
+        ({"u": rows}, "they must go together"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sparsemap(Simplex(), scores, mask=mask)
+    trees, mask = jnp.zeros((2, 2, 4, 3)), jnp.ones((2, 2, 4, 3), bool).at[1, 0, :, 2].set(False)
+    with pytest.raises(ValueError, match=r"infeasible: scores\[1, 0\]"):
+        sparsemap(DependencyTree(), trees, mask=mask)
+    traced = jax.jit(lambda s: sparsemap(DependencyTree(), s, mask=mask))(trees)
+    assert jnp.isnan(traced[1, 0]).all() and jnp.isfinite(traced[0]).all() and jnp.isfinite(traced[1, 1]).all()
+    for shape in ((0, 2, 4), (2, 0, 4)):
+        assert sparsemap(Simplex(), jnp.zeros(shape), mask=jnp.ones(4, bool)).shape == shape
+    graph = FactorGraph()
+    u, v = graph.variables(2, name="u"), graph.variables((2, 3), name="v")
+    graph.add(AtMostOne([*u, *v.ravel()]))
+    arrays = {"u": jnp.ones((2, 3, 2)), "v": jnp.ones((2, 3, 2, 3))}
+    found = lp_sparsemap(graph, arrays, mask={"v": jnp.zeros((3, 1, 1), bool)})
+    assert jnp.allclose(found["u"], 0.5) and not found["v"].any()
+    with pytest.raises(ValueError, match="they must go together"):
+        lp_sparsemap(graph, arrays, mask=rows)

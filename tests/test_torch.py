@@ -189,9 +189,9 @@ def test_operators_keep_their_promises(name):
     joined = np.concatenate([value.ravel() for value in case.additional.values()] or [np.zeros(0)])
     scores = torch.tensor(case.scores, requires_grad=True)
     additional = torch.tensor(np.tile(joined, (3, 1)), requires_grad=True)
-    batch = scores, additional, torch.empty((3, 0), dtype=torch.int64)
-    assert set(torch.library.opcheck(_ops.solve, (*batch, handle)).values()) == {"SUCCESS"}
-    u, v, _, keys = (out.detach() for out in _ops.solve(*batch, handle))
+    batch = scores, additional, torch.ones((3, 1), dtype=torch.int64)
+    assert set(torch.library.opcheck(_ops.solve, (*batch, (3,), handle)).values()) == {"SUCCESS"}
+    u, v, _, keys = (out.detach() for out in _ops.solve(*batch, (3,), handle))
     directions = torch.randn_like(u).requires_grad_(), torch.randn_like(v).requires_grad_()
     found = torch.library.opcheck(_ops.multiply, (*batch, keys, *directions, handle))
     assert set(found.values()) == {"SUCCESS"}
@@ -558,8 +558,8 @@ RIGHT = torch.zeros(2, 3, 3)
         ((LinearChain(), torch.tensor([[[0.0]], [[torch.inf]]])), {}, r"scores\[1\] contains inf"),
         ((LinearChain(), torch.tensor([[[0.0]], [[-torch.inf]]])), {}, r"infeasible: scores\[1\]"),
         ((LinearChain(), RIGHT), {"lengths": torch.tensor([1, 4])}, r"lengths\[1\] is 4"),
-        ((LinearChain(), RIGHT), {"lengths": torch.tensor([0, 3])}, r"lengths\[0\] is 0"),
-        ((LinearChain(), RIGHT), {"lengths": torch.tensor([1, 2, 3])}, "one row for each of 2"),
+        ((LinearChain(), RIGHT), {"lengths": torch.tensor([-1, 3])}, r"lengths\[0\] is -1"),
+        ((LinearChain(), RIGHT), {"lengths": torch.tensor([1, 2, 3])}, r"lengths has shape \(3,\); with these"),
         ((LinearChain(), RIGHT), {"lengths": torch.tensor([1.0, 2.0])}, "must be integers"),
         ((LinearChain(), RIGHT), {"lengths": torch.tensor([[1, 1, 1], [1, 1, 1]])}, "lengths has shape"),
         ((Matching(), RIGHT), {"lengths": torch.tensor([1, 2])}, "lengths has shape"),
@@ -1042,7 +1042,7 @@ def test_empty_batches_of_native_operations_and_of_several_arrays():
             sparsemap(Simplex(), scores)
     with pytest.raises(ValueError, match="scores is empty"):
         sparsemap(LinearChain(), torch.zeros(0, 3, 0))
-    with pytest.raises(ValueError, match=r"lengths has shape \(2,\); there must be one row for each of 0"):
+    with pytest.raises(ValueError, match=r"lengths has shape \(2,\); with these scores it must have \(0,\)"):
         sparsemap(Simplex(), torch.zeros(0, 3), torch.tensor([1, 2]))
 
 

@@ -8,6 +8,7 @@ from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..structures import Structure
 from .graphs import graph_operator
+from .structures import bounds_of_structure
 
 
 class Form(NamedTuple):
@@ -15,25 +16,29 @@ class Form(NamedTuple):
 
     Attributes
     ----------
-    batched : bool
-        Whether scores have an axis of samples.
-    n_samples : int
+    lead : tuple of int
+        The leading axes of the scores; empty for a single sample.
     padded : tuple of int
         Shape of the scores of a sample, joined if there are several arrays.
     extra : tuple of (name, tuple of int)
         The given additional scores, in the order in which they are joined, with their shapes in a sample.
     own : tuple of bool
-        Whether each has an axis of samples.
+        Whether each has the leading axes, which may have size 1.
     arrays : tuple of (str, tuple of int), or None
         Names and shapes of arrays of variables, if scores are given by name.
+    n_lengths : int
+        Number of lengths of a sample.
+    bounds : tuple of (int, int)
+        How lengths bound the axes of a sample; see `shapes_within`.
     """
 
-    batched: bool
-    n_samples: int
+    lead: tuple
     padded: tuple
     extra: tuple
     own: tuple
     arrays: tuple
+    n_lengths: int
+    bounds: tuple
 
 
 def check_options(temperature, tol, max_iter, n_jobs):
@@ -45,7 +50,7 @@ def check_options(temperature, tol, max_iter, n_jobs):
     check_n_jobs(n_jobs)
 
 
-def form_of_structure(structure, scores, additional):
+def form_of_structure(structure, scores, additional, lengths=None):
     """Return the `Form` of a call of `sparsemap`.
 
     Parameters
@@ -55,6 +60,8 @@ def form_of_structure(structure, scores, additional):
         The shape of the scores.
     additional : tuple of (str, tuple of int)
         Names and shapes of the given additional scores.
+    lengths : tuple of int, default=None
+        Their shape.
 
     Raises
     ------
@@ -67,24 +74,25 @@ def form_of_structure(structure, scores, additional):
         raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
     # As a number: `torch.compile` treats attributes that differ between two calls as symbols.
     ndim = index(structure.score_ndim)
-    if len(scores) not in (ndim, ndim + 1):
+    if len(scores) < ndim:
         raise ValueError(
-            f"scores of {structure!r} have {ndim} axes, or {ndim + 1} with that of the samples; got shape {scores}"
+            f"scores of {structure!r} have {ndim} axes, after those of the samples, if any; got shape {scores}"
         )
-    batched = len(scores) == ndim + 1
-    n_samples, padded = _check_size(scores, batched)
+    lead, padded = _split_shape(scores, ndim)
     given, accepted = dict(additional), structure.additional_shapes(padded)
     unknown = sorted(set(given) - set(accepted))
     if unknown:
         takes = ", ".join(structure.additional_names) or "none"
         raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
     names = [name for name in structure.additional_names if name in given]
-    found = [_match(name, given[name], accepted[name], n_samples if batched else None) for name in names]
+    found = [_match(name, given[name], accepted[name], lead) for name in names]
     extra = tuple((name, shape) for name, (_, shape) in zip(names, found))
-    return Form(batched, n_samples, padded, extra, tuple(own for own, _ in found), None)
+    n_lengths = _count_lengths(lengths, lead)
+    bounds = bounds_of_structure(structure, padded, n_lengths)
+    return Form(lead, padded, extra, tuple(own for own, _ in found), None, n_lengths, bounds)
 
 
-def form_of_graph(graph, scores, additional):
+def form_of_graph(graph, scores, additional, lengths=None):
     """Return the `Form` of a call of `lp_sparsemap`.
 
     Parameters
@@ -94,6 +102,8 @@ def form_of_graph(graph, scores, additional):
         The shape of the scores, or names and shapes of several arrays.
     additional : tuple of ((str, str or None), tuple of int)
         Owners, names and shapes of the given additional scores.
+    lengths : tuple of int, default=None
+        Their shape.
 
     Raises
     ------
@@ -104,14 +114,14 @@ def form_of_graph(graph, scores, additional):
         raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
     arrays = scores if len(scores) and isinstance(scores[0], tuple) else None
     if arrays is not None:
-        batched, n_samples, padded = _check_arrays(graph, dict(arrays))
+        lead, padded = _check_arrays(graph, dict(arrays))
         arrays = tuple(graph.shapes.items())
     else:
-        batched = _has_samples(graph, scores)
-        n_samples, padded = _check_size(scores, batched)
+        lead, padded = _split_shape(scores, _count_axes(graph, scores))
+    operator = graph_operator(graph)
     accepted = {
         (factor.name, name): shapes
-        for factor in graph_operator(graph).graph_of(padded).scored
+        for factor in operator.graph_of(padded).scored
         for name, shapes in factor.accepted_shapes.items()
     }
     given = dict(additional)
@@ -121,9 +131,31 @@ def form_of_graph(graph, scores, additional):
             known = sorted({known for known, _ in accepted})
             raise ValueError(f"additional names {label}, which no factor takes; the named factors are {known}")
     keys = [key for key in accepted if key in given]
-    found = [_match(label_of(key), given[key], accepted[key], n_samples if batched else None) for key in keys]
+    found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]
     extra = tuple((key, shape) for key, (_, shape) in zip(keys, found))
-    return Form(batched, n_samples, padded, extra, tuple(own for own, _ in found), arrays)
+    n_lengths = _count_lengths(lengths, lead)
+    bounds = operator.bounds(padded, n_lengths)
+    return Form(lead, padded, extra, tuple(own for own, _ in found), arrays, n_lengths, bounds)
+
+
+def check_mask(label, mask, scores):
+    """Raise ValueError if the shape of a mask does not broadcast to that of the scores."""
+    first = len(scores) - len(mask)
+    if first < 0 or any(own not in (1, n) for own, n in zip(mask, scores[first:])):
+        raise ValueError(
+            f"{label} has shape {mask}, which does not broadcast to the scores' {scores}; their last axes must agree, "
+            "or be 1 in the mask. Give axes that the mask lacks the size 1, for example mask[:, None]"
+        )
+
+
+def check_mask_names(masks, arrays):
+    """Raise ValueError if masks do not go with scores by name; both are dicts, or neither is."""
+    of_mask = set(masks) if isinstance(masks, dict) else None
+    of_scores = set(arrays) if isinstance(arrays, dict) else None
+    if (of_mask is None) != (of_scores is None) or not (of_mask or set()) <= (of_scores or set()):
+        given = "one array" if of_mask is None else f"arrays named {sorted(of_mask)}"
+        known = "one array" if of_scores is None else f"arrays named {sorted(of_scores)}"
+        raise ValueError(f"mask has {given}, but scores have {known}; they must go together")
 
 
 def label_of(key):
@@ -154,54 +186,66 @@ def nest_additional(form, parts):
     return found
 
 
-def _check_size(scores, batched):
-    """Return the number of samples, which may be 0, and the shape of one."""
-    n_samples, padded = (scores[0], scores[1:]) if batched else (1, scores)
-    if prod(padded) == 0:
+def _split_shape(scores, ndim):
+    """Return the leading axes of scores, any of which may be 0, and the shape of a sample."""
+    first = len(scores) - ndim
+    if prod(scores[first:]) == 0:
         raise ValueError(f"scores is empty (shape {scores}); each sample needs a part")
-    return n_samples, padded
+    return scores[:first], scores[first:]
 
 
-def _has_samples(graph, scores):
-    """Tell whether scores of a graph with one array of variables have an axis of samples."""
+def _count_axes(graph, scores):
+    """Return the number of axes of the variables of a graph that has one array of them."""
     if not isinstance(graph, FactorGraph):
         if len(scores) < 2:
             raise ValueError(f"with a function for graphs, scores need an axis of samples; got shape {scores}")
-        return True
+        return len(scores) - 1
     if len(graph.shapes) != 1:
         raise ValueError(f"scores must be a dict with one array for each of {graph.names}")
     (shape,) = graph.shapes.values()
-    if scores != shape and scores[1:] != shape:
+    if len(scores) < len(shape) or scores[len(scores) - len(shape) :] != shape:
         raise ValueError(
-            f"scores has shape {scores}; the graph's variables have {shape}, maybe with an axis of samples before"
+            f"scores has shape {scores}; the graph's variables have {shape}, maybe with axes of samples before"
         )
-    return scores != shape
+    return len(shape)
 
 
 def _check_arrays(graph, scores):
-    """Check the shapes of several arrays of scores; return the results of `_has_samples` and `_check_size`."""
+    """Check the shapes of several arrays of scores; return the leading axes, and the shape of all variables joined."""
     if not isinstance(graph, FactorGraph) or set(scores) != set(graph.shapes):
         known = f"those named {graph.names}" if isinstance(graph, FactorGraph) else "one array"
         raise ValueError(f"scores names the arrays {list(scores)}, but the graph has {known}")
     name, shape = next(iter(graph.shapes.items()))
-    batched = len(scores[name]) == len(shape) + 1
-    n_samples = scores[name][0] if batched else 1
+    lead = scores[name][: max(len(scores[name]) - len(shape), 0)]
     for name, shape in graph.shapes.items():
-        wanted = (n_samples, *shape) if batched else shape
-        if scores[name] != wanted:
-            raise ValueError(f"scores[{name!r}] has shape {scores[name]}; it must have {wanted}")
-    return batched, n_samples, (graph.n_variables,)
+        if scores[name] != (*lead, *shape):
+            raise ValueError(f"scores[{name!r}] has shape {scores[name]}; it must have {(*lead, *shape)}")
+    return lead, (graph.n_variables,)
 
 
-def _match(label, shape, accepted, n_samples):
-    """Tell whether additional scores have an axis of samples; return that, and their shape without it.
+def _spreads(shape, lead):
+    """Tell whether a shape begins with the leading axes, or with 1 in place of some."""
+    return len(shape) >= len(lead) and all(own in (1, n) for own, n in zip(shape, lead))
 
-    `n_samples` is None if scores do not have that axis.
-    """
-    if n_samples is not None and len(shape) and shape[0] in (1, n_samples) and shape[1:] in accepted:
-        return True, shape[1:]
+
+def _count_lengths(lengths, lead):
+    """Check the shape of lengths; return their number for a sample, which is 0 for None."""
+    if lengths is None:
+        return 0
+    if len(lengths) not in (len(lead), len(lead) + 1) or not _spreads(lengths, lead):
+        raise ValueError(
+            f"lengths has shape {lengths}; with these scores it must have {lead}, or {lead} and an axis of the lengths "
+            "of a sample (1 in place of axes that share them)"
+        )
+    return 1 if len(lengths) == len(lead) else lengths[-1]
+
+
+def _match(label, shape, accepted, lead):
+    """Tell whether additional scores have the leading axes; return that, and their shape without these."""
+    if lead and _spreads(shape, lead) and shape[len(lead) :] in accepted:
+        return True, shape[len(lead) :]
     if shape in accepted:
         return False, shape
     wanted = " or ".join(map(str, accepted))
-    more = "" if n_samples is None else f", or that with an axis of {n_samples} samples before"
+    more = f", or that after the axes {lead} (1 in place of those that share them)" if lead else ""
     raise ValueError(f"{label} has shape {shape}; with these scores it must have {wanted}{more}")

@@ -14,7 +14,7 @@ from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
 from ..inference._results import LPSparseMAPBatch
 from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
-from .padding import block_mask, check_lengths, kinds_of
+from .padding import block_mask, check_lengths, kinds_of, shapes_within
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
@@ -101,30 +101,29 @@ class GraphOperator(Operator):
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
         return _Kind(layout, own, extra_columns)
 
-    def shapes_of(self, padded, lengths, n_samples):
-        """Return the shape of the variables of each sample: int array of shape (n_samples, n_axes)."""
-        if not lengths.shape[1]:
-            return np.tile(np.array(padded, np.int64), (n_samples, 1))
-        if isinstance(self.graph, FactorGraph):
+    def bounds(self, padded, n_lengths):
+        """Return how lengths bound the axes of the variables; see `shapes_within`."""
+        if n_lengths and isinstance(self.graph, FactorGraph):
             raise ValueError("lengths need a function from shapes to graphs; one graph has variables of one shape")
-        room, n_axes, trees = padded, len(padded), False
-        if n_axes == 2 and padded[0] == padded[1] + 1 and lengths.shape[1] == 1:
-            trees = any(
-                factor.kind == STRUCTURE and factor.structure.extra_rows == 1 and factor.shape == padded
-                for factor in self.graph_of(padded).factors
-            )
-            room = padded[1:] if trees else padded
-        what = "the words of each sentence" if trees else "the entries of each axis, or of the first one"
-        lengths = check_lengths(lengths, room, n_samples, (1, n_axes), what)
-        if trees:
-            return lengths + np.array([1, 0])
-        rest = np.tile(np.array(padded[lengths.shape[1] :], np.int64), (n_samples, 1))
-        return np.column_stack([lengths, rest])
+        if n_lengths == 1 and len(padded) == 2 and padded[0] == padded[1] + 1:
+            factors = [factor for factor in self.graph_of(padded).factors if factor.kind == STRUCTURE]
+            if any(factor.structure.extra_rows == 1 and factor.shape == padded for factor in factors):
+                return (0, 1), (0, 0)
+        return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
+
+    def shapes_of(self, padded, lengths):
+        """Return the shape of the variables of each sample: int array of shape (n_samples, n_axes)."""
+        bounds = self.bounds(padded, lengths.shape[1])
+        if bounds:
+            trees = bounds[0] == (0, 1)
+            what = "the words of each sentence" if trees else "the entries of each axis, or of the first one"
+            check_lengths(lengths, padded[1:] if trees else padded, (1, len(padded)), what)
+        return shapes_within(padded, lengths, bounds)
 
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: list of (rows, kind, `GraphProblems`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
-        shapes, kinds = kinds_of(self.shapes_of(padded, lengths, n_samples))
+        shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
         _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
         columns = [self._kind(padded, shape).extra_columns for shape in shapes]

@@ -11,7 +11,8 @@ from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
 from .graphs import GraphOperator, graph_operator, put_joint
 from .padding import kinds_of
-from .structures import sample_shapes, structure_operator
+from .samples import naming, nonempty, place_of
+from .structures import structure_operator
 
 
 class Gold(NamedTuple):
@@ -54,7 +55,7 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
     )
 
 
-def gold_of(operator, name, y, padded, lengths, *, cost=None):
+def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
     """Write gold structures as arrays.
 
     Parameters
@@ -66,30 +67,32 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
         One structure for each sample; arrays may be padded.
     padded : tuple of int
         Shape of the padded scores of a sample.
-    lengths : array of shape (n_samples, n_lengths)
+    rows : array of shape (n_samples, 1 + n_lengths)
+        As in `solve_samples`. Gold structures of empty samples are not read.
+    lead : tuple of int
+        The leading axes of the scores.
     cost : array-like or None
         As in `losses.FenchelYoungLoss`.
 
     Raises
     ------
     ValueError
-        If the number of gold structures is wrong, or one is not a structure of its problem; the message names `y[i]`.
+        If the number of gold structures is wrong, or one is not a structure of its problem; the message names it.
     """
-    n_samples, n_padded = len(lengths), int(np.prod(padded))
+    n_samples, n_padded = len(rows), int(np.prod(padded))
     if len(y) != n_samples:
         raise ValueError(f"y holds {len(y)} structures for {n_samples} samples; pass one for each")
     gold = Gold(*(np.zeros(shape) for shape in ((n_samples, n_padded), (n_samples, operator.n_additional))),
                 np.zeros(n_samples), np.zeros((n_samples, n_padded)))  # fmt: skip
-    if not n_samples:
+    samples = np.flatnonzero(nonempty(rows))
+    if not len(samples):
         return gold
+    with naming(samples, lead):
+        shapes, kinds = kinds_of(operator.shapes_of(padded, rows[samples, 1:]))
     of_graphs = isinstance(operator, GraphOperator)
-    if of_graphs:
-        shapes = operator.shapes_of(padded, lengths, n_samples)
-    else:
-        shapes = sample_shapes(operator.structure, padded, lengths, n_samples)
+    if not of_graphs:
         form = loss_form(operator.structure, name, 1.0, cost, padded[-1] if cost is not None else None)
-    shapes, kinds = kinds_of(shapes)
-    for i, k in enumerate(kinds):
+    for i, k in zip(samples, kinds):
         kind = operator._kind(padded, shapes[k])
         try:
             if of_graphs:
@@ -103,7 +106,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:
-            raise ValueError(f"y[{i}]: {error}") from error
+            raise ValueError(f"y{place_of(i, lead)}: {error}") from error
         if not LOSSES[name].margin:
             continue
         if of_graphs:

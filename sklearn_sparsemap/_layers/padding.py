@@ -7,42 +7,46 @@ the entries of all samples, one after the other, in C order.
 import numpy as np
 
 
-def check_lengths(lengths, padded, n_samples, n_lengths, what):
-    """Return lengths as an int64 array of shape (n_samples, n_lengths).
+def check_lengths(lengths, room, n_lengths, what):
+    """Check lengths of samples with parts.
 
     Parameters
     ----------
-    lengths : array of int
-        Shape (n_samples,), or (n_samples, k) for k among `n_lengths`.
-    padded : tuple of int
-        The largest length along each axis; shape (n_samples,) means the first axis.
+    lengths : int array of shape (n_samples, k)
+    room : tuple of int
+        The largest value of each column.
     n_lengths : tuple of int
-        The possible k; for 1 the axis can be omitted.
+        The possible k.
     what : str
         The name of what is counted, for messages.
 
     Raises
     ------
     ValueError
-        If the lengths are not ints, of another shape, or out of range.
+        If there are more or fewer lengths, or they are out of range.
     """
-    lengths = np.asarray(lengths)
-    if lengths.dtype.kind not in "iu":
-        raise ValueError(f"lengths must be integers ({what}); got dtype {lengths.dtype}")
-    if lengths.ndim == 1 and 1 in n_lengths:
-        lengths = lengths[:, None]
-    if lengths.ndim != 2 or len(lengths) != n_samples or lengths.shape[1] not in n_lengths:
-        accepted = " or ".join(f"({n_samples},)" if k == 1 else f"({n_samples}, {k})" for k in n_lengths)
-        raise ValueError(f"lengths has shape {np.shape(lengths)}; for {what} it must have {accepted}")
-    lengths = lengths.astype(np.int64)
-    wrong = (lengths < 1) | (lengths > np.array(padded[: lengths.shape[1]]))
+    if lengths.shape[1] not in n_lengths:
+        accepted = " or ".join("one length" if k == 1 else f"{k} lengths" for k in n_lengths)
+        raise ValueError(f"lengths has shape {lengths.shape}, but samples have {accepted}: {what}")
+    wrong = (lengths < 1) | (lengths > np.array(room[: lengths.shape[1]]))
     if wrong.any():
         i, axis = (int(place) for place in np.argwhere(wrong)[0])
         raise ValueError(
-            f"lengths[{i}] is {lengths[i].squeeze().tolist()}, but the padded scores have room for 1 to {padded[axis]} "
+            f"lengths[{i}] is {lengths[i].squeeze().tolist()}, but the padded scores have room for 0 to {room[axis]} "
             f"({what})"
         )
-    return lengths
+
+
+def shapes_within(padded, lengths, bounds):
+    """Return the shape of each sample without its padding: int array of shape (n_samples, n_axes).
+
+    `bounds` has a pair (column, offset) for each of the first axes: this column of the lengths, plus the offset, is the
+    size of the sample along the axis.
+    """
+    shapes = np.tile(np.array(padded, np.int64), (len(lengths), 1))
+    for axis, (column, offset) in enumerate(bounds):
+        shapes[:, axis] = lengths[:, column] + offset
+    return shapes
 
 
 def block_mask(padded, shape):

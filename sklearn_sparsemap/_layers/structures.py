@@ -14,7 +14,7 @@ from ..numerics.loops import Problems
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
-from .padding import Places, block_mask, check_lengths, kinds_of
+from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
 
 _FEW_PARTS = 30_000
 
@@ -25,16 +25,11 @@ def structure_operator(structure, extra=(), *, argmax="sparsemap", tol=1e-9, max
     return register((type(structure), structure, extra, *options), lambda: StructureOperator(structure, extra, options))
 
 
-def sample_shapes(structure, padded, lengths, n_samples):
-    """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
-    if not lengths.shape[1]:
-        return np.tile(np.array(padded, np.int64), (n_samples, 1))
-    if structure.extra_rows:
-        rest = np.tile(np.array(padded[2:], np.int64), (n_samples, 1))
-        return np.column_stack([lengths + structure.extra_rows, lengths, rest])
-    if lengths.shape[1] < len(padded):
-        return np.column_stack([lengths, np.full(n_samples, padded[1])])
-    return lengths
+def bounds_of_structure(structure, padded, n_lengths):
+    """Return how lengths bound the axes of a sample's scores; see `shapes_within`."""
+    if n_lengths and structure.extra_rows:
+        return (0, structure.extra_rows), (0, 0)
+    return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 
 
 class _Kind(NamedTuple):
@@ -95,6 +90,13 @@ class StructureOperator(Operator):
             masks.append(block_mask(full, given[name]))
         return _Kind(block_mask(padded, shape), np.concatenate(masks), plan_of(self.structure, shape, given))
 
+    def shapes_of(self, padded, lengths):
+        """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
+        if lengths.shape[1]:
+            what, accepted = self.structure.counted_lengths()
+            check_lengths(lengths, padded[1:] if self.structure.extra_rows else padded, accepted, what)
+        return shapes_within(padded, lengths, bounds_of_structure(self.structure, padded, lengths.shape[1]))
+
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
         n_samples, padded = len(scores), scores.shape[1:]
@@ -117,11 +119,9 @@ class StructureOperator(Operator):
         return padded
 
     def _make_layout(self, padded, n_samples, lengths, is_shared):
-        if lengths.shape[1]:
-            what, accepted = self.structure.counted_lengths()
-            room = padded[1:] if self.structure.extra_rows else padded
-            lengths = check_lengths(lengths, room, n_samples, accepted, what)
-        shapes, kind = kinds_of(sample_shapes(self.structure, padded, lengths, n_samples))
+        if not lengths.shape[1]:
+            lengths = np.zeros((n_samples, 0), np.int64)
+        shapes, kind = kinds_of(self.shapes_of(padded, lengths))
         kinds = [self._kind(padded, shape) for shape in shapes]
         places = Places([k.mask for k in kinds], kind)
         extra_places = Places([k.extra_mask for k in kinds], kind)

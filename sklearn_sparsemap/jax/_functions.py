@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._layers.operators import operator
+from .._layers.samples import solve_samples
 from ._states import recall, remember
 
 
@@ -28,34 +29,35 @@ def _flat(array, n_axes):
     return np.asarray(array).reshape(prod(array.shape[:first]), *array.shape[first:])
 
 
-def _as_solved(handle, scores, additional, lengths):
-    """Solve a flat batch; raises ValueError."""
+def _as_solved(handle, scores, additional, rows):
+    """Solve a flat batch; raises ValueError, whose message is not shown."""
     shared = len(additional) > 1 and (additional == additional[:1]).all()
     scores, additional = scores.astype(np.float64), additional.astype(np.float64)
-    return operator(handle).solve(scores, additional[:1] if shared else additional, lengths.astype(np.int64))
+    additional = additional[:1] if shared else additional
+    return solve_samples(operator(handle), scores, additional, rows.astype(np.int64), scores.shape[:1])
 
 
-def _solve_on_host(handle, n_axes, scores, additional, lengths):
+def _solve_on_host(handle, n_axes, scores, additional, rows):
     lead = scores.shape[: scores.ndim - n_axes + 1]
-    own, extra, rows = _flat(scores, n_axes), _flat(additional, 2), _flat(lengths, 2)
+    own, extra, flat_rows = _flat(scores, n_axes), _flat(additional, 2), _flat(rows, 2)
     try:
-        solved = _as_solved(handle, own, extra, rows) if len(own) else None
+        solved = _as_solved(handle, own, extra, flat_rows) if len(own) else None
     except ValueError:
         solved = None
     if solved is None:
-        found, keys = _one_by_one(handle, own, extra, rows), np.zeros((len(own), 2), np.int32)
+        found, keys = _one_by_one(handle, own, extra, flat_rows), np.zeros((len(own), 2), np.int32)
     else:
         found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
     found = [part.astype(scores.dtype).reshape(*lead, *part.shape[1:]) for part in found]
     return *found, keys.reshape(*lead, 2)
 
 
-def _one_by_one(handle, scores, additional, lengths):
+def _one_by_one(handle, scores, additional, rows):
     """Solve samples one by one; invalid ones get NaN."""
     found = [np.full(shape, np.nan) for shape in (scores.shape, additional.shape, scores.shape[:1])]
     for i in range(len(scores)):
         try:
-            solved = _as_solved(handle, *(array[i : i + 1] for array in (scores, additional, lengths)))
+            solved = _as_solved(handle, *(array[i : i + 1] for array in (scores, additional, rows)))
         except ValueError:
             continue
         for array, part in zip(found, (solved.marginals, solved.additional, solved.values)):
@@ -63,14 +65,14 @@ def _one_by_one(handle, scores, additional, lengths):
     return found
 
 
-def _multiply_on_host(handle, n_axes, scores, additional, lengths, keys, directions):
+def _multiply_on_host(handle, n_axes, scores, additional, rows, keys, directions):
     own, joined = _flat(scores, n_axes), _flat(directions, 2).astype(np.float64)
     if not len(own):
         return np.zeros_like(directions)
     n_parts, out = prod(own.shape[1:]), np.full(joined.shape, np.nan)
     known = recall(_flat(keys, 2), own)
     if known is None:
-        rest = _flat(additional, 2), _flat(lengths, 2)
+        rest = _flat(additional, 2), _flat(rows, 2)
         try:
             known = _as_solved(handle, own, *rest), np.arange(len(own))[None]
         except ValueError:
@@ -85,15 +87,15 @@ def _multiply_on_host(handle, n_axes, scores, additional, lengths, keys, directi
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def solve(handle, scores, additional, lengths):
+def solve(handle, scores, additional, rows):
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
 
     Parameters
     ----------
     handle : int
         Number of an `Operator`.
-    scores, additional, lengths : arrays
-        As in operators, except that each sample has its own additional scores.
+    scores, additional, rows : arrays
+        As in `solve_samples`, except that each sample has its own additional scores.
     """
     shapes = (
         jax.ShapeDtypeStruct(scores.shape, scores.dtype),
@@ -102,12 +104,12 @@ def solve(handle, scores, additional, lengths):
         jax.ShapeDtypeStruct((scores.shape[0], 2), jnp.int32),
     )
     function = _callback(_solve_on_host, handle, scores.ndim)
-    return jax.pure_callback(function, shapes, scores, additional, lengths, vmap_method="broadcast_all")
+    return jax.pure_callback(function, shapes, scores, additional, rows, vmap_method="broadcast_all")
 
 
 @solve.defjvp
 def _(handle, primals, tangents):
-    scores, additional, lengths = primals
+    scores, additional, rows = primals
     found = solve(handle, *primals)
     u, v, _, keys = found
     unary, extra = tangents[:2]
@@ -115,7 +117,7 @@ def _(handle, primals, tangents):
     def multiply(_, directions):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
         # The product is piecewise constant in these arguments, so no derivatives with respect to them are needed.
-        batch = jax.lax.stop_gradient((scores, additional, lengths, keys))
+        batch = jax.lax.stop_gradient((scores, additional, rows, keys))
         function = _callback(_multiply_on_host, handle, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 

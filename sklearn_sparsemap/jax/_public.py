@@ -11,6 +11,8 @@ import numpy as np
 
 from .._core.annotations import Any, Callable
 from .._layers.forms import (
+    check_mask,
+    check_mask_names,
     check_options,
     flatten_additional,
     form_of_graph,
@@ -19,6 +21,7 @@ from .._layers.forms import (
     nest_additional,
 )
 from .._layers.graphs import graph_operator
+from .._layers.samples import solve_samples
 from .._layers.structures import structure_operator
 from ._functions import solve
 
@@ -37,12 +40,13 @@ def sparsemap(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
+    mask: Any = None,
     tol: float = 1e-9,
     return_additional: bool = False,
     additional: dict[str, Any] | None = None,
     **more: Any,
 ) -> Any:
-    """Solve SparseMAP for a padded batch, differentiably: marginals that are mixtures of few structures.
+    """Solve SparseMAP for a batch, differentiably: marginals that are mixtures of few structures.
 
     Works with `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp` and their combinations; it is a callback to the CPU. The
     arguments are those of `sklearn_sparsemap.torch.sparsemap`, with arrays in place of tensors, and without
@@ -51,16 +55,20 @@ def sparsemap(
     Parameters
     ----------
     structure : Structure
-    scores : Array of shape (batch, ...) or of the shape of one sample
-        Computed in float64, returned in its dtype. -inf forbids a part. The batch may be empty.
+    scores : Array of shape (..., *shape of one sample)
+        With any number of leading axes, any of which may have size 0. Computed in float64, returned in its dtype. -inf
+        forbids a part.
     lengths : int Array, default=None
-        The size of each sample without padding.
+        The size of each sample without padding. A sample of length 0 has zero marginals and gradients.
     temperature : float, default=1.0
         Factor of the regulariser.
     max_iter : int, default=None
         None is exact. Otherwise the maximum number of calls of the MAP oracle.
     n_jobs : int, default=None
         Number of threads over the samples; -1 uses all cores.
+    mask : bool Array, default=None
+        True for allowed parts; broadcast to the scores, leading axes included. If it leaves no part of a sample, the
+        marginals and gradients of this sample are zero.
     tol : float, default=1e-9
         Duality gap.
     return_additional : bool, default=False
@@ -68,7 +76,7 @@ def sparsemap(
     additional : dict of str -> Array, default=None
         Additional scores whose names are also names of other parameters.
     **more : Array
-        Additional scores by name, for all samples, or with a leading axis of samples.
+        Additional scores by name, for all samples, or with all leading axes before, of size 1 where shared.
 
     Returns
     -------
@@ -111,9 +119,15 @@ def sparsemap(
         for name, value in {**(additional or {}), **more}.items()
         if value is not None
     }
-    form = form_of_structure(structure, values.shape, tuple((name, array.shape) for name, array in given.items()))
+    lengths = _as_ints(lengths)
+    shapes = tuple((name, array.shape) for name, array in given.items())
+    form = form_of_structure(structure, values.shape, shapes, None if lengths is None else lengths.shape)
+    if mask is not None:
+        check_mask_names(mask, scores)
+        values, mask = _apply_mask(mask, values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, parts = _call(own, form, values, given, lengths, temperature)
+    u, parts = _call(own, form, values, given, lengths, temperature, mask)
+    u = u.reshape((*form.lead, *form.padded))
     return (u, {name: part for (name, _), part in zip(form.extra, parts)}) if return_additional else u
 
 
@@ -126,6 +140,7 @@ def lp_sparsemap(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
+    mask: Any = None,
     tol: float = 1e-10,
     return_additional: bool = False,
 ) -> Any:
@@ -147,6 +162,8 @@ def lp_sparsemap(
     temperature : float, default=1.0
     max_iter : int, default=None
     n_jobs : int, default=None
+    mask : bool Array, or dict of str -> bool Array, default=None
+        True for variables that may be on; a dict if scores are one.
     tol : float, default=1e-10
     return_additional : bool, default=False
 
@@ -154,7 +171,7 @@ def lp_sparsemap(
     -------
     marginals : Array or dict, like `scores`
     additional_marginals : dict
-        If `return_additional`: like `additional`, with an axis of samples.
+        If `return_additional`: like `additional`, with the leading axes.
 
     Raises
     ------
@@ -183,16 +200,21 @@ def lp_sparsemap(
         values = _as_floats(scores, "scores")
         shape = values.shape
     given = {key: _as_floats(value, label_of(key), values.dtype) for key, value in given.items()}
-    form = form_of_graph(graph, shape, tuple((key, array.shape) for key, array in given.items()))
+    lengths, shapes = _as_ints(lengths), tuple((key, array.shape) for key, array in given.items())
+    form = form_of_graph(graph, shape, shapes, None if lengths is None else lengths.shape)
+    if mask is not None:
+        check_mask_names(mask, scores)
     if form.arrays is not None:
-        values = [arrays[name].reshape(form.n_samples, prod(own)) for name, own in form.arrays]
-        values = jnp.concatenate(values, 1)
-        values = values if form.batched else values[0]
+        values, mask = _join_arrays(form, arrays, mask)
+    elif mask is not None:
+        values, mask = _apply_mask(mask, values)
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, parts = _call(own, form, values, given, lengths, temperature)
-    if form.arrays is not None:
-        shapes = [shape for _, shape in form.arrays]
-        u = dict(zip([name for name, _ in form.arrays], _split(u if form.batched else u[None], shapes, form.batched)))
+    u, parts = _call(own, form, values, given, lengths, temperature, mask)
+    if form.arrays is None:
+        u = u.reshape((*form.lead, *form.padded))
+    else:
+        parts_of_u = _split(u, [shape for _, shape in form.arrays], form.lead)
+        u = dict(zip([name for name, _ in form.arrays], parts_of_u))
     return (u, nest_additional(form, parts)) if return_additional else u
 
 
@@ -204,44 +226,76 @@ def _as_floats(values, name, dtype=None):
     return array.astype(dtype or (jnp.float64 if array.dtype == jnp.float64 else jnp.float32))
 
 
-def _call(own, form, values, given, lengths, temperature):
-    """Solve with an operator; return marginals and the list of additional marginals, in the user's shapes."""
-    if not form.batched:
-        values = values[None]
-    n = form.n_samples
-    flat = [
-        jnp.broadcast_to(given[name].reshape(len(given[name]) if is_own else 1, prod(shape)), (n, prod(shape)))
-        for (name, shape), is_own in zip(form.extra, form.own)
-    ]
-    joined = jnp.concatenate(flat, 1) if flat else jnp.zeros((n, 0), values.dtype)
-    if temperature != 1.0:
-        values, joined = values / temperature, joined / temperature
-    rows = _as_lengths(lengths, n, form.batched)
-    u, v, objectives, _ = solve(own.handle, values, joined, rows)
-    if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
-        # Raises an error with the cause.
-        own.solve(*(np.asarray(array, np.float64) for array in (values, joined)), np.asarray(rows, np.int64))
-    shapes = [shape for _, shape in form.extra]
-    return (u if form.batched else u[0]), _split(v, shapes, form.batched)
-
-
-def _as_lengths(lengths, n_samples, batched):
-    """Return lengths as an int array with one row for each sample, without columns for None; values are not checked."""
+def _as_ints(lengths):
+    """Return lengths as an int array, or None; values are not checked."""
     if lengths is None:
-        return jnp.zeros((n_samples, 0), jnp.int32)
+        return None
     lengths = jnp.asarray(lengths)
     if lengths.dtype.kind not in "iu":
         raise ValueError(f"lengths must be integers; got {lengths.dtype}")
-    lengths = lengths if batched else lengths[None]
-    if lengths.ndim not in (1, 2) or lengths.shape[0] != n_samples:
-        raise ValueError(f"lengths has shape {lengths.shape}; there must be one row for each of {n_samples} samples")
-    return lengths.reshape(n_samples, 1 if lengths.ndim == 1 else lengths.shape[1]).astype(jnp.int32)
+    return lengths.astype(jnp.int32)
 
 
-def _split(flat, shapes, batched):
-    """Split an array along its last axis into arrays of the given shapes."""
-    ends = np.cumsum([prod(shape) for shape in shapes])
-    parts = [
-        flat[:, end - prod(shape) : end].reshape(flat.shape[0], *shape) for shape, end in zip(shapes, ends.tolist())
-    ]
-    return parts if batched else [part[0] for part in parts]
+def _apply_mask(mask, scores, label="mask"):
+    """Return scores with -inf at masked parts, and the mask in their shape; see `torch._forms.apply_mask`."""
+    mask = jnp.asarray(mask)
+    if mask.dtype != bool:
+        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}")
+    check_mask(label, mask.shape, scores.shape)
+    return jnp.where(mask, scores, -jnp.inf), jnp.broadcast_to(mask, scores.shape)
+
+
+def _join_arrays(form, arrays, masks):
+    """Join arrays of variables; return masked scores, and the mask in their shape, or None."""
+    flat, flat_masks, n_samples = [], [], prod(form.lead)
+    for name, shape in form.arrays:
+        values, mask = arrays[name], jnp.ones(arrays[name].shape, bool)
+        if masks is not None and name in masks:
+            values, mask = _apply_mask(masks[name], values, f"mask[{name!r}]")
+        flat.append(values.reshape(n_samples, prod(shape)))
+        flat_masks.append(mask.reshape(n_samples, prod(shape)))
+    return jnp.concatenate(flat, 1), None if masks is None else jnp.concatenate(flat_masks, 1)
+
+
+def _call(own, form, values, given, lengths, temperature, mask):
+    """Solve with an operator; return marginals of all samples, and the list of additional marginals."""
+    n = prod(form.lead)
+    values = values.reshape(n, *form.padded)
+    flat = []
+    for (name, shape), is_own in zip(form.extra, form.own):
+        array = given[name] if is_own else given[name].reshape((1,) * len(form.lead) + shape)
+        flat.append(jnp.broadcast_to(array, (*form.lead, *shape)).reshape(n, prod(shape)))
+    joined = jnp.concatenate(flat, 1) if flat else jnp.zeros((n, 0), values.dtype)
+    if temperature != 1.0:
+        values, joined = values / temperature, joined / temperature
+    rows = _as_rows(lengths, mask, form)
+    u, v, objectives, _ = solve(own.handle, values, joined, rows)
+    if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
+        # Raises an error with the cause.
+        solve_samples(own, *(np.asarray(array, np.float64) for array in (values, joined)), np.asarray(rows), form.lead)
+    return u, _split(v, [shape for _, shape in form.extra], form.lead)
+
+
+def _as_rows(lengths, mask, form):
+    """Return a row of ints for each sample; see `torch._forms.as_rows`."""
+    n = prod(form.lead)
+    if lengths is None:
+        lengths = jnp.zeros((n, 0), jnp.int32)
+    else:
+        with_axis = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
+        lengths = jnp.broadcast_to(with_axis, (*form.lead, form.n_lengths)).reshape(n, form.n_lengths)
+    if mask is None:
+        return jnp.concatenate([jnp.ones((n, 1), jnp.int32), lengths], 1)
+    mask = mask.reshape(n, *form.padded)
+    for axis, (column, offset) in enumerate(form.bounds):
+        size = form.padded[axis]
+        inside = jnp.arange(size) < lengths[:, column, None] + offset
+        mask = mask & inside.reshape(n, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
+    present = mask.reshape(n, prod(form.padded)).any(1)
+    return jnp.concatenate([present.astype(jnp.int32)[:, None], lengths], 1)
+
+
+def _split(flat, shapes, lead):
+    """Split an array along its last axis into arrays of the given shapes, after the leading axes."""
+    ends = np.cumsum([prod(shape) for shape in shapes]).tolist()
+    return [flat[:, end - prod(shape) : end].reshape((*lead, *shape)) for shape, end in zip(shapes, ends)]

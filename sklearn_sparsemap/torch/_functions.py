@@ -1,7 +1,7 @@
 """The operators as PyTorch autograd functions, which support forward mode and the transforms of `torch.func`.
 
 `torch.compile` and `torch.export` support operators, but not functions with a forward mode. In eager mode it is the
-other way round. `solve` uses the one that is supported.
+other way round. `solver` returns the one that is supported.
 """
 
 from inspect import signature
@@ -24,8 +24,8 @@ class _Multiply(torch.autograd.Function):
 
     @staticmethod
     @_signed
-    def forward(scores, additional, lengths, keys, unary, extra, handle):
-        batch = scores, additional, lengths, keys, unary, extra
+    def forward(scores, additional, rows, keys, unary, extra, handle):
+        batch = scores, additional, rows, keys, unary, extra
         return _ops.multiply_for(*batch)(*batch, handle)
 
     @staticmethod
@@ -39,7 +39,7 @@ class _Multiply(torch.autograd.Function):
         return None, None, None, None, *_Multiply.apply(*ctx.saved_tensors, unary, extra, ctx.handle), None
 
     @staticmethod
-    def jvp(ctx, scores, additional, lengths, keys, unary, extra, handle):
+    def jvp(ctx, scores, additional, rows, keys, unary, extra, handle):
         batch = ctx.saved_tensors
         return _Multiply.apply(*batch, *_ops.zeros_for_none(unary, extra, *batch[:2]), ctx.handle)
 
@@ -51,8 +51,8 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     @_signed
-    def forward(scores, additional, lengths, handle):
-        return _ops.solve_for(scores, additional, lengths)(scores, additional, lengths, handle)
+    def forward(scores, additional, rows, lead, handle):
+        return _ops.solve_for(scores, additional, rows)(scores, additional, rows, lead, handle)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -61,18 +61,16 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, unary, extra, values, _):
-        return *_ops.solve_backward(ctx, _Multiply.apply, unary, extra, values), None, None
+        return *_ops.solve_backward(ctx, _Multiply.apply, unary, extra, values), None, None, None
 
     @staticmethod
-    def jvp(ctx, scores, additional, lengths, handle):
+    def jvp(ctx, scores, additional, rows, lead, handle):
         *batch, u, v = ctx.saved_tensors
         unary, extra = _ops.zeros_for_none(scores, additional, *batch[:2])
         values = (u * unary).sum(tuple(range(1, u.dim()))) + (v * extra).sum(1)
         return *_Multiply.apply(*batch, unary, extra, ctx.handle), values, None
 
 
-def solve(scores, additional, lengths, handle):
-    """Solve a batch, differentiably: marginals, additional marginals, objectives, keys; see `_ops.solve`."""
-    if torch.compiler.is_compiling():
-        return _ops.solve(scores, additional, lengths, handle)
-    return _Solve.apply(scores, additional, lengths, handle)
+def solver():
+    """Return the differentiable function that solves a batch; see `_ops.solve` for its arguments and results."""
+    return _ops.solve if torch.compiler.is_compiling() else _Solve.apply

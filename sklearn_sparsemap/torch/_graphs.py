@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._core.annotations import Any, Callable
-from .._layers.forms import Form, check_options, flatten_additional, form_of_graph, label_of, nest_additional
+from .._layers.forms import (
+    Form,
+    check_mask_names,
+    check_options,
+    flatten_additional,
+    form_of_graph,
+    label_of,
+    nest_additional,
+)
 from .._layers.graphs import graph_operator
-from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
-from ._functions import solve
+from ._forms import apply_mask, as_additional, as_ints, as_scores, as_tensors, result_dtype, shape_of, split_joined
+from ._functions import solver
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -26,6 +34,7 @@ def lp_sparsemap(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
+    mask: Any = None,
     tol: float = 1e-10,
     return_additional: bool = False,
 ) -> Any:
@@ -36,16 +45,17 @@ def lp_sparsemap(
     graph : FactorGraph, or callable
         One graph for all samples, or a function that makes one from the shape of a sample, with one array of variables
         in that shape. The function is called once for each shape; its graphs are kept as long as the function.
-    scores : Tensor of shape (batch, ...), or of the shape of the variables; or dict of str -> Tensor
-        A dict for graphs with several arrays of variables. With a function there is always an axis of samples. float32
-        or float64; computed in float64 on the CPU, and returned in its dtype on its device. -inf keeps a variable off.
+    scores : Tensor of shape (..., *shape of the variables); or dict of str -> Tensor
+        With any number of leading axes, for example (batch, heads); with a function there is exactly one. A dict for
+        graphs with several arrays of variables. float32 or float64; computed in float64 on the CPU, and returned in its
+        dtype on its device. -inf keeps a variable off.
     additional : dict, default=None
         By the names of factors: scores of pairs, or a dict of a structure's additional scores. For all samples, or with
-        a leading axis of samples.
+        all leading axes before, of size 1 where shared.
     lengths : int Tensor of shape (batch,) or (batch, n_axes), default=None
         With a function: the shape of each sample; the rest is padding. With shape (batch,), the size of the first axis
         or, if the variables are those of a tree, the number of words. Pair scores, and a structure's, are padded in the
-        same way.
+        same way. A sample of length 0 has zero marginals and gradients.
     temperature : float, default=1.0
         Multiplies the regulariser.
     max_iter : int, default=None
@@ -53,6 +63,9 @@ def lp_sparsemap(
         and the derivative is that of the faces reached so far.
     n_jobs : int, default=None
         Number of threads over the samples, forward and backward; -1 uses all cores.
+    mask : bool Tensor, or dict of str -> bool Tensor, default=None
+        True for variables that may be on; broadcast to the scores. A dict if scores are one; arrays that it does not
+        name have no mask. If it leaves no variable of a sample, the marginals and gradients of this sample are zero.
     tol : float, default=1e-10
         Tolerance of the residual and the duality gap.
     return_additional : bool, default=False
@@ -63,14 +76,14 @@ def lp_sparsemap(
     marginals : Tensor, like `scores`
         Zero in the padding.
     additional_marginals : dict
-        If `return_additional`: like `additional`, with an axis of samples. The marginal of a score that several pairs
+        If `return_additional`: like `additional`, with the leading axes. The marginal of a score that several pairs
         share is the sum of theirs.
 
     Raises
     ------
     ValueError
-        If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals satisfy all
-        factors.
+        If scores, mask, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals of a
+        sample satisfy all factors; the message names it by its indices along the leading axes.
 
     Warns
     -----
@@ -98,17 +111,17 @@ def lp_sparsemap(
     [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, form = prepare_graph(graph, scores, additional, lengths, temperature)
-    u, joint, *_ = solve(*tensors, _handle(graph, form.extra, tol, max_iter, n_jobs))
+    dtype, tensors, form = prepare_graph(graph, scores, mask, additional, lengths, temperature)
+    u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
     u, joint = u.to(dtype), joint.to(dtype)
-    if form.arrays is not None:
-        parts = split_joined(u, [shape for _, shape in form.arrays], form.batched)
+    if form.arrays is None:
+        u = u.reshape((*form.lead, *form.padded))
+    else:
+        parts = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts))
-    elif not form.batched:
-        u = u.squeeze(0)
     if not return_additional:
         return u
-    return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.batched))
+    return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.lead))
 
 
 @torch.compiler.assume_constant_result
@@ -117,19 +130,19 @@ def _handle(graph, extra, tol, max_iter, n_jobs):
 
 
 @torch.compiler.assume_constant_result
-def _form(graph, scores, additional):
+def _form(graph, scores, additional, lengths):
     # A plain tuple, because compiled programmes support only numbers, strings and tuples as constants.
-    return tuple(form_of_graph(graph, scores, additional))
+    return tuple(form_of_graph(graph, scores, additional, lengths))
 
 
-def prepare_graph(graph, scores, additional, lengths, temperature):
+def prepare_graph(graph, scores, mask, additional, lengths, temperature):
     """Check the user's input; see `lp_sparsemap`.
 
     Returns
     -------
     dtype : torch.dtype
         Dtype of the results.
-    tensors : (scores, additional, lengths)
+    tensors : (scores, additional, rows)
         In the form of `_ops.solve`, divided by the temperature.
     form : Form
     """
@@ -141,12 +154,26 @@ def prepare_graph(graph, scores, additional, lengths, temperature):
     else:
         first, values = scores, as_scores(scores)
         shape = tuple(values.shape)
-    given = flatten_additional(additional)
+    lengths, given = as_ints(lengths), flatten_additional(additional)
     given = {key: as_additional(value, values, label_of(key)) for key, value in given.items()}
-    form = Form(*_form(graph, shape, tuple((key, tuple(array.shape)) for key, array in given.items())))
+    shapes = tuple((key, tuple(array.shape)) for key, array in given.items())
+    form = Form(*_form(graph, shape, shapes, shape_of(lengths)))
+    if mask is not None:
+        check_mask_names(mask, scores)
     if form.arrays is not None:
-        flat = [tensors[name].reshape(form.n_samples, prod(own)) for name, own in form.arrays]
-        values = torch.cat(flat, 1)
-    elif not form.batched:
-        values = values.unsqueeze(0)
-    return result_dtype(first), as_tensors(values, given, form, lengths, temperature), form
+        values, mask = _join_arrays(form, tensors, mask)
+    elif mask is not None:
+        values, mask = apply_mask(mask, values)
+    return result_dtype(first), as_tensors(values, given, form, lengths, temperature, mask), form
+
+
+def _join_arrays(form, tensors, masks):
+    """Join arrays of variables; return masked scores, and the mask in their shape, or None."""
+    flat, flat_masks, n_samples = [], [], prod(form.lead)
+    for name, shape in form.arrays:
+        values, mask = tensors[name], torch.ones_like(tensors[name], dtype=torch.bool)
+        if masks is not None and name in masks:
+            values, mask = apply_mask(masks[name], values, f"mask[{name!r}]")
+        flat.append(values.reshape(n_samples, prod(shape)))
+        flat_masks.append(mask.reshape(n_samples, prod(shape)))
+    return torch.cat(flat, 1), None if masks is None else torch.cat(flat_masks, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,9 +13,10 @@ from .._core.validation import check_choice
 from .._layers.forms import check_options
 from .._layers.losses import gold_of, loss_operator
 from .._layers.operators import operator
+from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
-from ._functions import solve
+from ._functions import solver
 from ._graphs import prepare_graph
 from ._structures import prepare
 
@@ -87,26 +89,30 @@ class FenchelYoungLoss(nn.Module):
         options = {"cost": self.cost, "tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs}
         return loss_operator(self.structure, self.loss, extra, **options)
 
-    def forward(self, scores: Any, y: Any, lengths: Any = None, **additional: Any) -> Tensor:
+    def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
 
         Parameters
         ----------
-        scores : Tensor of shape (batch, ...) or of the shape of one sample
+        scores : Tensor of shape (..., *shape of one sample)
             As in `sparsemap` and `lp_sparsemap`.
         y : Tensor, or list of structures
             Gold structures, in the form in which the structure decodes, padded if samples are: chains (batch, n_steps),
             trees (batch, max_words), matchings (batch, n_rows), subsets (batch, n), `Simplex` (batch,). For graphs, 0
-            and 1 in the shape of the variables. For a single sample, its structure.
+            and 1 in the shape of the variables. For a single sample, its structure; with several leading axes a tensor
+            with these axes, or lists in lists.
         lengths : int Tensor, default=None
             As in `sparsemap` and `lp_sparsemap`.
+        mask : bool Tensor, default=None
+            As in `sparsemap` and `lp_sparsemap`. A sample of which the mask or the length leaves nothing has a loss of
+            0, its gold structure is not read, and it counts in the mean.
         **additional : Tensor
             As in `sparsemap`; for graphs ``additional``, as in `lp_sparsemap`.
 
         Returns
         -------
         loss : Tensor
-            A number; or of shape (batch,) if ``reduction="none"``.
+            A number; or with the leading axes of the scores if ``reduction="none"``.
 
         Raises
         ------
@@ -118,29 +124,28 @@ class FenchelYoungLoss(nn.Module):
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
             additional = additional.get("additional")
-            dtype, tensors, form = prepare_graph(self.structure, scores, additional, lengths, self.temperature)
+            dtype, tensors, form = prepare_graph(self.structure, scores, mask, additional, lengths, self.temperature)
         else:
-            dtype, tensors, form = prepare(self.structure, scores, lengths, self.temperature, additional)
+            dtype, tensors, form = prepare(self.structure, scores, mask, lengths, self.temperature, additional)
         handle = self._operator(form.extra).handle
-        values = self._losses(*tensors, y, handle, form.batched).to(dtype)
+        values = self._losses(*tensors, y, handle, form.lead).to(dtype)
         if self.reduction == "none":
-            return values if form.batched else values.squeeze(0)
+            return values.reshape(form.lead)
         return values.mean() if self.reduction == "mean" else values.sum()
 
-    def _losses(self, scores, additional, lengths, y, handle, batched):
+    def _losses(self, scores, additional, rows, y, handle, lead):
         """Return the loss of each sample."""
         padded, own = tuple(scores.shape[1:]), operator(handle)
-        gold = gold_of(own, self.loss, _as_structures(y, batched), padded, lengths.cpu().numpy(), cost=self.cost)
+        gold = gold_of(own, self.loss, _as_structures(y, lead), padded, rows.cpu().numpy(), lead, cost=self.cost)
         parts, joint, missing, cost = (torch.from_numpy(array).to(scores) for array in gold)
         parts, cost = parts.reshape(scores.shape), cost.reshape(scores.shape)
         # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
         gold_scores = torch.where(parts > 0, scores, 0.0).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
         if torch.isinf(gold_scores).any():
-            i = int(torch.isinf(gold_scores).nonzero()[0])
-            which = f"y[{i}]" if batched else "y"
-            raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
-        values = solve(scores + cost, additional, lengths, handle)[2]
+            place = place_of(int(torch.isinf(gold_scores).nonzero()[0]), lead)
+            raise ValueError(f"y{place} is forbidden: one of its parts is masked, or has a score of -inf")
+        values = solver()(scores + cost, additional, rows, lead, handle)[2]
         losses = fenchel_young(LOSSES[self.loss], values, parts.flatten(1).square().sum(1), missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.
         losses = losses + (losses.clamp(min=0.0) - losses).detach()
@@ -151,11 +156,15 @@ class FenchelYoungLoss(nn.Module):
         return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
 
 
-def _as_structures(y, batched):
+def _as_structures(y, lead):
     """Return gold structures as a sequence, in the form in which the structure decodes."""
     y = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
-    if not batched:
+    if not lead:
         y = [y]
     if not hasattr(y, "__len__") or isinstance(y, dict):
         raise ValueError(f"y must hold one structure for each sample; got {type(y).__name__}")
+    for axis in range(1, len(lead)):
+        if len(y) != prod(lead[:axis]) or any(len(own) != lead[axis] for own in y):
+            raise ValueError(f"y must hold one structure for each sample, along the axes {lead} of the scores")
+        y = [own for several in y for own in several]
     return [own.detach().cpu().numpy() if isinstance(own, torch.Tensor) else own for own in y]

@@ -62,6 +62,7 @@ class SparseMAP(nn.Module):
         scores: Tensor,
         lengths: Any = None,
         *,
+        mask: Any = None,
         return_additional: bool = False,
         return_structures: bool = False,
         **additional: Any,
@@ -74,6 +75,7 @@ class SparseMAP(nn.Module):
             self.temperature,
             self.max_iter,
             self.n_jobs,
+            mask=mask,
             tol=self.tol,
             backend=self.backend,
             return_additional=return_additional,
@@ -127,7 +129,13 @@ class LPSparseMAP(nn.Module):
         self.graph, self.temperature, self.max_iter, self.n_jobs, self.tol = graph, temperature, max_iter, n_jobs, tol
 
     def forward(
-        self, scores: Any, additional: Any = None, lengths: Any = None, *, return_additional: bool = False
+        self,
+        scores: Any,
+        additional: Any = None,
+        lengths: Any = None,
+        *,
+        mask: Any = None,
+        return_additional: bool = False,
     ) -> Any:
         """Return the marginals; see `lp_sparsemap`."""
         return lp_sparsemap(
@@ -138,6 +146,7 @@ class LPSparseMAP(nn.Module):
             self.temperature,
             self.max_iter,
             self.n_jobs,
+            mask=mask,
             tol=self.tol,
             return_additional=return_additional,
         )

@@ -4,6 +4,7 @@ import torch
 
 from .._layers.operators import register
 from .._layers.padding import check_lengths
+from .._layers.samples import naming, nonempty, place_of
 from .._layers.structures import structure_operator
 
 
@@ -32,26 +33,30 @@ class NativeOperator:
     def __init__(self, compiled):
         self.compiled, self.structure, self.handle = compiled, compiled.structure, -1
 
-    def solve_tensors(self, scores, lengths):
-        """Solve a batch of float64 scores; return a `NativeSolution`."""
+    def solve_tensors(self, scores, rows, lead):
+        """Solve a batch of float64 scores; return a `NativeSolution`. See `solve_samples`."""
         shape = scores.shape[1:]
-        if lengths.shape[1]:
+        # Empty samples are solved as if nothing of them were padding or forbidden, and then set to zero.
+        present = nonempty(rows).to(scores.device)
+        lengths = torch.tensor([list(shape)], device=scores.device).expand(len(scores), -1)
+        if rows.shape[1] > 1:
             what, accepted = self.structure.counted_lengths()
-            lengths = check_lengths(lengths.cpu().numpy(), shape, len(scores), accepted, what)
-            lengths = torch.from_numpy(lengths).to(scores.device)
-        else:
-            lengths = torch.tensor([list(shape)], device=scores.device).expand(len(scores), -1)
+            samples = nonempty(rows).nonzero().squeeze(1).tolist()
+            with naming(samples, lead):
+                check_lengths(rows[samples, 1:].cpu().numpy(), shape, accepted, what)
+            lengths = torch.where(present.unsqueeze(1), rows[:, 1:].to(scores.device), lengths)
+        scores = torch.where(present.reshape(-1, *[1] * len(shape)), scores, 0.0)
         places = [torch.arange(n, device=scores.device) < lengths[:, a, None] for a, n in enumerate(shape)]
         inside = places[0] if len(shape) == 1 else places[0].unsqueeze(2) & places[1].unsqueeze(1)
         wrong = (inside & ~(scores < torch.inf)).flatten(1).any(1)
         if wrong.any():
-            i = int(wrong.nonzero()[0])
-            raise ValueError(f"scores[{i}] contains NaN or inf; scores must be finite, or -inf to forbid a part")
+            place = place_of(int(wrong.nonzero()[0]), lead)
+            raise ValueError(f"scores{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
         own = torch.where(inside, scores, -torch.inf)
         u, project, solved = self.structure.tensor_solver()(own, lengths)
-        found = NativeSolution(u, project)
+        found = NativeSolution(u, project, present)
         if not solved.all():
-            found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1))
+            found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1), lead)
         found.set_values(own)
         return found
 
@@ -65,16 +70,15 @@ class NativeSolution:
         As in `SolvedStructures`.
     """
 
-    def __init__(self, marginals, project):
-        self.marginals, self._project, self._mended = marginals, project, None
+    def __init__(self, marginals, project, present):
+        self._present = present.reshape(-1, *[1] * (marginals.dim() - 1))
+        self.marginals, self._project, self._mended = torch.where(self._present, marginals, 0.0), project, None
 
-    def mend(self, compiled, scores, lengths, rows):
+    def mend(self, compiled, scores, lengths, rows, lead):
         """Replace the solutions of some samples by those of the compiled method."""
         array = scores[rows].cpu().numpy()
-        try:
+        with naming(rows.tolist(), lead):
             solved = compiled.solve(array, array[:, :0].reshape(len(array), -1)[:, :0], lengths[rows].cpu().numpy())
-        except ValueError as error:
-            raise ValueError(f"of the samples {rows.tolist()}, counted from 0: {error}") from error
         self._mended = solved, rows
         self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(scores))
 
@@ -86,7 +90,7 @@ class NativeSolution:
 
     def multiply(self, directions):
         """Multiply directions, shape (n_directions, *shape of marginals), with the Jacobian."""
-        out = self._project(directions)
+        out = torch.where(self._present, self._project(directions), 0.0)
         if self._mended is not None:
             solved, rows = self._mended
             for k in range(len(directions)):

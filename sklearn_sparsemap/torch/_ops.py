@@ -1,17 +1,20 @@
 """The two PyTorch operators: the solution of a batch, and products with its Jacobian.
 
 Both refer to an `Operator` by its number, and all other arguments are tensors. Tensors are copied to the CPU and back,
-except for a `NativeOperator`. Shapes are those of `_layers.operators`. If all samples share additional scores, their
-stride along the axis of samples is 0.
+except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows those of `_layers.samples`. If all samples
+share additional scores, their stride along the axis of samples is 0.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._layers.operators import operator
+from .._layers.samples import solve_samples
 from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember
 
@@ -42,19 +45,22 @@ def like(array, tensor):
     return torch.from_numpy(array).to(tensor.device, tensor.dtype, copy=True)
 
 
-def _solve(scores: Tensor, additional: Tensor, lengths: Tensor, handle: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _solve(
+    scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
 
+    The product of the leading axes `lead` is the number of samples; messages name samples by them.
     The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
     """
     if not len(scores):
         return torch.empty_like(scores), torch.empty_like(additional), scores.new_empty(0), remember(None, 0)
     own = operator(handle)
     if isinstance(own, NativeOperator):
-        solved = own.solve_tensors(scores.detach().double(), lengths)
+        solved = own.solve_tensors(scores.detach().double(), rows, lead)
         u, values = (part.to(scores.dtype, copy=True) for part in (solved.marginals, solved.values))
         return u.contiguous(), torch.empty_like(additional), values, remember(solved, len(scores))
-    solved = own.solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
+    solved = solve_samples(own, as_numpy(scores), shared_as_numpy(additional), rows.cpu().numpy(), lead)
     found = solved.marginals, solved.additional, solved.values
     return *(like(array, scores) for array in found), remember(solved, len(scores))
 
@@ -63,24 +69,24 @@ solve = torch.library.custom_op("sklearn_sparsemap::solve", _solve, mutates_args
 
 
 @solve.register_fake
-def _(scores, additional, lengths, handle):
+def _(scores, additional, rows, lead, handle):
     keys = torch.empty(scores.shape[0], dtype=torch.int64, device="cpu")
     n = scores.shape[:1]
     return scores.new_empty(scores.shape), scores.new_empty(additional.shape), scores.new_empty(n), keys
 
 
-def solution_of(scores, additional, lengths, handle, keys):
+def solution_of(scores, additional, rows, handle, keys):
     """Return the solution of a batch of at least one sample, by its keys; solve again if it is not stored."""
     solved = recall(keys)
     if solved is None:
         # The solution is stored as long as its keys exist.
-        keys = _solve(scores, additional, lengths, handle)[-1]
+        keys = _solve(scores, additional, rows, scores.shape[:1], handle)[-1]
         solved = recall(keys)
     return solved
 
 
 def _multiply(
-    scores: Tensor, additional: Tensor, lengths: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
+    scores: Tensor, additional: Tensor, rows: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
 ) -> tuple[Tensor, Tensor]:
     """Multiply directions with the Jacobian of a batch, which is symmetric.
 
@@ -88,7 +94,7 @@ def _multiply(
     """
     if not len(scores):
         return torch.zeros_like(unary), torch.zeros_like(extra)
-    solved = solution_of(scores, additional, lengths, handle, keys)
+    solved = solution_of(scores, additional, rows, handle, keys)
     if isinstance(solved, NativeSolution):
         directions = unary.double().reshape(-1, *scores.shape)
         found = solved.multiply(directions).to(unary.dtype).reshape(unary.shape)
@@ -103,7 +109,7 @@ multiply = torch.library.custom_op("sklearn_sparsemap::multiply", _multiply, mut
 
 
 @multiply.register_fake
-def _(scores, additional, lengths, keys, unary, extra, handle):
+def _(scores, additional, rows, keys, unary, extra, handle):
     return unary.new_empty(unary.shape), unary.new_empty(extra.shape)
 
 
@@ -142,15 +148,15 @@ def _split(tensor, size):
 
 
 @solve.register_vmap
-def _(info, in_dims, scores, additional, lengths, handle):
+def _(info, in_dims, scores, additional, rows, lead, handle):
     size = info.batch_size
-    tensors = [_joined(_with_axis(t, axis, size)) for t, axis in zip((scores, additional, lengths), in_dims)]
-    return tuple(_split(out, size) for out in solve(*tensors, handle)), (0, 0, 0, 0)
+    tensors = [_joined(_with_axis(t, axis, size)) for t, axis in zip((scores, additional, rows), in_dims)]
+    return tuple(_split(out, size) for out in solve(*tensors, [size, *lead], handle)), (0, 0, 0, 0)
 
 
 @multiply.register_vmap
-def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
-    size, batch, directions = info.batch_size, (scores, additional, lengths, keys), (unary, extra)
+def _(info, in_dims, scores, additional, rows, keys, unary, extra, handle):
+    size, batch, directions = info.batch_size, (scores, additional, rows, keys), (unary, extra)
     directions = [_with_axis(t, axis, size) for t, axis in zip(directions, in_dims[4:6])]
     if all(axis is None for axis in in_dims[:4]):
         # Only directions are batched: more directions for the same samples.
@@ -167,9 +173,9 @@ def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
 
 def keep_solution(ctx, inputs, output):
     """Save the arguments of `solve_backward` for the backward pass of `solve`."""
-    scores, additional, lengths, ctx.handle = inputs
+    scores, additional, rows, _, ctx.handle = inputs
     u, v, _, keys = output
-    saved = scores, additional, lengths, keys, u, v
+    saved = scores, additional, rows, keys, u, v
     ctx.save_for_backward(*saved)
     # Gradients that are not requested arrive as None rather than as zeros, and their products are skipped.
     ctx.set_materialize_grads(False)
@@ -198,7 +204,7 @@ def zeros_for_none(unary, extra, scores, additional):
 
 
 def _solve_backward(ctx, unary, extra, values, _):
-    return *solve_backward(ctx, multiply, unary, extra, values), None, None
+    return *solve_backward(ctx, multiply, unary, extra, values), None, None, None
 
 
 def _keep_batch(ctx, inputs, output):

@@ -9,10 +9,20 @@ import torch
 from torch import Tensor
 
 from .._core.validation import check_choice
-from .._layers.forms import check_options, form_of_structure
+from .._layers.forms import check_mask_names, check_options, form_of_structure
 from .._layers.structures import structure_operator
-from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
-from ._functions import solve
+from ._forms import (
+    apply_mask,
+    as_additional,
+    as_ints,
+    as_scores,
+    as_tensors,
+    nest,
+    result_dtype,
+    shape_of,
+    split_joined,
+)
+from ._functions import solver
 from ._native import is_native, native_operator
 from ._weights import structures_and_weights
 
@@ -27,7 +37,8 @@ class SelectedStructures(NamedTuple):
     ----------
     marginals : Tensor, shape of scores
     structures : list
-        For each sample a list of its selected structures, most probable first; for a single sample just this list.
+        For each sample a list of its selected structures, most probable first; for a single sample just this list, for
+        several leading axes lists in lists.
     weights : list of Tensor
         For each sample the probabilities of these, differentiable once; for a single sample just this tensor.
     additional_marginals : dict of str -> Tensor
@@ -47,6 +58,7 @@ def sparsemap(
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
+    mask: Any = None,
     tol: float = 1e-9,
     backend: str = "auto",
     return_additional: bool = False,
@@ -54,7 +66,7 @@ def sparsemap(
     additional: dict[str, Any] | None = None,
     **more: Any,
 ) -> Any:
-    """Solve SparseMAP for a padded batch, differentiably: marginals that are mixtures of few structures.
+    """Solve SparseMAP for a batch, differentiably: marginals that are mixtures of few structures.
 
     Maximises ``scores.u + additional.v - temperature / 2 |u|^2`` [1]_. The derivative is exact. The marginals are
     piecewise linear in all scores, so the second derivative is zero. The Jacobian is the same in forward and in reverse
@@ -64,12 +76,14 @@ def sparsemap(
     ----------
     structure : Structure
         For example ``LinearChain()``.
-    scores : Tensor of shape (batch, ...) or of the shape of one sample
-        float32 or float64 (half precision is converted to float32). Computed in float64, on the CPU unless `backend`
-        says otherwise, and returned in its dtype on its device. -inf forbids a part. The batch may be empty.
-    lengths : int Tensor of shape (batch,) or (batch, 2), default=None
+    scores : Tensor of shape (..., *shape of one sample)
+        With any number of leading axes, for example (batch, heads), any of which may have size 0. float32 or float64
+        (half precision is converted to float32). Computed in float64, on the CPU unless `backend` says otherwise, and
+        returned in its dtype on its device. -inf forbids a part.
+    lengths : int Tensor of shape (...,) or (..., 2), default=None
         The size of each sample without padding: steps of chains (or steps and states), words of trees (whose scores
-        have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
+        have shape (..., max_words + 1, max_words)), rows and columns of matchings, parts of others. Has all leading
+        axes; size 1 stands for all entries of an axis. A sample of length 0 has zero marginals and gradients.
     temperature : float, default=1.0
         Factor of the regulariser: the larger, the more structures are selected.
     max_iter : int, default=None
@@ -77,6 +91,10 @@ def sparsemap(
         of the structures found so far. `Simplex`, `Subset`, `Matching` and chains without transitions are always exact.
     n_jobs : int, default=None
         Number of threads over the samples, forward and backward; -1 uses all cores.
+    mask : bool Tensor, default=None
+        True for allowed parts; broadcast to the scores, leading axes included. If the mask leaves no part of a sample
+        (within its length), its marginals and gradients are zero, and its list of structures is empty. If it leaves
+        parts, but no structure, that is an error.
     tol : float, default=1e-9
         Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
@@ -90,22 +108,23 @@ def sparsemap(
         Additional scores whose names are also names of other parameters.
     **more : Tensor
         Additional scores by name, for example `transitions`, in the shapes that the structure's class documents: for
-        all samples, or with a leading axis of samples. An ambiguous leading axis is taken as the axis of samples; an
-        axis of size 1 makes shared scores explicit.
+        all samples, or with all leading axes before, of size 1 where shared. If both are possible, the first axes are
+        taken as leading axes; axes of size 1 make shared scores explicit.
 
     Returns
     -------
     marginals : Tensor, shape of scores
         Zero in the padding.
     additional_marginals : dict of str -> Tensor
-        If `return_additional`: with an axis of samples, padded like the additional scores.
+        If `return_additional`: with the leading axes, padded like the additional scores.
     found : SelectedStructures
         Instead of both, if `return_structures`.
 
     Raises
     ------
     ValueError
-        If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or forbid every structure.
+        If scores, mask, lengths or additional scores are of the wrong shape, NaN or +inf, or forbid every structure of
+        a sample; the message names it by its indices along the leading axes.
 
     Warns
     -----
@@ -131,18 +150,16 @@ def sparsemap(
     [[0.25, -0.25], [0.25, -0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
+    dtype, tensors, form = prepare(structure, scores, mask, lengths, temperature, {**(additional or {}), **more})
     native = use_native(structure, backend, scores.device, return_structures)
     handle = _handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
-    u, joint, _, keys = solve(*tensors, handle)
-    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
+    u, joint, _, keys = solver()(*tensors, form.lead, handle)
+    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.lead)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
-    u = u.to(dtype) if form.batched else u.to(dtype).squeeze(0)
+    u = u.to(dtype).reshape((*form.lead, *form.padded))
     if return_structures:
         structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
-        if not form.batched:
-            structures, weights = structures[0], weights[0]
-        return SelectedStructures(u, structures, weights, v)
+        return SelectedStructures(u, nest(structures, form.lead), nest(weights, form.lead), v)
     return (u, v) if return_additional else u
 
 
@@ -193,20 +210,22 @@ def use_native(structure, backend, device, need_structures=False):
     return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 
-def prepare(structure, scores, lengths, temperature, additional):
+def prepare(structure, scores, mask, lengths, temperature, additional):
     """Check the user's input; see `sparsemap`.
 
     Returns
     -------
     dtype : torch.dtype
         Dtype of the results.
-    tensors : (scores, additional, lengths)
+    tensors : (scores, additional, rows)
         In the form of `_ops.solve`, divided by the temperature.
     form : Form
     """
-    values = as_scores(scores)
+    values, lengths = as_scores(scores), as_ints(lengths)
     given = {name: as_additional(value, values, name) for name, value in additional.items() if value is not None}
     shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
-    form = form_of_structure(structure, tuple(values.shape), shapes)
-    values = values if form.batched else values.unsqueeze(0)
-    return result_dtype(scores), as_tensors(values, given, form, lengths, temperature), form
+    form = form_of_structure(structure, tuple(values.shape), shapes, shape_of(lengths))
+    if mask is not None:
+        check_mask_names(mask, scores)
+        values, mask = apply_mask(mask, values)
+    return result_dtype(scores), as_tensors(values, given, form, lengths, temperature, mask), form

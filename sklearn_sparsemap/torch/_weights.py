@@ -22,13 +22,13 @@ class _Weights(torch.autograd.Function):
         return _ops.like(unary, upstream), _ops.like(extra, upstream), None, None
 
 
-def structures_and_weights(scores, additional, lengths, handle, keys, dtype):
+def structures_and_weights(scores, additional, rows, handle, keys, dtype):
     """Return the selected structures of each sample, most probable first, and their weights as a list of tensors."""
     if torch.compiler.is_compiling():
         raise ValueError("return_structures is not for compiled programmes; call it outside")
     if not len(scores):
         return [], []
-    solved = _ops.solution_of(scores, additional, lengths, handle, keys)
+    solved = _ops.solution_of(scores, additional, rows, handle, keys)
     results = solved.batch[:]
     weights = [result.weights for result in results]
     flat = _Weights.apply(scores, additional, solved, np.concatenate([np.zeros(0), *weights]))

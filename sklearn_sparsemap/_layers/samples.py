@@ -1,0 +1,131 @@
+"""Batches in which the mask or the length of some samples leaves nothing.
+
+Layers describe samples by rows of ints, shape (n_samples, 1 + n_lengths): whether the mask leaves a part, and the
+lengths. A zero anywhere in a row says that the sample is empty. Its scores are never read, and its marginals and their
+derivatives are zero.
+"""
+
+import re
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+# Messages of operators begin with the array and the number of the sample.
+_SAMPLE = re.compile(r"^((?:infeasible: (?:under )?)?(?:scores|additional|lengths))\[(\d+)\]")
+
+
+def nonempty(rows):
+    """Tell for each row of ints whether it describes a sample with parts; works for arrays and tensors."""
+    # Negative lengths are wrong, which operators report.
+    return (rows != 0).all(1) | (rows < 0).any(1)
+
+
+def place_of(number, lead):
+    """Return the place of a sample in messages: its indices along the leading axes, nothing for a single sample."""
+    if not lead:
+        return ""
+    return f"[{', '.join(str(int(i)) for i in np.unravel_index(number, lead))}]"
+
+
+@contextmanager
+def naming(samples, lead):
+    """Replace the numbers of samples in the ValueErrors of operators by their places.
+
+    Parameters
+    ----------
+    samples : int array
+        The numbers, among all samples, of those that the operator was given.
+    lead : tuple of int
+        The leading axes of the user's scores.
+    """
+    try:
+        yield
+    except ValueError as error:
+        message = _SAMPLE.sub(lambda found: found[1] + place_of(samples[int(found[2])], lead), str(error))
+        if message.startswith("infeasible"):
+            message += ", or by the mask. Padding is given by lengths, not by a mask"
+        raise ValueError(message) from error
+
+
+def solve_samples(operator, scores, additional, rows, lead):
+    """Solve the samples that are not empty.
+
+    Parameters
+    ----------
+    operator : Operator
+    scores, additional : arrays
+        As in `Operator.solve`.
+    rows : int array of shape (n_samples, 1 + n_lengths)
+    lead : tuple of int
+        The leading axes of the user's scores, whose product is n_samples.
+
+    Returns
+    -------
+    solved : object
+        As that of `Operator.solve`.
+
+    Raises
+    ------
+    ValueError
+        As by `Operator.solve`; the message names the sample by its indices along the leading axes.
+    """
+    samples, lengths, solved = np.flatnonzero(nonempty(rows)), rows[:, 1:], None
+    with naming(samples, lead):
+        if len(samples) == len(scores):
+            return operator.solve(scores, additional, lengths)
+        if len(samples):
+            own = additional if len(additional) == 1 else additional[samples]
+            solved = operator.solve(scores[samples], own, lengths[samples])
+    return WithEmpty(solved, samples, scores.shape, (len(scores), operator.n_additional))
+
+
+class Nothing(NamedTuple):
+    """The result of an empty sample, which has no structures."""
+
+    structures: list
+    weights: np.ndarray
+
+
+class WithEmpty:
+    """Solutions of a batch with empty samples; see `SolvedStructures`.
+
+    Parameters
+    ----------
+    solved : object
+        Solutions of the others; None if there are none.
+    samples : int array
+        The numbers of the others.
+    shape, additional_shape : tuple of int
+        Shapes of the scores and the additional scores of all samples.
+    """
+
+    def __init__(self, solved, samples, shape, additional_shape):
+        self._solved, self._samples, self._shapes = solved, samples, (shape, additional_shape)
+        found = [] if solved is None else [solved.marginals, solved.additional, solved.values]
+        self.marginals, self.additional, self.values = self._spread(*found, shapes=(*self._shapes, shape[:1]))
+
+    def _spread(self, *found, shapes):
+        """Return arrays of all samples, with zeros for empty ones."""
+        arrays = [np.zeros(shape) for shape in shapes]
+        for array, part in zip(arrays, found):
+            array[self._samples] = part
+        return arrays
+
+    @property
+    def batch(self):
+        """A result for each sample."""
+        results = [Nothing([], np.zeros(0)) for _ in range(len(self.values))]
+        for k, i in enumerate(self._samples):
+            results[i] = self._solved.batch[k]
+        return results
+
+    def products(self, unary, extra):
+        """Multiply padded directions of scores and additional scores with the Jacobian."""
+        found = () if self._solved is None else self._solved.products(unary[self._samples], extra[self._samples])
+        return self._spread(*found, shapes=self._shapes)
+
+    def weight_products(self, flat):
+        """Multiply an array over the selected structures with the Jacobians of their weights; padded arrays."""
+        found = () if self._solved is None else self._solved.weight_products(flat)
+        return self._spread(*found, shapes=self._shapes)
