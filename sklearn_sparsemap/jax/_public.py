@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 
 from .._core.annotations import Any, Callable
 from .._layers.forms import (
-    check_mask,
     check_mask_names,
     check_options,
     flatten_additional,
@@ -23,6 +21,7 @@ from .._layers.forms import (
 from .._layers.graphs import graph_operator
 from .._layers.samples import solve_samples
 from .._layers.structures import structure_operator
+from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined
 from ._functions import solve
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def sparsemap(
     form = form_of_structure(structure, values.shape, shapes, None if lengths is None else lengths.shape)
     if mask is not None:
         check_mask_names(mask, scores)
-        values, mask = _apply_mask(mask, values)
+        values, mask = apply_mask(jnp, _as_mask(mask), values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
     u = u.reshape((*form.lead, *form.padded))
@@ -204,16 +203,17 @@ def lp_sparsemap(
     form = form_of_graph(graph, shape, shapes, None if lengths is None else lengths.shape)
     if mask is not None:
         check_mask_names(mask, scores)
+        mask = _as_mask(mask)
     if form.arrays is not None:
-        values, mask = _join_arrays(form, arrays, mask)
+        values, mask = join_arrays(jnp, form, arrays, mask)
     elif mask is not None:
-        values, mask = _apply_mask(mask, values)
+        values, mask = apply_mask(jnp, mask, values)
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
     if form.arrays is None:
         u = u.reshape((*form.lead, *form.padded))
     else:
-        parts_of_u = _split(u, [shape for _, shape in form.arrays], form.lead)
+        parts_of_u = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts_of_u))
     return (u, nest_additional(form, parts)) if return_additional else u
 
@@ -236,66 +236,17 @@ def _as_ints(lengths):
     return lengths.astype(jnp.int32)
 
 
-def _apply_mask(mask, scores, label="mask"):
-    """Return scores with -inf at masked parts, and the mask in their shape; see `torch._forms.apply_mask`."""
-    mask = jnp.asarray(mask)
-    if mask.dtype != bool:
-        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}")
-    check_mask(label, mask.shape, scores.shape)
-    return jnp.where(mask, scores, -jnp.inf), jnp.broadcast_to(mask, scores.shape)
-
-
-def _join_arrays(form, arrays, masks):
-    """Join arrays of variables; return masked scores, and the mask in their shape, or None."""
-    flat, flat_masks, n_samples = [], [], prod(form.lead)
-    for name, shape in form.arrays:
-        values, mask = arrays[name], jnp.ones(arrays[name].shape, bool)
-        if masks is not None and name in masks:
-            values, mask = _apply_mask(masks[name], values, f"mask[{name!r}]")
-        flat.append(values.reshape(n_samples, prod(shape)))
-        flat_masks.append(mask.reshape(n_samples, prod(shape)))
-    return jnp.concatenate(flat, 1), None if masks is None else jnp.concatenate(flat_masks, 1)
+def _as_mask(mask):
+    """Return a mask, or a dict of masks, as arrays."""
+    return {name: jnp.asarray(own) for name, own in mask.items()} if isinstance(mask, dict) else jnp.asarray(mask)
 
 
 def _call(own, form, values, given, lengths, temperature, mask):
     """Solve with an operator; return marginals of all samples, and the list of additional marginals."""
-    n = prod(form.lead)
-    values = values.reshape(n, *form.padded)
-    flat = []
-    for (name, shape), is_own in zip(form.extra, form.own):
-        array = given[name] if is_own else given[name].reshape((1,) * len(form.lead) + shape)
-        flat.append(jnp.broadcast_to(array, (*form.lead, *shape)).reshape(n, prod(shape)))
-    joined = jnp.concatenate(flat, 1) if flat else jnp.zeros((n, 0), values.dtype)
-    if temperature != 1.0:
-        values, joined = values / temperature, joined / temperature
-    rows = _as_rows(lengths, mask, form)
-    u, v, objectives, _ = solve(own.handle, values, joined, rows)
+    batch = flat_batch(jnp, values, given, form, lengths, temperature, mask, jnp.arange)
+    u, v, objectives, _ = solve(own.handle, *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.
-        solve_samples(own, *(np.asarray(array, np.float64) for array in (values, joined)), np.asarray(rows), form.lead)
-    return u, _split(v, [shape for _, shape in form.extra], form.lead)
-
-
-def _as_rows(lengths, mask, form):
-    """Return a row of ints for each sample; see `torch._forms.as_rows`."""
-    n = prod(form.lead)
-    if lengths is None:
-        lengths = jnp.zeros((n, 0), jnp.int32)
-    else:
-        with_axis = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
-        lengths = jnp.broadcast_to(with_axis, (*form.lead, form.n_lengths)).reshape(n, form.n_lengths)
-    if mask is None:
-        return jnp.concatenate([jnp.ones((n, 1), jnp.int32), lengths], 1)
-    mask = mask.reshape(n, *form.padded)
-    for axis, (column, offset) in enumerate(form.bounds):
-        size = form.padded[axis]
-        inside = jnp.arange(size) < lengths[:, column, None] + offset
-        mask = mask & inside.reshape(n, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
-    present = mask.reshape(n, prod(form.padded)).any(1)
-    return jnp.concatenate([present.astype(jnp.int32)[:, None], lengths], 1)
-
-
-def _split(flat, shapes, lead):
-    """Split an array along its last axis into arrays of the given shapes, after the leading axes."""
-    ends = np.cumsum([prod(shape) for shape in shapes]).tolist()
-    return [flat[:, end - prod(shape) : end].reshape((*lead, *shape)) for shape, end in zip(shapes, ends)]
+        scores, joined, rows = (np.asarray(array) for array in batch)
+        solve_samples(own, scores.astype(np.float64), joined.astype(np.float64), rows, form.lead)
+    return u, split_joined(v, [shape for _, shape in form.extra], form.lead)

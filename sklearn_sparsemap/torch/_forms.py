@@ -1,10 +1,11 @@
 """Conversion of user input to the tensors that operators take."""
 
+from functools import partial
 from math import prod
 
 import torch
 
-from .._layers.forms import check_mask
+from .._layers.tensors import flat_batch
 
 _HALF = torch.float16, torch.bfloat16
 
@@ -39,45 +40,11 @@ def shape_of(tensor):
     return None if tensor is None else tuple(tensor.shape)
 
 
-def apply_mask(mask, scores, label="mask"):
-    """Return scores with -inf at masked parts, and the mask in their shape.
-
-    Raises
-    ------
-    ValueError
-        If the mask is not bool, or does not broadcast to the scores.
-    """
-    mask = torch.as_tensor(mask, device=scores.device)
-    if mask.dtype != torch.bool:
-        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}")
-    check_mask(label, tuple(mask.shape), tuple(scores.shape))
-    return torch.where(mask, scores, -torch.inf), mask.expand(scores.shape)
-
-
-def as_rows(lengths, mask, form):
-    """Return a row of ints for each sample: whether the mask leaves a part of it, and its lengths.
-
-    Parameters
-    ----------
-    lengths : int Tensor or None
-    mask : bool Tensor with an entry for each score, or None
-    form : Form
-    """
-    n_samples = prod(form.lead)
-    if lengths is None:
-        lengths = torch.empty((n_samples, 0), dtype=torch.int64, device=None if mask is None else mask.device)
-    else:
-        with_axis = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
-        lengths = with_axis.expand(*form.lead, form.n_lengths).reshape(n_samples, form.n_lengths)
-    if mask is None:
-        return torch.cat([lengths.new_ones((n_samples, 1)), lengths], 1)
-    lengths, mask = lengths.to(mask.device), mask.reshape(n_samples, *form.padded)
-    for axis, (column, offset) in enumerate(form.bounds):
-        size = form.padded[axis]
-        inside = torch.arange(size, device=mask.device) < lengths[:, column, None] + offset
-        mask = mask & inside.reshape(n_samples, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
-    present = mask.reshape(n_samples, prod(form.padded)).any(1)
-    return torch.cat([present.to(torch.int64).unsqueeze(1), lengths], 1)
+def as_mask(mask, scores):
+    """Return a mask, or a dict of masks, as tensors on the device of the scores."""
+    if isinstance(mask, dict):
+        return {name: as_mask(own, scores) for name, own in mask.items()}
+    return torch.as_tensor(mask, device=scores.device)
 
 
 def as_additional(value, scores, name):
@@ -90,64 +57,12 @@ def as_additional(value, scores, name):
     return value.to(scores)
 
 
-def join_additional(given, form, scores):
-    """Join additional scores into one tensor of shape (n_samples, n_additional).
-
-    Parameters
-    ----------
-    given : dict of Tensor
-        By their names in `form`.
-    form : Form
-    scores : Tensor
-        Of all samples.
-    """
-    n_samples, n_axes = scores.shape[0], len(form.lead)
-    flat = []
-    for (name, shape), is_own in zip(form.extra, form.own):
-        array, size = given[name], prod(shape)
-        if is_own and any(n != 1 for n in array.shape[:n_axes]):
-            flat.append(array.expand(*form.lead, *shape).reshape(n_samples, size))
-        else:
-            flat.append(array.reshape(1, size))
-    if not flat:
-        return scores.new_empty((n_samples, 0))
-    if any(array.shape[0] != 1 for array in flat):
-        flat = [array.expand(n_samples, -1) for array in flat]
-    joined = flat[0] if len(flat) == 1 else torch.cat(flat, 1)
-    return joined.expand(n_samples, -1)
-
-
 def as_tensors(values, given, form, lengths, temperature, mask):
-    """Return the tensors that `_ops.solve` takes, divided by the temperature.
-
-    Parameters
-    ----------
-    values : Tensor
-        Scores, with -inf at masked parts.
-    given : dict of Tensor
-        Additional scores, by their names in `form`.
-    form : Form
-    lengths : int Tensor or None
-    temperature : float
-    mask : bool Tensor with an entry for each score, or None
-
-    Returns
-    -------
-    scores, additional, rows : Tensor
-    """
-    values = values.reshape(prod(form.lead), *form.padded)
-    joined = join_additional(given, form, values)
-    if temperature != 1.0:
-        values, joined = values / temperature, joined / temperature
-    return values, joined, as_rows(lengths, mask, form)
-
-
-def split_joined(flat, shapes, lead):
-    """Split a tensor along its last axis into tensors of the given shapes, after the leading axes."""
-    if not shapes:
-        return []
-    parts = flat.split([prod(shape) for shape in shapes], 1)
-    return [part.reshape((*lead, *shape)) for part, shape in zip(parts, shapes)]
+    """Return the tensors that `_ops.solve` takes; see `flat_batch`."""
+    if lengths is not None and mask is not None:
+        lengths = lengths.to(mask.device)
+    arange = partial(torch.arange, device=values.device)
+    return flat_batch(torch, values, given, form, lengths, temperature, mask, arange)
 
 
 def nest(flat, lead):

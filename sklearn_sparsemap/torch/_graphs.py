@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +17,8 @@ from .._layers.forms import (
     nest_additional,
 )
 from .._layers.graphs import graph_operator
-from ._forms import apply_mask, as_additional, as_ints, as_scores, as_tensors, result_dtype, shape_of, split_joined
+from .._layers.tensors import apply_mask, join_arrays, split_joined
+from ._forms import as_additional, as_ints, as_mask, as_scores, as_tensors, result_dtype, shape_of
 from ._functions import solver
 
 if TYPE_CHECKING:
@@ -160,20 +160,9 @@ def prepare_graph(graph, scores, mask, additional, lengths, temperature):
     form = Form(*_form(graph, shape, shapes, shape_of(lengths)))
     if mask is not None:
         check_mask_names(mask, scores)
+        mask = as_mask(mask, values)
     if form.arrays is not None:
-        values, mask = _join_arrays(form, tensors, mask)
+        values, mask = join_arrays(torch, form, tensors, mask)
     elif mask is not None:
-        values, mask = apply_mask(mask, values)
+        values, mask = apply_mask(torch, mask, values)
     return result_dtype(first), as_tensors(values, given, form, lengths, temperature, mask), form
-
-
-def _join_arrays(form, tensors, masks):
-    """Join arrays of variables; return masked scores, and the mask in their shape, or None."""
-    flat, flat_masks, n_samples = [], [], prod(form.lead)
-    for name, shape in form.arrays:
-        values, mask = tensors[name], torch.ones_like(tensors[name], dtype=torch.bool)
-        if masks is not None and name in masks:
-            values, mask = apply_mask(masks[name], values, f"mask[{name!r}]")
-        flat.append(values.reshape(n_samples, prod(shape)))
-        flat_masks.append(mask.reshape(n_samples, prod(shape)))
-    return torch.cat(flat, 1), None if masks is None else torch.cat(flat_masks, 1)

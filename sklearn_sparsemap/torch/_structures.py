@@ -11,16 +11,16 @@ from torch import Tensor
 from .._core.validation import check_choice
 from .._layers.forms import check_mask_names, check_options, form_of_structure
 from .._layers.structures import structure_operator
+from .._layers.tensors import apply_mask, split_joined
 from ._forms import (
-    apply_mask,
     as_additional,
     as_ints,
+    as_mask,
     as_scores,
     as_tensors,
     nest,
     result_dtype,
     shape_of,
-    split_joined,
 )
 from ._functions import solver
 from ._native import is_native, native_operator
@@ -227,5 +227,5 @@ def prepare(structure, scores, mask, lengths, temperature, additional):
     form = form_of_structure(structure, tuple(values.shape), shapes, shape_of(lengths))
     if mask is not None:
         check_mask_names(mask, scores)
-        values, mask = apply_mask(mask, values)
+        values, mask = apply_mask(torch, as_mask(mask, values), values)
     return result_dtype(scores), as_tensors(values, given, form, lengths, temperature, mask), form

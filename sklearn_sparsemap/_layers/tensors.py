@@ -1,0 +1,108 @@
+"""Batches of the user as flat batches, for tensors of PyTorch and arrays of JAX.
+
+`xp` is the module `torch` or `jax.numpy`. Leading axes become one axis of samples, masks become scores of -inf, and
+samples are described by the rows of `samples`.
+"""
+
+from math import prod
+
+from .forms import check_mask
+
+
+def apply_mask(xp, mask, scores, label="mask"):
+    """Return scores with -inf at masked parts, and the mask in their shape.
+
+    Raises
+    ------
+    ValueError
+        If the mask is not bool, or does not broadcast to the scores.
+    """
+    if mask.dtype != xp.bool:
+        raise ValueError(f"{label} must be bool, True for allowed parts; got {mask.dtype}")
+    check_mask(label, tuple(mask.shape), tuple(scores.shape))
+    return xp.where(mask, scores, -xp.inf), xp.broadcast_to(mask, scores.shape)
+
+
+def join_arrays(xp, form, arrays, masks):
+    """Join arrays of variables, given by name; return masked scores, and the mask in their shape or None."""
+    flat, flat_masks, n_samples = [], [], prod(form.lead)
+    for name, shape in form.arrays:
+        values, mask = arrays[name], xp.ones_like(arrays[name], dtype=xp.bool)
+        if masks is not None and name in masks:
+            values, mask = apply_mask(xp, masks[name], values, f"mask[{name!r}]")
+        flat.append(values.reshape(n_samples, prod(shape)))
+        flat_masks.append(mask.reshape(n_samples, prod(shape)))
+    return xp.concatenate(flat, 1), None if masks is None else xp.concatenate(flat_masks, 1)
+
+
+def flat_batch(xp, values, given, form, lengths, temperature, mask, arange):
+    """Return the arrays that operators take, divided by the temperature.
+
+    Parameters
+    ----------
+    xp : module
+    values : array
+        Scores, with -inf at masked parts.
+    given : dict of arrays
+        Additional scores, by their names in `form`.
+    form : Form
+    lengths : int array or None
+    temperature : float
+    mask : bool array with an entry for each score, or None
+    arange : callable
+        Returns the numbers below a size, on the device of the mask.
+
+    Returns
+    -------
+    scores, additional, rows : arrays
+        The first axis is that of the samples.
+    """
+    values = values.reshape((prod(form.lead), *form.padded))
+    joined = _join_additional(xp, given, form, values)
+    if temperature != 1.0:
+        values, joined = values / temperature, joined / temperature
+    return values, joined, _as_rows(xp, lengths, mask, form, arange)
+
+
+def _join_additional(xp, given, form, scores):
+    """Join additional scores into one array of shape (n_samples, n_additional)."""
+    n_samples, n_axes, flat = scores.shape[0], len(form.lead), []
+    for (name, shape), is_own in zip(form.extra, form.own):
+        array, n_rows = given[name], 1
+        if is_own and any(n != 1 for n in array.shape[:n_axes]):
+            array, n_rows = xp.broadcast_to(array, (*form.lead, *shape)), n_samples
+        flat.append(array.reshape(n_rows, prod(shape)))
+    if not flat:
+        return scores.reshape(n_samples, prod(form.padded))[:, :0]
+    if any(array.shape[0] != 1 for array in flat):
+        flat = [xp.broadcast_to(array, (n_samples, array.shape[1])) for array in flat]
+    # Without a copy if all samples share them.
+    joined = flat[0] if len(flat) == 1 else xp.concatenate(flat, 1)
+    return xp.broadcast_to(joined, (n_samples, joined.shape[1]))
+
+
+def _as_rows(xp, lengths, mask, form, arange):
+    """Return a row of ints for each sample: whether the mask leaves a part of it, and its lengths."""
+    n_samples = prod(form.lead)
+    if lengths is not None:
+        lengths = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
+        lengths = xp.broadcast_to(lengths, (*form.lead, form.n_lengths)).reshape(n_samples, form.n_lengths)
+    if mask is None:
+        present = xp.ones((n_samples, 1), dtype=xp.int32)
+    else:
+        mask = mask.reshape((n_samples, *form.padded))
+        for axis, (column, offset) in enumerate(form.bounds):
+            size = form.padded[axis]
+            inside = arange(size) < lengths[:, column, None] + offset
+            mask = mask & inside.reshape(n_samples, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
+        present = xp.where(mask.reshape(n_samples, prod(form.padded)).any(1), 1, 0)[:, None]
+    return present if lengths is None else xp.concatenate([present, lengths], 1)
+
+
+def split_joined(flat, shapes, lead):
+    """Split an array along its last axis into arrays of the given shapes, after the leading axes."""
+    parts, first = [], 0
+    for shape in shapes:
+        parts.append(flat[:, first : first + prod(shape)].reshape((*lead, *shape)))
+        first += prod(shape)
+    return parts
