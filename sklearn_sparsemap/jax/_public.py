@@ -159,12 +159,17 @@ def lp_sparsemap(
     lengths : int Array, default=None
         With a function: the shape of each sample.
     temperature : float, default=1.0
+        Factor of the regulariser.
     max_iter : int, default=None
+        None is exact. Otherwise the maximum number of sweeps and Newton steps.
     n_jobs : int, default=None
+        Number of threads over the samples; -1 uses all cores.
     mask : bool Array, or dict of str -> bool Array, default=None
         True for variables that may be on; a dict if scores are one.
     tol : float, default=1e-10
+        Tolerance of the residual and the duality gap.
     return_additional : bool, default=False
+        Whether to return the additional marginals, too.
 
     Returns
     -------
