@@ -21,7 +21,7 @@ from .._layers.forms import (
 from .._layers.graphs import graph_operator
 from .._layers.samples import solve_samples
 from .._layers.structures import structure_operator
-from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined
+from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined, with_lead
 from ._functions import solve
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def sparsemap(
         values, mask = apply_mask(jnp, _as_mask(mask), values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
-    u = u.reshape((*form.lead, *form.padded))
+    u = with_lead(u, form)
     return (u, {name: part for (name, _), part in zip(form.extra, parts)}) if return_additional else u
 
 
@@ -216,7 +216,7 @@ def lp_sparsemap(
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
     if form.arrays is None:
-        u = u.reshape((*form.lead, *form.padded))
+        u = with_lead(u, form)
     else:
         parts_of_u = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts_of_u))
