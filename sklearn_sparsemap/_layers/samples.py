@@ -34,7 +34,7 @@ def naming(samples, lead):
 
     Parameters
     ----------
-    samples : int array
+    samples : sequence of int
         The numbers, among all samples, of those that the operator was given.
     lead : tuple of int
         The leading axes of the user's scores.
@@ -70,7 +70,8 @@ def solve_samples(operator, scores, additional, rows, lead):
     ValueError
         As by `Operator.solve`; the message names the sample by its indices along the leading axes.
     """
-    samples, lengths, solved = np.flatnonzero(nonempty(rows)), rows[:, 1:], None
+    samples = range(len(rows)) if rows.all() else np.flatnonzero(nonempty(rows))
+    lengths, solved = rows[:, 1:], None
     with naming(samples, lead):
         if len(samples) == len(scores):
             return operator.solve(scores, additional, lengths)

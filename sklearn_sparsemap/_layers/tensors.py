@@ -57,7 +57,8 @@ def flat_batch(xp, values, given, form, lengths, temperature, mask, arange):
     scores, additional, rows : arrays
         The first axis is that of the samples.
     """
-    values = values.reshape((prod(form.lead), *form.padded))
+    if len(form.lead) != 1:
+        values = values.reshape((prod(form.lead), *form.padded))
     joined = _join_additional(xp, given, form, values)
     if temperature != 1.0:
         values, joined = values / temperature, joined / temperature
@@ -73,7 +74,7 @@ def _join_additional(xp, given, form, scores):
             array, n_rows = xp.broadcast_to(array, (*form.lead, *shape)), n_samples
         flat.append(array.reshape(n_rows, prod(shape)))
     if not flat:
-        return scores.reshape(n_samples, prod(form.padded))[:, :0]
+        return xp.zeros_like(scores.reshape(n_samples, prod(form.padded))[:, :0])
     if any(array.shape[0] != 1 for array in flat):
         flat = [xp.broadcast_to(array, (n_samples, array.shape[1])) for array in flat]
     # Without a copy if all samples share them.
@@ -97,6 +98,11 @@ def _as_rows(xp, lengths, mask, form, arange):
             mask = mask & inside.reshape(n_samples, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
         present = xp.where(mask.reshape(n_samples, prod(form.padded)).any(1), 1, 0)[:, None]
     return present if lengths is None else xp.concatenate([present, lengths], 1)
+
+
+def with_lead(flat, form):
+    """Return an array like the flat scores with the leading axes in place of that of the samples."""
+    return flat if len(form.lead) == 1 else flat.reshape((*form.lead, *form.padded))
 
 
 def split_joined(flat, shapes, lead):

@@ -21,7 +21,7 @@ from .._layers.forms import (
 from .._layers.graphs import graph_operator
 from .._layers.samples import solve_samples
 from .._layers.structures import structure_operator
-from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined
+from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined, with_lead
 from ._functions import solve
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def sparsemap(
         values, mask = apply_mask(jnp, _as_mask(mask), values)
     own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
-    u = u.reshape((*form.lead, *form.padded))
+    u = with_lead(u, form)
     return (u, {name: part for (name, _), part in zip(form.extra, parts)}) if return_additional else u
 
 
@@ -159,12 +159,17 @@ def lp_sparsemap(
     lengths : int Array, default=None
         With a function: the shape of each sample.
     temperature : float, default=1.0
+        Factor of the regulariser.
     max_iter : int, default=None
+        None is exact. Otherwise the maximum number of sweeps and Newton steps.
     n_jobs : int, default=None
+        Number of threads over the samples; -1 uses all cores.
     mask : bool Array, or dict of str -> bool Array, default=None
         True for variables that may be on; a dict if scores are one.
     tol : float, default=1e-10
+        Tolerance of the residual and the duality gap.
     return_additional : bool, default=False
+        Whether to return the additional marginals, too.
 
     Returns
     -------
@@ -211,7 +216,7 @@ def lp_sparsemap(
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature, mask)
     if form.arrays is None:
-        u = u.reshape((*form.lead, *form.padded))
+        u = with_lead(u, form)
     else:
         parts_of_u = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts_of_u))

@@ -17,7 +17,7 @@ from .._layers.forms import (
     nest_additional,
 )
 from .._layers.graphs import graph_operator
-from .._layers.tensors import apply_mask, join_arrays, split_joined
+from .._layers.tensors import apply_mask, join_arrays, split_joined, with_lead
 from ._forms import as_additional, as_ints, as_mask, as_scores, as_tensors, result_dtype, shape_of
 from ._functions import solver
 
@@ -115,7 +115,7 @@ def lp_sparsemap(
     u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
     u, joint = u.to(dtype), joint.to(dtype)
     if form.arrays is None:
-        u = u.reshape((*form.lead, *form.padded))
+        u = with_lead(u, form)
     else:
         parts = split_joined(u, [shape for _, shape in form.arrays], form.lead)
         u = dict(zip([name for name, _ in form.arrays], parts))

@@ -23,10 +23,15 @@ class SparseMAP(nn.Module):
     ----------
     structure : Structure
     temperature : float, default=1.0
+        Factor of the regulariser: the larger, the more structures are selected.
     max_iter : int, default=None
+        Maximum number of calls of the MAP oracle; None is exact.
     n_jobs : int, default=None
+        Number of threads over the samples.
     tol : float, default=1e-9
+        Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
+        Where to compute; see `sparsemap`.
 
     Raises
     ------

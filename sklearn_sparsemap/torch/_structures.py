@@ -11,7 +11,7 @@ from torch import Tensor
 from .._core.validation import check_choice
 from .._layers.forms import check_mask_names, check_options, form_of_structure
 from .._layers.structures import structure_operator
-from .._layers.tensors import apply_mask, split_joined
+from .._layers.tensors import apply_mask, split_joined, with_lead
 from ._forms import (
     as_additional,
     as_ints,
@@ -156,7 +156,7 @@ def sparsemap(
     u, joint, _, keys = solver()(*tensors, form.lead, handle)
     parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.lead)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
-    u = u.to(dtype).reshape((*form.lead, *form.padded))
+    u = with_lead(u.to(dtype), form)
     if return_structures:
         structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
         return SelectedStructures(u, nest(structures, form.lead), nest(weights, form.lead), v)
