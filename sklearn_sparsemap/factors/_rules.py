@@ -45,7 +45,7 @@ class _Counted(LabelConstraint):
         is unknown, or no set of labels satisfies it.
     """
 
-    # Of a weighted sum: the weights of the literals, their unit, and the difference to the sum of the variables.
+    # For a weighted sum: the weights of the literals, their unit, and the difference to the sum of the variables.
     weights, unit, offset = None, 1.0, 0.0
 
     def __init__(
