@@ -271,7 +271,7 @@ def test_constraints_without_meaning_are_refused():
     X, y = make_data(40)
     for constraints, message in [
         ("iob", "constraints='iob' is not 'bio', 'bioes', or a list of forbidden pairs (from, to)"),
-        ([], "constraints must be 'bio', 'bioes', or a list of forbidden pairs (from, to), with None for the start"),
+        ([1], "constraints must be 'bio', 'bioes', or a list of forbidden pairs (from, to), with None for the start"),
         ([("O", "B-A", "I-A")], "constraints must be 'bio'"),
         (3, "constraints must be 'bio'"),
     ]:
@@ -290,3 +290,19 @@ def test_constraints_without_meaning_are_refused():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         StructuredSparseMAPClassifier("chain", constraints=[("I-A", "I-B")]).fit(X, y)
+
+
+def test_sentences_that_no_labels_fit_are_named():
+    model = StructuredSparseMAPClassifier("chain", constraints="bioes").fit([np.ones((2, 1))] * 3, [["B-P", "E-P"]] * 3)
+    X = [np.ones((2, 1)), np.ones((1, 1))]
+    for ask in (model.predict, model.predict_marginals, model.predict_structures, lambda X: model.predict_n_best(X, 2)):
+        with pytest.raises(ValueError, match=r"constraints='bioes' allow no sequence of labels for X\[1\]"):
+            ask(X)
+
+
+def test_no_pairs_forbid_nothing():
+    X, y = [np.eye(2)] * 2, [["a", "b"]] * 2
+    free, none = (StructuredSparseMAPClassifier("chain", constraints=c).fit(X, y) for c in (None, []))
+    np.testing.assert_array_equal(free.transitions_, none.transitions_)
+    with pytest.raises(ValueError, match="list of forbidden pairs"):
+        StructuredSparseMAPClassifier("chain", constraints=[(None, None)]).fit(X, y)

@@ -477,3 +477,11 @@ def test_the_loader(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             load_hierarchical_arff(path)
+
+
+def test_labels_are_given_by_name_or_by_index_and_missing_ones_are_named():
+    hierarchy = Hierarchy(["a", "a/b"])
+    np.testing.assert_array_equal(hierarchy.binarize([[1], 0, "b", []]), [[1, 1], [1, 0], [1, 1], [0, 0]])
+    for missing in (None, float("nan"), 2):
+        with pytest.raises(ValueError, match=r"samples\[1\] has .*, which is no label of the hierarchy"):
+            hierarchy.binarize(["a", missing])

@@ -257,6 +257,10 @@ def test_conditions_and_sums_that_cannot_be_are_named():
             make()
     with pytest.raises(TypeError, match="no truth value"):
         bool(u[0] | u[1])
+    on = FactorGraph()
+    on.add(on.variables(2))
+    assert map_inference(on, [-1.0, -2.0]).structure.tolist() == [True, True]
+    assert repr([1.0, -2.0] @ on["u"]) == "WeightedSum([1.0, 2.0], [u[0], ~u[1]])"
     assert repr(Iff("a", "b")) == "Exactly(['a', ~'b'], 1)" and repr(Iff(0, 1)) == "Exactly([0, ~1], 1)"
 
 

@@ -14,7 +14,7 @@ from ._layout import Layout
 from ._logic import Factor
 from ._rules import Or
 from ._tables import OneValueEach
-from ._variables import Condition, Variables
+from ._variables import Condition, Variables, as_condition
 
 
 class FactorGraph:
@@ -167,9 +167,9 @@ class FactorGraph:
 
         Parameters
         ----------
-        *factors : Factor or Condition
+        *factors : Factor, Condition or Variables
             For example ``Exactly(u[0], 1)``, ``AtMost(costs @ u[0], 2.5)``, ``(u[0, 0] & u[0, 1]) >> ~u[1, 0]``. Each
-            clause of a condition becomes a factor `Or`.
+            clause of a condition becomes a factor `Or`. Variables alone must all be on.
 
         Raises
         ------
@@ -180,8 +180,8 @@ class FactorGraph:
         named = {}
         written, factors = factors, []
         for factor in written:
-            if isinstance(factor, Condition):
-                factors += [Or(clause) for clause in factor.clauses()]
+            if isinstance(factor, Condition | Variables):
+                factors += [Or(clause) for clause in as_condition(factor).clauses()]
             elif isinstance(factor, Factor):
                 factors.append(factor)
             else:

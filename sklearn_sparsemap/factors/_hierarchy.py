@@ -178,10 +178,12 @@ class Hierarchy(LabelConstraint):
         for j, part in enumerate(last_parts):
             if part not in index and last_parts.count(part) == 1:
                 index[part] = j
+        for j in range(len(names)):
+            index.setdefault(j, j)
         pairs = self.pairs(names)
         Y = np.zeros((len(samples), len(names)), np.int64)
         for i, given in enumerate(samples):
-            for label in [given] if isinstance(given, str | numbers.Integral) else given:
+            for label in [given] if isinstance(given, str) or not hasattr(given, "__iter__") else given:
                 Y[i, _place(label, index, set(pairs), f"samples[{i}]")] = 1
         return close_upwards(Y, pairs)
 

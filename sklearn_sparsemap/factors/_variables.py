@@ -258,6 +258,9 @@ class WeightedSum:
         self.weights = np.abs(weights)
         self.offset = float(self.weights[flipped].sum())
 
+    def __repr__(self):
+        return f"WeightedSum({self.weights.tolist()}, {list(self.literals)!r})"
+
     def __add__(self, other: WeightedSum) -> WeightedSum:
         if not isinstance(other, WeightedSum):
             return NotImplemented

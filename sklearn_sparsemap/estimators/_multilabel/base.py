@@ -90,7 +90,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         the scores were not learned from. So probabilities grow with `decision_function`, and they tie for no two scores
         that differ, unlike marginals, most of which are exactly zero. A label is never more probable than one that it
         implies by a constraint; other constraints hold in `predict` only. The score of a label includes those of its
-        edges, times the marginals of their other labels. Scores that contradict a hierarchy are pooled first.
+        edges, times the marginals of their other labels. Under a hierarchy, the scores of a label and of those around
+        it are pooled first, so that its probability depends on theirs, too, and pooled labels can tie.
 
         Parameters
         ----------

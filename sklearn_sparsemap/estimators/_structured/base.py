@@ -137,7 +137,7 @@ class LinearStructuredClassifier(
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
-        with blamed_on_known(known):
+        with blamed_on_known(known, getattr(self, "constraints", None)):
             codes = self._predict_codes(task, X, self._current, known)
         if not structure.labelled:
             return codes
@@ -165,7 +165,7 @@ class LinearStructuredClassifier(
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
         scores = self._scores(task, X, self._current, argmax, known)
-        with blamed_on_known(known):
+        with blamed_on_known(known, getattr(self, "constraints", None)):
             marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
             check_converged(gaps, objectives)

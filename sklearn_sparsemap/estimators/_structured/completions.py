@@ -11,14 +11,19 @@ from .labels import codes_of, flatten_labels
 
 
 @contextmanager
-def blamed_on_known(known):
-    """Within this context, errors of infeasibility blame the known entries of a sample, not its scores."""
+def blamed_on_known(known, constraints=None):
+    """Within this context, errors of infeasibility blame the known entries of a sample or the constraints on labels."""
     try:
         yield
     except ValueError as error:
         sample = re.match(r"infeasible: scores(?:\[(\d+)\])?", str(error))
-        if known is None or sample is None:
+        if sample is None or (known is None and constraints is None):
             raise
+        if known is None:
+            raise ValueError(
+                f"constraints={constraints!r} allow no sequence of labels for X[{sample.group(1) or 0}], which has too "
+                "few steps, or too many; give the model more labels to choose from, or set constraints=None"
+            ) from error
         raise ValueError(
             f"known[{sample.group(1) or 0}] goes with no structure, or with none that the model allows; leave more of "
             "it open by None"

@@ -56,8 +56,8 @@ class Forbidden:
             self.end = is_inside
 
     def _forbid_pairs(self, constraints, classes):
-        pairs = [] if constraints is None or not hasattr(constraints, "__iter__") else list(constraints)
-        if not pairs or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
+        pairs = list(constraints) if hasattr(constraints, "__iter__") else [None]
+        if any(not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] is pair[1] is None for pair in pairs):
             raise ValueError(
                 "constraints must be 'bio', 'bioes', or a list of forbidden pairs (from, to), with None for the start "
                 f"and the end; got {quoted(constraints)}"

@@ -43,7 +43,7 @@ class QuestionsMixin:
         """
         remedy = ", in which LP-SparseMAP has no distribution; use predict_marginals"
         structure, scores, additional = self._problems_of(X, "sparsemap", known, "predict_structures", remedy)
-        with blamed_on_known(known):
+        with blamed_on_known(known, getattr(self, "constraints", None)):
             results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
         check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
         return [[(self._as_labels(s), weight) for s, weight in zip(r.structures, r.weights.tolist())] for r in results]
@@ -71,7 +71,7 @@ class QuestionsMixin:
         """
         check_positive("k", k, integer=True)
         structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
-        with blamed_on_known(known):
+        with blamed_on_known(known, getattr(self, "constraints", None)):
             found = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional)
         return [[(self._as_labels(s), value) for s, value in best] for best in found]
 
@@ -134,7 +134,7 @@ class QuestionsMixin:
         structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
         rng = check_random_state(random_state)
         problems, _, _ = lay_out(structure, scores, additional)
-        with blamed_on_known(known):
+        with blamed_on_known(known, getattr(self, "constraints", None)):
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
         return [[self._as_labels(s) for s in own] for own in drawn]
 
