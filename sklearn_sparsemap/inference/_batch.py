@@ -17,6 +17,7 @@ from ..numerics.loops import (
     SOLVERS,
     STATUS,
     map_range,
+    marginals_range,
     sparsemap_range,
     take_problems,
 )
@@ -103,6 +104,33 @@ def argmax_problems(
             statistics[:] = solution[1]
     check_feasible(solution[1][:, STATUS] != INFEASIBLE, many)
     return solution
+
+
+def marginal_problems(structure, problems, *, n_jobs=None, many=True):
+    """Compute the Gibbs marginals of problems that are laid out for the kernels.
+
+    As `argmax_problems`, but in half the time and memory where there are many additional scores.
+
+    Returns
+    -------
+    marginals : array, like ``problems.scores``
+    log_partition : array of shape (n_problems,)
+    expected : array
+        The additional marginals of all problems, one after the other.
+    """
+    oracle, lengths = structure.marginal_oracle, problems.additional_stop - problems.additional_start
+    expected_ptr = readonly(starts(lengths), np.int64)
+    marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
+    log_partition = np.empty(len(problems.sizes))
+    over_ranges(
+        lambda start, stop: marginals_range(
+            oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition
+        ),
+        _n_parts(problems),
+        n_jobs,
+    )
+    check_feasible(log_partition > -np.inf, many)
+    return marginals, log_partition, expected
 
 
 def _solve(oracle, problems, entry, tol, max_iter, n_jobs):

@@ -8,9 +8,9 @@ from .._core.annotations import Any, NDArray, Sequence
 from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..numerics.loops import OBJECTIVE, SOLVERS
+from ..numerics.loops import SOLVERS
 from ..numerics.places import starts
-from ._batch import argmax_problems, map_problems, marginal_oracle_of
+from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.map import map_graph
 from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
@@ -263,7 +263,6 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     marginal_oracle_of(structure, "marginal_inference")
     samples, many, _ = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
-    marginals, statistics, supports = argmax_problems(structure, problems, "gibbs", n_jobs=n_jobs, many=many)
-    # The weights of this argmax are the additional marginals.
-    batch = MarginalBatch(samples, marginals, supports[-1], statistics[:, OBJECTIVE])
+    marginals, log_partition, expected = marginal_problems(structure, problems, n_jobs=n_jobs, many=many)
+    batch = MarginalBatch(samples, marginals, expected, log_partition)
     return batch if many else batch[0]

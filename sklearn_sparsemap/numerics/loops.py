@@ -60,6 +60,20 @@ def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
         )
 
 
+@entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
+def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition):
+    """Compute the Gibbs marginals of problems start..stop; additional ones go to expected[expected_ptr[i]:]."""
+    none = np.empty(0, np.int32)
+    for i in range(start, stop):
+        work = np.empty(problems.sizes[i, 3])
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
+        log_partition[i] = oracle(problems.scores[first:last], additional, problems.dims[i], work, none, none)
+        n_parts = last - first
+        copy_into(marginals[first:], work[:n_parts])
+        copy_into(expected[expected_ptr[i] :], work[n_parts : n_parts + additional.shape[0]])
+
+
 def take_problems(problems, chosen):
     """Return a selection of the problems."""
     lengths = np.diff(problems.score_ptr)[chosen]

@@ -9,7 +9,7 @@ from numba import types
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
-from ..inference._batch import argmax_problems, map_problems
+from ..inference._batch import argmax_problems, map_problems, marginal_problems
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
@@ -171,9 +171,11 @@ class StructureTask(Task):
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def marginals(self, scores, additional, n_jobs):
-        argmax = "gibbs" if LOSSES[self.loss].argmax == "gibbs" else "sparsemap"
         problems = self._problems(scores, additional)
-        marginals, statistics, _ = argmax_problems(self.structure, problems, argmax, n_jobs=n_jobs)
+        if LOSSES[self.loss].argmax == "gibbs":
+            marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)
+            return self.in_shapes(marginals), None, None
+        marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)
         return self.in_shapes(marginals), statistics[:, GAP], statistics[:, OBJECTIVE]
 
     def in_shapes(self, values):
