@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike
+from .._core.blocks import blocks, dense
 from .._core.validation import check_positive, check_sample_weight
 from ._flatten import weighted_mean
 from ._multilabel import _check_indicator
-
-# Scores in a block of samples that are sorted together.
-_CELLS = 2**22
 
 
 def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: ArrayLike | None = None) -> float:
@@ -44,8 +41,8 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
     """
     true, scores, weights = _check(y_true, y_score, k, sample_weight)
     hits, n = np.empty(len(scores)), true.shape[1]
-    for rows in _blocks(len(scores), n):
-        hits[rows] = _taken(true[rows], _highest(scores[rows], k)).sum(axis=1)
+    for rows in blocks(len(scores), n):
+        hits[rows] = _taken(dense(true[rows]), _highest(scores[rows], k)).sum(axis=1)
     return weighted_mean(hits / k, weights)
 
 
@@ -100,9 +97,8 @@ def propensity_scored_precision_at_k(
         j = int(np.flatnonzero(~((propensity > 0.0) & (propensity <= 1.0)))[0])
         raise ValueError(f"propensity[{j}] is {propensity[j]:g}; propensities are above 0 and at most 1")
     found = best = 0.0
-    for rows in _blocks(len(scores), true.shape[1]):
-        own = true[rows]
-        worth = (own.toarray() if sparse.issparse(own) else own) / propensity
+    for rows in blocks(len(scores), true.shape[1]):
+        worth = dense(true[rows]) / propensity
         found += weights[rows] @ _taken(worth, _highest(scores[rows], k)).sum(axis=1)
         best += weights[rows] @ -np.sort(-worth, axis=1)[:, :k].sum(axis=1)
     if best == 0.0:
@@ -129,10 +125,4 @@ def _highest(scores, k):
 
 
 def _taken(values, places):
-    dense = values.toarray() if sparse.issparse(values) else values
-    return np.take_along_axis(dense, places, axis=1)
-
-
-def _blocks(n_samples, n_labels):
-    size = max(1, _CELLS // n_labels)
-    return [slice(start, start + size) for start in range(0, n_samples, size)]
+    return np.take_along_axis(values, places, axis=1)

@@ -1,8 +1,8 @@
 """Samples of label sets as a task."""
 
 import numpy as np
-from scipy import sparse
 
+from .._core.blocks import blocks, dense
 from ..losses._labels import label_losses, partly_known_losses
 from ._task import Task
 
@@ -83,14 +83,3 @@ class LabelTask(Task):
         """Return the mean F1 of the label sets."""
         both, total = (gold & predicted).sum(axis=1), gold.sum(axis=1) + predicted.sum(axis=1)
         return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=weights))
-
-
-def blocks(n_samples, n_labels, n_cells=2**22):
-    """Split samples into slices with at most this many scores (but at least one sample)."""
-    size = max(1, n_cells // n_labels)
-    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
-
-
-def dense(gold):
-    """Return gold labels as a dense float64 array."""
-    return np.asarray(gold.toarray() if sparse.issparse(gold) else gold, dtype=np.float64)

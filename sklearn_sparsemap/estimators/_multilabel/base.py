@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
+from ..._core.blocks import blocks
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
-from ...training._label_task import LabelTask, blocks
+from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.learned import TrainingStateMixin

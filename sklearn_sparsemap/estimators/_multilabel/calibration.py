@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit, log_expit
 
-from ...training._label_task import blocks
+from ..._core.blocks import blocks
 
 # Log odds at which half of the marginals are above 1/2, and their slope, before anything was held out. SparseMAP's
 # marginals rise from 0 to 1 over an interval of length 1, where the logistic curve of slope 4 does. Hinge scores for

@@ -6,10 +6,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from ..._core.blocks import blocks, dense
 from ..._core.validation import check_matrix
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
-from ...training._label_task import blocks, dense
 from .calibration import implications
 
 # With more labels than the first number, only the pairs with the most information are used, a few for each label.

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit, softmax
 
-from ...training._label_task import blocks
+from ..._core.blocks import blocks
 from .data import row_words
 from .threshold import example_f1
 

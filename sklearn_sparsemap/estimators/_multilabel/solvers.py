@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
+from ..._core.blocks import blocks
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
-from ...training._label_task import blocks
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import Batch, Epochs, held_out_fraction, relative, visits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ...training._label_task import blocks, dense
+from ..._core.blocks import blocks, dense
 from .data import close_gold, read_known
 from .sets import SeenSets
 from .threshold import RunningThreshold, Tuning, example_f1, expected_cuts
