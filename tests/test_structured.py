@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
+from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -587,9 +588,32 @@ def test_sentences_without_words(kind):
     known = [None, *[[None] * len(s) for s in y_more[1:]]]
     assert [s.tolist() for s in model.predict(X_more, known)] == [s.tolist() for s in model.predict(X_more)]
     assert model.score(X_more, y_more, more) == model.score(X, y, weights)
-    for name in ("predict_structures", "predict_n_best"):
-        with pytest.raises(ValueError, match=r"X\[3\] has no steps; leave out empty samples"):
-            getattr(model, name)(X_more, *[2] * (name == "predict_n_best"))
+    for name, empty_weight in (("predict_structures", 1.0), ("predict_n_best", 0.0)):
+        k = [2] * (name == "predict_n_best")
+        found, own = getattr(model, name)(X_more, *k), getattr(model, name)(X, *k)
+        ((labels, weight),) = found.pop(21)
+        assert labels.shape == (0,) and weight == empty_weight and len(found.pop(3)) == 1
+        assert [[(s.tolist(), w) for s, w in best] for best in found] == [
+            [(s.tolist(), w) for s, w in best] for best in own
+        ]
+
+
+def test_nothing_but_sentences_without_words():
+    X, y = make_chains(20)
+    model = StructuredSparseMAPClassifier("chain", loss="crf").fit(X, y)
+    none, known = [X[0][:0]] * 2, [None, []]
+    for found in (model.predict(none), model.predict(none, known), model.predict([[], []])):
+        assert [labels.shape for labels in found] == [(0,), (0,)] and found[0].dtype == model.classes_.dtype
+    assert [m.shape for m in model.predict_marginals(none)] == [(0, 3), (0, 3)]
+    assert [s.shape for s in model.decision_function(none)] == [(0, 3), (0, 3)]
+    assert [[len(s) for s in drawn] for drawn in model.sample(none, 2, 0)] == [[0, 0], [0, 0]]
+    assert [[w for _, w in best] for best in model.predict_structures(none)] == [[1.0], [1.0]]
+    assert [[w for _, w in best] for best in model.predict_n_best(none, 3)] == [[0.0], [0.0]]
+    np.testing.assert_array_equal(model.log_likelihood(none, [[], []]), [0.0, 0.0])
+    with pytest.raises(ValueError, match="nothing to compare with"):
+        model.score(none, [[], []])
+    with pytest.raises(ValueError, match="there is nothing to explain"):
+        explain(model, none[0])
 
 
 def test_vectorized_sentences_without_words():

@@ -268,7 +268,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
         if allow_empty:
-            X = _with_columns(X)
+            X = _with_columns(X, n_features)
         samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
         if dtype is None:
             dtype = np.float32 if all(x.dtype == np.float32 for x in samples) else np.float64
@@ -289,7 +289,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(f"X has {values.shape[1]} features, but the model was fitted with {n_features}")
     empty = np.flatnonzero(X.lengths == 0)
-    if len(empty) and not (allow_empty and X.indptr[-1]):
+    if len(empty) and (not allow_empty or (n_features is None and len(empty) == len(X))):
         raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
     if not sparse.issparse(values):
         values = np.ascontiguousarray(values, dtype)
@@ -341,12 +341,12 @@ def _flatten_grids(X, n_axes):
     return [x.reshape(-1, x.shape[-1]) for x in samples], shapes
 
 
-def _with_columns(samples):
-    """Return samples in which those without rows are of the form of the first sample with rows."""
+def _with_columns(samples, n_features):
+    """Return samples in which those without rows are of the form of the first sample with rows, if there is one."""
     empty = are_empty(samples)
-    if empty.all() or not empty.any():
+    if not empty.any() or (n_features is None and empty.all()):
         return samples
-    first = samples[int(np.argmin(empty))]
+    first = np.zeros((0, n_features)) if empty.all() else samples[int(np.argmin(empty))]
     none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
     return [none if without_rows else x for x, without_rows in zip(samples, empty.tolist())]
 

@@ -128,7 +128,10 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
             f"explain is for StructuredSparseMAPClassifier and GroupLassoPerceptron; got {type(last).__name__}"
         )
     X = transformed(steps, [x])
-    structure, (scores,), additional = last._problems_of(X, "map", None, "explain")
+    _, structure, scores, additional = last._problems_of(X, "map", None, "explain")
+    if not scores:
+        raise ValueError("x has no steps, and so there is nothing to explain")
+    (scores,) = scores
     dims = structure.dims(scores.shape, {name: array.shape for name, array in additional.items()})
     best = n_best(structure, scores, 1 if against is not None else 2, **additional)
     if against is None:

@@ -161,7 +161,7 @@ class StructureTask(Task):
         )
 
     def predict(self, scores, additional, n_jobs):
-        if self.is_flat:
+        if self.is_flat or not len(scores):
             return scores.argmax(axis=1)
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
@@ -171,6 +171,8 @@ class StructureTask(Task):
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def marginals(self, scores, additional, n_jobs):
+        if not len(scores):
+            return [], None, None
         problems = self._problems(scores, additional)
         if LOSSES[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)

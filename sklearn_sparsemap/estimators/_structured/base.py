@@ -107,7 +107,8 @@ class LinearStructuredClassifier(
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
-        return with_empty(X, task.in_shapes(self._tilted(task, scores, "map")), task.n_outputs)
+        scores = task.in_shapes(self._tilted(task, scores, "map"))
+        return object_array(with_empty(X, scores, np.zeros((0, task.n_outputs))))
 
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
@@ -169,7 +170,9 @@ class LinearStructuredClassifier(
             marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
             check_converged(gaps, objectives)
-        return with_empty(X, marginals, task.n_outputs)
+        if is_flat(self._structure):
+            return marginals
+        return object_array(with_empty(X, marginals, np.zeros((0, task.n_outputs))))
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -288,7 +291,8 @@ class LinearStructuredClassifier(
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
-        scores = check_scores(scores, 2, "the scores of all rows of X")
+        if len(scores):
+            scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
         return self._restricted(X, self._tilted(task, scores, argmax), known), additional

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from ..._core.ragged import RaggedArray
 from ..._core.validation import are_empty
-from ...training._structure_task import is_flat, object_array
+from ...training._structure_task import is_flat
 from .._fitting import warn_user
 
 
@@ -51,14 +51,12 @@ def rows_only(X):
     return RaggedArray._of_checked(X.values, np.unique(X.indptr)) if (X.lengths == 0).any() else X
 
 
-def with_empty(X, results, n_outputs):
-    """Return results of all samples, given those of `rows_only`: arrays of shape (0, n_outputs) for the others."""
-    empty = X.lengths == 0
-    if not empty.any():
+def with_empty(X, results, of_empty):
+    """Return results of all samples, given those of `rows_only` and that of a sample without rows."""
+    if X.lengths.all():
         return results
-    found = object_array([np.zeros((0, n_outputs))] * len(X))
-    found[~empty] = results
-    return found
+    found = iter(results)
+    return [next(found) if n_rows else of_empty for n_rows in X.lengths.tolist()]
 
 
 def _n_samples(samples):

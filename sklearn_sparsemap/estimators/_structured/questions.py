@@ -16,6 +16,7 @@ from ...structures import Structure
 from ...training._structure_task import is_flat
 from .._fitting import warn_of_convergence
 from .completions import blamed_on_known, forbid_others
+from .empty import with_empty
 
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-8
@@ -42,11 +43,12 @@ class QuestionsMixin:
             Most probable first. A structure is as in `predict`.
         """
         remedy = ", in which LP-SparseMAP has no distribution; use predict_marginals"
-        structure, scores, additional = self._problems_of(X, "sparsemap", known, "predict_structures", remedy)
+        X, structure, scores, additional = self._problems_of(X, "sparsemap", known, "predict_structures", remedy)
         with blamed_on_known(known, getattr(self, "constraints", None)):
-            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
+            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional) if scores else []
         check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
-        return [[(self._as_labels(s), weight) for s, weight in zip(r.structures, r.weights.tolist())] for r in results]
+        found = [[(self._as_labels(s), weight) for s, weight in zip(r.structures, r.weights.tolist())] for r in results]
+        return with_empty(X, found, [(self._no_labels(), 1.0)])
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the `k` structures of highest score for each sample.
@@ -70,10 +72,11 @@ class QuestionsMixin:
             For factor graphs, or if the data are not as described.
         """
         check_positive("k", k, integer=True)
-        structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
+        X, structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
         with blamed_on_known(known, getattr(self, "constraints", None)):
-            found = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional)
-        return [[(self._as_labels(s), value) for s, value in best] for best in found]
+            results = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional) if scores else []
+        found = [[(self._as_labels(s), value) for s, value in best] for best in results]
+        return with_empty(X, found, [(self._no_labels(), 0.0)])
 
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Compute the log-probability of structures under the model's Gibbs distribution.
@@ -95,17 +98,17 @@ class QuestionsMixin:
             If the model was not trained with crf or margin_crf, or the data are not as described.
         """
         self._check_gibbs("log_likelihood")
-        structure, scores, additional = self._problems_of(X, "gibbs", None, "log_likelihood")
-        check_same_length(scores, y)
+        samples, structure, scores, additional = self._problems_of(X, "gibbs", None, "log_likelihood")
+        check_same_length(samples, y)
         if not structure.labelled:
             pairs = FenchelYoungLoss(structure, "crf").loss_gradient(scores, list(y), n_jobs=self.n_jobs, **additional)
             return -np.array([loss for loss, _ in pairs])
-        _, restricted, _ = self._problems_of(X, "gibbs", y, "log_likelihood")
+        _, _, restricted, _ = self._problems_of(X, "gibbs", y, "log_likelihood")
         own, total = (
-            marginal_inference(structure, values, n_jobs=self.n_jobs, **additional).log_partition
+            marginal_inference(structure, values, n_jobs=self.n_jobs, **additional).log_partition if values else []
             for values in (restricted, scores)
         )
-        return np.minimum(own - total, 0.0)
+        return np.array(with_empty(samples, np.minimum(np.subtract(own, total), 0.0), 0.0))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:
         """Draw structures from the model's Gibbs distribution.
@@ -131,12 +134,13 @@ class QuestionsMixin:
         """
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
-        structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
+        X, structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
         rng = check_random_state(random_state)
-        problems, _, _ = lay_out(structure, scores, additional)
+        problems = lay_out(structure, scores, additional)[0] if scores else []
         with blamed_on_known(known, getattr(self, "constraints", None)):
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
-        return [[self._as_labels(s) for s in own] for own in drawn]
+        found = [[self._as_labels(s) for s in own] for own in drawn]
+        return with_empty(X, found, [self._no_labels()] * int(n_samples))
 
     def _check_gibbs(self, what):
         self._check_predict_ready()
@@ -147,19 +151,21 @@ class QuestionsMixin:
             )
 
     def _problems_of(self, X, argmax, known, what, remedy=""):
-        """Return the structure, a list with the scores of each sample, and the additional scores by name."""
+        """Return the samples, the structure, the scores of each sample with rows, and the additional scores by name."""
         structure, X = self._check_predict(X)
-        if not X.lengths.all():
-            raise ValueError(f"X[{int(np.argmin(X.lengths))}] has no steps; leave out empty samples")
         if not isinstance(structure, Structure):
             raise ValueError(f"{what} is for structures, not for factor graphs{remedy}")
         task = self._task(X)
         scores, additional = self._scores(task, X, self._current, argmax, known)
-        return structure, list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes)
+        return X, structure, list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes)
 
     def _as_labels(self, structure):
         """Return a structure of codes in the form of `predict`."""
         return self.classes_[structure] if self._structure.labelled else structure
+
+    def _no_labels(self):
+        """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
+        return self.classes_[:0] if self._structure.labelled else None
 
     def _restricted(self, X, scores, known):
         """Return scores with -inf for parts that contradict `known`."""
