@@ -233,7 +233,7 @@ def test_samples_are_leaves_or_paths():
     ]  # fmt: skip
     assert Hierarchy([None, 0, 1]).binarize([2, [np.int64(1)]]).tolist() == [[1, 1, 1], [1, 1, 0]]
     for wrong, message in (
-        (["b"], r"samples\[0\] has 'b', which is no label"),
+        (["b"], r"samples\[0\] has 'b', which 2 paths end in; write 'a/b'"),
         ([["a"], ["d/c"]], r"samples\[1\] has the path 'd/c', which does not go"),
         ("a/b", "samples must be a sequence"),
     ):
@@ -485,3 +485,18 @@ def test_labels_are_given_by_name_or_by_index_and_missing_ones_are_named():
     for missing in (None, float("nan"), 2):
         with pytest.raises(ValueError, match=r"samples\[1\] has .*, which is no label of the hierarchy"):
             hierarchy.binarize(["a", missing])
+
+
+@pytest.mark.parametrize(
+    ("Y", "message"),
+    [
+        ([[1, 0], [1]], "the rows of Y differ in length"),
+        ([[2, 0]], "zeros and ones"),
+        (sparse.csr_array([[0.5, 0.0]]), "zeros and ones"),
+        ([["a", "b"]], "Y must be an array of numbers"),
+        ([1, 0], r"Y has shape \(2,\), but the hierarchy has 2 labels"),
+    ],
+)
+def test_matrices_to_close_hold_zeros_and_ones(Y, message):
+    with pytest.raises(ValueError, match=message):
+        Hierarchy(["a", "a/b"]).close(Y)

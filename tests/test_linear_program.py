@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from naive_exact import Optimum, Vertices
+from scipy import sparse
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap._core import highs
@@ -133,6 +134,7 @@ def test_it_is_a_value():
     assert other == KNAPSACK == copy.deepcopy(KNAPSACK) != LinearProgram([[3.0, 2.0, 2.0, 1.0]], [5.0])
     assert len({other, KNAPSACK}) == 1 and "4 variables" in repr(KNAPSACK)
     assert map_inference(other, [1.0, 1.0, 1.0, 1.0]).value == 2.0
+    assert LinearProgram(sparse.csr_array(other.A), other.b) == other
 
 
 @pytest.mark.parametrize(
@@ -142,6 +144,7 @@ def test_it_is_a_value():
         (lambda: LinearProgram([[1.0]], [np.inf]), "must be finite"),
         (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0]]), "A_eq and b_eq go together"),
         (lambda: LinearProgram([[1.0]]), "A and b go together"),
+        (lambda: LinearProgram([[1.0], [1.0, 2.0]], [1.0]), "A must be an array of numbers"),
         (lambda: LinearProgram(), "needs constraints"),
         (lambda: LinearProgram([[1.0]], [1.0], train_on_pool=1), "train_on_pool must be True or False"),
         (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0, 2.0]], b_eq=[1.0]), "but A_eq for 2"),

@@ -452,6 +452,8 @@ def test_hierarchical_f1_is_that_of_the_twin():
     assert repeated == hierarchical_f1_score(y_true, y_pred, hierarchy, sample_weight=np.full(30, 2.0))
     samples = hierarchical_f1_score(y_true, y_pred, hierarchy, average="samples")
     assert samples == example_f1_score(hierarchy.close(y_true), hierarchy.close(y_pred))
+    with pytest.raises(ValueError, match=r"hierarchy must be a .*Hierarchy; got None"):
+        hierarchical_f1_score(y_true, y_pred, None)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def check_lengths(lengths, room, n_lengths, what):
     """
     if lengths.shape[1] not in n_lengths:
         accepted = " or ".join("one length" if k == 1 else f"{k} lengths" for k in n_lengths)
-        raise ValueError(f"lengths has shape {lengths.shape}, but samples have {accepted}: {what}")
+        raise ValueError(f"lengths must have {accepted} for each sample, not {lengths.shape[1]}: {what}")
     wrong = (lengths < 1) | (lengths > np.array(room[: lengths.shape[1]]))
     if wrong.any():
         i, axis = (int(place) for place in np.argwhere(wrong)[0])

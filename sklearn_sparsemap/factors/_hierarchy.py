@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, NDArray, Self, Sequence
-from .._core.validation import quoted
+from .._core.validation import check_numbers, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
 _LONGEST_CYCLE = 12  # labels of a cycle that a message shows
@@ -137,14 +137,18 @@ class Hierarchy(LabelConstraint):
         Raises
         ------
         ValueError
-            If the number of columns is not that of the labels, or their names are not known.
+            If `Y` is no matrix of zeros and ones, the number of columns is not that of the labels, or their names are
+            not known.
         """
         names = self._names(classes)
-        values = Y if sparse.issparse(Y) else np.asarray(Y)
+        values = Y if sparse.issparse(Y) else _as_matrix(Y)
         if values.ndim != 2 or values.shape[1] != len(names):
             raise ValueError(
                 f"Y has shape {values.shape}, but the hierarchy has {len(names)} labels, one for each column"
             )
+        entries = np.unique(values.data if sparse.issparse(values) else values)
+        if not np.isin(entries[~np.isnan(entries)], (0, 1)).all():
+            raise ValueError(f"Y must hold zeros and ones (NaN if unknown); got {entries[:3].tolist()} among others")
         closed = close_upwards(values, self.pairs(names))
         if hasattr(Y, "columns"):
             return type(Y)(closed, index=Y.index, columns=Y.columns)
@@ -268,6 +272,15 @@ def close_upwards(Y, pairs):
     return np.where(implied.toarray(), np.ones(1, Y.dtype), Y)
 
 
+def _as_matrix(Y):
+    """Return an indicator matrix as an array of its own type; raise ValueError if its entries are no numbers."""
+    try:
+        values = np.asarray(Y)
+    except ValueError as error:
+        raise ValueError("the rows of Y differ in length; give each a column for each label") from error
+    return values if values.dtype.kind in "biuf" else check_numbers(values, "Y")
+
+
 def _depths(n, pairs):
     """Return the length of the longest path from a root to each label."""
     depths = np.zeros(n, np.int64)
@@ -288,6 +301,9 @@ def _place(label, index, pairs, where):
         return index[label]
     parts = label.split("/") if isinstance(label, str) else []
     places = [index.get(part) for part in parts]
+    several = [name for name in index if isinstance(name, str) and name.endswith(f"/{label}")]
+    if len(several) > 1:
+        raise ValueError(f"{where} has {quoted(label)}, which {len(several)} paths end in; write {several[0]!r}")
     if len(parts) < 2 or None in places:
         raise ValueError(f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, or add it")
     for parent, child in pairwise(places):

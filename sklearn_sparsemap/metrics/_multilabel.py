@@ -115,6 +115,8 @@ def hierarchical_f1_score(
     """
     if average not in ("micro", "samples"):
         raise ValueError(f"average={average!r} is not one of 'micro', 'samples'")
+    if not hasattr(hierarchy, "close"):
+        raise ValueError(f"hierarchy must be a sklearn_sparsemap.factors.Hierarchy; got {hierarchy!r}")
     true, pred = (_check_indicator(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred")))
     true, pred = hierarchy.close(true), hierarchy.close(pred)
     if average == "samples":

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint
 
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
+from .._core.validation import check_numbers
 from ._base import as_parts
 from ._custom import CustomStructure
 
@@ -29,7 +31,7 @@ class LinearProgram(CustomStructure):
 
     Parameters
     ----------
-    A : array-like of shape (n_constraints, n_variables), default=None
+    A : array-like or sparse matrix of shape (n_constraints, n_variables), default=None
     b : array-like of shape (n_constraints,), default=None
     A_eq, b_eq : array-like, default=None
         Equality constraints ``A_eq @ x == b_eq``, in the same form. At least one kind of constraints must be given.
@@ -240,7 +242,8 @@ def _check_constraints(A, b, A_name, b_name):
         return None
     if A is None or b is None:
         raise ValueError(f"{A_name} and {b_name} go together; pass both, or neither")
-    A, b = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
+    A = A.toarray() if sparse.issparse(A) else A
+    A, b = check_numbers(A, A_name).copy(), check_numbers(b, b_name).copy()
     if A.ndim != 2 or A.shape[1] == 0 or b.shape != A.shape[:1]:
         raise ValueError(
             f"{A_name} has shape (n_constraints, n_variables), {b_name} (n_constraints,); got {A.shape} and {b.shape}"
