@@ -4,8 +4,10 @@ import pickle
 import re
 import warnings
 from functools import cache
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -15,8 +17,19 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
-from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Knapsack, OrOut, Pair, StructureFactor, Xor
+from sklearn_sparsemap.factors import (
+    AtMostOne,
+    Budget,
+    FactorGraph,
+    Knapsack,
+    OrOut,
+    Pair,
+    PairTable,
+    StructureFactor,
+    Xor,
+)
 from sklearn_sparsemap.inference._graph.problems import GraphProblems
+from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
@@ -433,3 +446,129 @@ def test_map_of_a_list_of_graphs():
         map_inference([ring(5), 3], scores[:2], additional=additional)
     with pytest.raises(ValueError, match="scores must be a list"):
         map_inference(mixed, scores[:2], additional=additional)
+
+
+@cache
+def grid(height, width):
+    graph = FactorGraph()
+    u = graph.categorical((height, width), 3, name="colour")
+    graph.add(PairTable(u[:, :-1], u[:, 1:], name="right", tied=True))
+    return graph
+
+
+def fitted_graphs():
+    """Return three models with samples, and their graph and assignments: binary, categorical, with a structure."""
+    rng = np.random.default_rng(0)
+    X, y = make_rings(20, 0)
+    rings = StructuredSparseMAPClassifier(graph_of, alpha=0.1).fit(X, y)
+    yield rings, X, graph_of, lambda graph: product([0, 1], repeat=graph.n_variables)
+    X = [rng.normal(size=(2, 2, 2)) for _ in range(12)]
+    y = [x.argmax(axis=-1) + (x[..., 0] > 1) for x in X]
+    grids = StructuredSparseMAPClassifier(lambda x: grid(*x.shape[:2]), alpha=0.1).fit(X, y)
+    colours = [np.reshape(c, (2, 2)) for c in product(range(3), repeat=4)]
+    yield grids, X, lambda x: grid(*x.shape[:2]), lambda graph: colours
+    X = [rng.normal(size=(8, 2)) for _ in range(12)]
+    y = [{"states": np.eye(2, dtype=int)[(x[:6:2, 0] > x[1:6:2, 0]).astype(int)], "seen": [0, 1]} for x in X]
+    chains = StructuredSparseMAPClassifier(lambda x: chain_graph(3), alpha=0.1).fit(X, y)
+    states = [{"states": np.eye(2, dtype=int)[list(s)], "seen": w} for s in product([0, 1], repeat=3)
+              for w in product([0, 1], repeat=2)]  # fmt: skip
+    yield chains, X, lambda x: chain_graph(3), lambda graph: states
+
+
+def value_of(model, graph, x, y):
+    """Return the score of an assignment; None if it is not allowed."""
+    (scores,), (shapes,) = model.decision_function([x]), [learned_shapes(graph)]
+    layout = graph.layout(shapes)
+    try:
+        u, joint = gold_parts(graph, layout, y)
+    except ValueError:
+        return None
+    flat = layout.join_variables(scores, "scores")
+    return float(u @ flat + layout.summed(joint) @ model._current.additional)
+
+
+def plain(y):
+    return {name: np.asarray(a).tolist() for name, a in y.items()} if isinstance(y, dict) else np.asarray(y).tolist()
+
+
+def agrees(known, y):
+    """Tell whether an assignment has the known entries."""
+    if isinstance(known, dict):
+        return all(agrees(part, y[name]) for name, part in known.items())
+    known, y = np.asarray(known, object).ravel(), np.asarray(y).ravel()
+    return all(k is None or k == own for k, own in zip(known, y, strict=True))
+
+
+def test_the_best_and_the_known_assignments_are_those_of_enumeration():
+    rng, compared = np.random.default_rng(1), 0
+    for model, X, graph_of_x, everything in fitted_graphs():
+        for x in X[:3]:
+            graph = graph_of_x(x)
+            valued = [(value, y) for y in everything(graph) if (value := value_of(model, graph, x, y)) is not None]
+            valued.sort(key=lambda pair: -pair[0])
+            (best,) = model.predict_n_best([x], 4)
+            assert_allclose([value for _, value in best], [value for value, _ in valued[:4]], atol=1e-8)
+            assert plain(best[0][0]) == plain(model.predict([x])[0]) == plain(valued[0][1])
+            for _ in range(3):
+                hidden = valued[int(rng.integers(len(valued)))][1]
+                known = known_part(hidden, rng)
+                allowed = [pair for pair in valued if agrees(known, pair[1])]
+                assert plain(model.predict([x], known=[known])[0]) == plain(allowed[0][1])
+                (found,) = model.predict_n_best([x], 6, known=[known])
+                assert_allclose([value for _, value in found], [value for value, _ in allowed[:6]], atol=1e-8)
+                compared += 1
+            marginals = model.predict_marginals([x, x], known=[known, None])
+            assert plain(marginals[1]) == plain(model.predict_marginals([x])[0])
+    assert compared == 27
+
+
+def known_part(y, rng):
+    """Return an assignment with None for about half of its entries."""
+    if isinstance(y, dict):
+        return {name: known_part(part, rng) for name, part in y.items() if rng.random() < 0.8}
+    known = np.array(y, object)
+    known[rng.random(known.shape) < 0.5] = None
+    return known
+
+
+def test_wrong_knowledge_of_graphs_is_named():
+    model, X, _, _ = next(fitted_graphs())
+    n = len(X[0])
+    for known, message in (
+        ([[1] * n], "known goes with no structure|known\\[0\\] goes with no structure"),
+        ([[1] * (n + 1)], r"known\[0\]: on has shape"),
+        ([[2] * n], r"known\[0\]: on must hold True and False"),
+        ([{"off": [1]}], r"known\[0\]: found arrays named \['off'\]"),
+        ([None, None], "known has 2 entries for 1 samples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(X[:1], known=known)
+
+
+def test_explanations_of_graphs_add_up():
+    compared = 0
+    for model, X, _, _ in fitted_graphs():
+        for x in X[:4]:
+            why = explain(model, x)
+            (best,) = model.predict_n_best([x], 2)
+            assert plain(why.predicted) == plain(best[0][0]) and plain(why.rival) == plain(best[1][0])
+            assert why.score_difference == pytest.approx(best[0][1] - best[1][1], abs=1e-8)
+            assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-8)
+            against = explain(model, x, against=best[1][0])
+            assert against.score_difference == pytest.approx(why.score_difference)
+            compared += any(name.startswith(("neighbours[", "right[", "chain.", "first[")) for name in why.names)
+    assert compared >= 6
+
+
+def test_names_of_features_of_graphs():
+    X, y = make_rings(20, 0)
+    frames = [pd.DataFrame(x, columns=["a", "b", "c"]) for x in X]
+    of_frames = StructuredSparseMAPClassifier(graph_of).fit(frames, y)
+    pairs = [(frame, len(frame)) for frame in frames]
+    of_pairs = StructuredSparseMAPClassifier(lambda x, n: ring(n)).fit(pairs, y)
+    for model, samples in ((of_frames, frames), (of_pairs, pairs)):
+        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert {"a", "b", "c"} & set(explain(model, samples[0]).names)
+        assert set(feature_table(model)["feature"]) <= {"a", "b", "c"}
+    with pytest.raises(ValueError, match=r"X\[1\] has other columns than X\[0\]"):
+        of_pairs.fit([pairs[0], (frames[1][["a", "c", "b"]], len(frames[1]))], y[:2])

@@ -14,6 +14,8 @@ from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ..structures._base import check_dims
 from ._forms import UserForms
+from ._rules import Or
+from ._variables import Variables
 
 
 class Layout(UserForms):
@@ -222,9 +224,10 @@ class Layout(UserForms):
             number -= factor.count
         raise IndexError("there is no such factor")
 
-    def with_factors(self, factors):
-        """Return the layout of the same variables and additional scores with other factors."""
-        return Layout(self.graph, self.variable_shapes, factors, self._given)
+    def with_clause(self, indices, negated):
+        """Return the layout with one more factor: at least one of these literals is true."""
+        clause = Or(Variables(self.graph, np.asarray(indices), np.asarray(negated)))
+        return Layout(self.graph, self.variable_shapes, [*self.factors, clause], self._given)
 
     def __reduce__(self):
         # Lay out again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new

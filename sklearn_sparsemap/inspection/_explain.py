@@ -10,7 +10,6 @@ from scipy import sparse
 from .._core.annotations import Any, Sequence
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import check_positive
-from ..inference import n_best
 from ._tables import as_table, check_feature_names
 
 _ENTRY = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64)]
@@ -89,8 +88,8 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     Parameters
     ----------
     model : estimator
-        A fitted `StructuredSparseMAPClassifier` or `GroupLassoPerceptron`, not of factor graphs; or a pipeline or a
-        search around one, also scikit-learn's own.
+        A fitted `StructuredSparseMAPClassifier` or `GroupLassoPerceptron`; or a pipeline or a search around one, also
+        scikit-learn's own.
     x : a sample
         A sample: an element of the list that ``predict`` takes.
     against : structure, default=None
@@ -123,17 +122,16 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     True
     """
     steps, last = unwrap(model)
-    if not hasattr(last, "_problems_of"):
+    if not hasattr(last, "_linear_scores"):
         raise ValueError(
             f"explain is for StructuredSparseMAPClassifier and GroupLassoPerceptron; got {type(last).__name__}"
         )
-    X = transformed(steps, [x])
-    _, structure, scores, additional = last._problems_of(X, "map", None, "explain")
-    if not scores:
+    structure, X = last._check_predict(transformed(steps, [x]))
+    if not X.indptr[-1]:
         raise ValueError("x has no steps, and so there is nothing to explain")
-    (scores,) = scores
-    dims = structure.dims(scores.shape, {name: array.shape for name, array in additional.items()})
-    best = n_best(structure, scores, 1 if against is not None else 2, **additional)
+    task = last._task(X)
+    scores, additional = last._scores(task, X, last._current, "map")
+    (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
     if against is None:
         if len(best) < 2:
             raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")
@@ -141,20 +139,14 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     else:
         rival = _as_codes(last, structure, against)
     first = best[0][0]
-    (parts, joint), (rival_parts, rival_joint) = (structure.encode(s, np.array(dims)) for s in (first, rival))
-    parts = _difference(parts, rival_parts, scores.size)
-    joint = _difference(joint, rival_joint, sum(array.size for array in additional.values()))
+    parts, joint = (_nonzero(signs) for signs in task.difference(first, rival))
     names = check_feature_names(steps, last, feature_names, last.n_features_in_)
-    entries = _of_parts(last, X, scores, parts, names)
+    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)))
     values = [sign * float(scores.flat[part]) for part, sign in parts]
-    places = [(name, index) for name, array in additional.items() for index in np.ndindex(array.shape)]
     classes = last.classes_.tolist() if structure.labelled else None
-    for part, sign in joint:
-        name, index = places[part]
-        values.append(sign * float(additional[name][index]))
-        shown = ", ".join(str(i if classes is None else classes[i]) for i in index)
-        if values[-1]:
-            entries.append((f"{name}[{shown}]", -1, None, values[-1]))
+    shown = _names_of(task.additional_shapes, classes)
+    values += [sign * float(additional[part]) for part, sign in joint]
+    entries += [(shown[part], -1, None, sign * float(additional[part])) for part, sign in joint if additional[part]]
     return Explanation(last._as_labels(first), last._as_labels(rival), float(sum(values)), entries)
 
 
@@ -171,25 +163,37 @@ def _as_codes(last, structure, given):
     return code[given] if flat else np.array([code[label] for label in labels])
 
 
-def _difference(first, second, n):
-    """Return the parts in which two sides differ, with +1 or -1 for each; repeated parts are counted."""
-    signs = np.bincount(first[first >= 0], minlength=n) - np.bincount(second[second >= 0], minlength=n)
+def _nonzero(signs):
+    """Return the parts in which two structures differ, with their signs; repeated parts are counted."""
     return [(part, float(signs[part])) for part in np.flatnonzero(signs).tolist()]
 
 
-def _of_parts(last, X, scores, parts, names):
+def _names_of(shapes, classes):
+    """Return a name for each additional score, such as ``transitions[N, V]``."""
+    names = []
+    for name, shape in shapes.items():
+        if isinstance(shape, dict):
+            names += [f"{name}.{own}" for own in _names_of(shape, classes)]
+        else:
+            places = (
+                ", ".join(str(i if classes is None else classes[i]) for i in index) for index in np.ndindex(shape)
+            )
+            names += [f"{name}[{place}]" for place in places]
+    return names
+
+
+def _of_parts(last, X, scores, parts, names, varies):
     """Return the contributions of features and intercepts."""
-    checked = last._check_predict(X)[1]
-    rows, varies = sparse.csr_array(checked.values), bool(np.any(last._task(checked).varies))
+    rows = sparse.csr_array(X.values)
     coef, intercepts = last._current.coef, last._current.intercept.tolist()
-    classes = last.classes_.tolist() if last._structure.labelled else [None]
+    classes = last.classes_.tolist() if last._structure.labelled else range(len(intercepts))
     entries = []
     for part, sign in parts:
         row, output = divmod(part, len(intercepts))
         x, weights = rows[[row]], coef[:, [output]]
         weights = weights.toarray() if sparse.issparse(weights) else weights
         products = x.data * weights[x.indices, 0]
-        label, intercept = classes[output], intercepts[output]
+        label, intercept = classes[output] if len(intercepts) > 1 else None, intercepts[output]
         entries += [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
         if intercept:
             entries.append(("intercept", row, label, sign * intercept))

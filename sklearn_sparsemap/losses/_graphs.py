@@ -44,29 +44,7 @@ def gold_parts(graph, layout, y):
     ValueError
         If y is not an assignment of the variables, or violates a factor, which the message names.
     """
-    arrays = layout.arrays
-    if not isinstance(y, dict):
-        if len(graph.shapes) > 1:
-            raise ValueError(f"pass a dict with one array for each of the graph's {graph.names}")
-        y = {graph.names[0]: y}
-    if set(y) != set(graph.shapes):
-        raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
-    parts = []
-    for name, shape in graph.shapes.items():
-        array = np.asarray(y[name])
-        if array.dtype == object:
-            # A mixture of bools and ints.
-            array = np.array(array.tolist())
-        n_states = graph.n_states.get(name)
-        if n_states is not None and array.shape == shape[:-1]:
-            array = _one_of_each(array, n_states, name)
-        if array.shape != shape:
-            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, of the numbers of their values"
-            raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
-        if array.dtype.kind not in "buif" or not np.isin(array, (0, 1)).all():
-            raise ValueError(f"{name} must hold True and False, or 1 and 0")
-        parts.append(array.astype(np.float64).ravel())
-    u = np.concatenate(parts)
+    arrays, u = layout.arrays, read_assignment(graph, y)
     rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
     excess = rows @ u - arrays.row_bounds
     wrong = ((excess > 1e-9) & (arrays.row_high > 0)) | ((excess < -1e-9) & (arrays.row_low < 0))
@@ -90,11 +68,41 @@ def gold_parts(graph, layout, y):
     return u, joint
 
 
-def _one_of_each(y, n_states, name):
-    """Return indices of values as one-hot vectors."""
-    if y.dtype.kind not in "buif" or not np.isin(y, np.arange(n_states)).all():
+def read_assignment(graph, y, partly=False):
+    """Return an assignment in the user's form, see `gold_parts`, as a flat float array.
+
+    With `partly`, entries may be None and arrays may be missing: they are unknown, and NaN in the result.
+    """
+    if not isinstance(y, dict):
+        if len(graph.shapes) > 1:
+            raise ValueError(f"pass a dict with one array for each of the graph's {graph.names}")
+        y = {graph.names[0]: y}
+    if set(y) != set(graph.shapes) and not (partly and set(y) < set(graph.shapes)):
+        raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
+    parts = []
+    for name, shape in graph.shapes.items():
+        array = np.asarray(y.get(name, np.full(shape, np.nan)))
+        if array.dtype == object:
+            # A mixture of bools and ints; None, which is unknown, becomes NaN.
+            array = np.array(array.tolist(), np.float64 if partly else None)
+        n_states = graph.n_states.get(name)
+        if n_states is not None and array.shape == shape[:-1]:
+            array = _one_of_each(array, n_states, name, partly)
+        if array.shape != shape:
+            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, of the numbers of their values"
+            raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
+        if array.dtype.kind not in "buif" or not (np.isin(array, (0, 1)) | (partly & (array != array))).all():
+            raise ValueError(f"{name} must hold True and False, or 1 and 0")
+        parts.append(array.astype(np.float64).ravel())
+    return np.concatenate(parts)
+
+
+def _one_of_each(y, n_states, name, partly):
+    """Return indices of values as one-hot vectors; those of unknown values are NaN."""
+    unknown = partly & (y != y)
+    if y.dtype.kind not in "buif" or not (np.isin(y, np.arange(n_states)) | unknown).all():
         raise ValueError(f"{name} must hold whole numbers from 0 to {n_states - 1}, the values of its variables")
-    return y.astype(np.int64)[..., None] == np.arange(n_states)
+    return np.where(unknown[..., None], np.nan, y[..., None] == np.arange(n_states))
 
 
 def _parts_of_structure(factor, arrays, f, p, n_additional):

@@ -1,15 +1,18 @@
 """Samples of factor graphs as a task."""
 
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from .._core.threads import over_groups
+from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
+from ..inference._graph.n_best import best_of_problem
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses
+from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
 from ._task import Task, accuracy_of, f1_of
 
 # bytes; maximum memory for warm starts
@@ -167,6 +170,39 @@ class GraphTask(Task):
                 found[i] = problems.layout.shape_assignment(structure)
         warn_of_time_limit(late, self.map_time_limit)
         return found
+
+    def n_best(self, scores, additional, k, n_jobs):
+        found, late = [None] * len(self.graphs), {}
+        for places, _, problems in self._problems(scores, additional):
+            for row, i in enumerate(places):
+                best = best_of_problem(problems.take([row]), k, n_jobs, [i], self.map_time_limit, late)
+                found[i] = [(problems.layout.shape_assignment(u), value) for u, value in best]
+        warn_of_time_limit(late, self.map_time_limit)
+        return found
+
+    def restrict(self, scores, known):
+        """Return scores that forbid variables known to be off; a binary one known to be on becomes a factor."""
+        scores = scores.copy()
+        for i, own in enumerate(known):
+            if own is None:
+                continue
+            graph, layout = self.graphs[i], self.layouts[i]
+            try:
+                u = read_assignment(graph, own, partly=True)
+            except ValueError as error:
+                raise ValueError(f"known[{i}]: {error}") from None
+            scores[self.row_ptr[i] : self.row_ptr[i + 1]].reshape(-1)[u == 0.0] = FORBIDDEN
+            sizes = [prod(shape) for shape in graph.shapes.values()]
+            is_binary = np.repeat([name not in graph.n_states for name in graph.shapes], sizes)
+            for j in np.flatnonzero(is_binary & (u == 1.0)):
+                layout = layout.with_clause([j], [False])
+            self.layouts[i] = layout
+        return scores
+
+    def difference(self, first, second):
+        (graph,), (layout,) = self.graphs, self.layouts
+        (u, joint), (v, other) = (gold_parts(graph, layout, assignment) for assignment in (first, second))
+        return u - v, layout.summed(joint - other)
 
     def marginals(self, scores, additional, n_jobs):
         u = np.empty_like(scores)

@@ -2,14 +2,17 @@
 
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
+from .._core.shapes import split_flat
 from .._core.threads import cut_evenly, over_ranges
 from ..inference._batch import argmax_problems, map_problems, marginal_problems
+from ..inference._n_best import n_best
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
@@ -169,6 +172,18 @@ class StructureTask(Task):
         if self.structure.labelled:
             return np.concatenate(found)
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
+
+    def n_best(self, scores, additional, k, n_jobs):
+        given = split_flat(additional, self.additional_shapes)
+        return n_best(self.structure, list(self.in_shapes(scores)), k, n_jobs=n_jobs, **given)
+
+    def difference(self, first, second):
+        (dims,), _, (shape,) = self.laid_out
+        kinds = zip(self.structure.encode(first, dims), self.structure.encode(second, dims))
+        return [
+            np.subtract(*(np.bincount(slots[slots >= 0], minlength=size) for slots in kind))
+            for kind, size in zip(kinds, (prod(shape), self.n_additional))
+        ]
 
     def marginals(self, scores, additional, n_jobs):
         if not len(scores):

@@ -106,6 +106,20 @@ class Task:
         """Return the marginals of each sample, and arrays of gaps and objectives (None if inference is exact)."""
         raise NotImplementedError
 
+    def n_best(self, scores, additional, k, n_jobs):
+        """Return the `k` best structures of each sample, in the form of `predict`, with their values."""
+        raise NotImplementedError
+
+    def difference(self, first, second):
+        """Return the parts of one structure of a single sample minus those of another one.
+
+        Returns
+        -------
+        parts : array of shape (n_rows * n_outputs,)
+        joint : array of shape (n_additional,)
+        """
+        raise NotImplementedError
+
     def agreement(self, gold, predicted, weights):
         """Return the fraction of correct parts or, if structures differ in their number of parts, the F1 of parts."""
         raise NotImplementedError

@@ -121,8 +121,8 @@ class LinearStructuredClassifier(
         ----------
         X : as in `fit`
         known : sequence, default=None
-            Partially known structures, to be completed: labels with None if unknown; likewise heads of words or columns
-            of rows. None for a sample of which nothing is known.
+            Partially known structures, to be completed: labels with None if unknown; likewise heads of words, columns
+            of rows, or variables of a factor graph. None for a sample of which nothing is known.
         map_time_limit : float or None, default=10.0
             Factor graphs: maximum number of seconds for the best assignment of a sample. If time runs out, the best one
             found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
@@ -277,7 +277,7 @@ class LinearStructuredClassifier(
     def _predict_codes(self, task, X, model, known=None):
         """Return the prediction in the form of `codes`."""
         if task.is_flat:
-            scores = self._restricted(X, self._linear_scores(X, model), known)
+            scores = self._restricted(task, X, self._linear_scores(X, model), known)
             return task.predict(scores, model.additional, self.n_jobs)
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
@@ -295,7 +295,7 @@ class LinearStructuredClassifier(
             scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        return self._restricted(X, self._tilted(task, scores, argmax), known), additional
+        return self._restricted(task, X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
         """Return scores with a constant added, so that any kind of inference agrees with the loss of the model.

@@ -45,7 +45,7 @@ class ChecksMixin:
             values = validate_data(self, X, **_CHECKS, reset=False)
             X = _one_row_each(values, dtype)
         else:
-            check_names_of_features(self, X, reset=False)
+            check_names_of_features(self, _split(structure, X)[0], reset=False)
             X = _check_structured(structure, X, self.n_features_in_, dtype, accepts_empty(structure))
         check_magnitude(X, dtype)
         return X
@@ -107,7 +107,7 @@ class ChecksMixin:
             raise ValueError(
                 "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
             )
-        check_names_of_features(self, X, reset=reset)
+        check_names_of_features(self, _split(structure, X)[0], reset=reset)
         X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
         check_same_length(X, y)
         return X
@@ -154,13 +154,16 @@ def _flat_rows(X):
 
 def _check_structured(structure, X, n_features, dtype, allow_empty=False):
     """Return structured samples as a RaggedArray; see `check_samples`, and for graphs `split`."""
-    extras = None
-    if not isinstance(structure, Structure):
-        X, extras = structure.split(X)
+    X, extras = _split(structure, X)
     X = check_samples(X, n_features, _n_axes(structure), dtype, allow_empty)
     if extras is not None:
         X.extras = extras
     return X
+
+
+def _split(structure, X):
+    """Return the features of samples, and the extra arguments of graphs or None; see `GraphsOf.split`."""
+    return (X, None) if isinstance(structure, Structure) else structure.split(X)
 
 
 def _n_axes(structure):

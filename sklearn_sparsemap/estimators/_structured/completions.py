@@ -16,7 +16,7 @@ def blamed_on_known(known, constraints=None):
     try:
         yield
     except ValueError as error:
-        sample = re.match(r"infeasible: scores(?:\[(\d+)\])?", str(error))
+        sample = re.match(r"infeasible: (?:under )?scores(?:\[(\d+)\])?", str(error))
         if sample is None or (known is None and constraints is None):
             raise
         if known is None:
@@ -35,6 +35,14 @@ def codes_where_known(labels, classes):
     codes = codes_of(labels, classes)
     codes[[i for i, label in enumerate(labels) if label is None]] = UNKNOWN
     return codes
+
+
+def check_known(known, n_samples):
+    """Raise ValueError unless `known` is a sequence with one entry for each sample."""
+    if not hasattr(known, "__len__") or isinstance(known, str | dict):
+        raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
+    if len(known) != n_samples:
+        raise ValueError(f"known has {len(known)} entries for {n_samples} samples; use None where nothing is known")
 
 
 def forbid_others(structure, X, classes, known, scores):
@@ -58,10 +66,7 @@ def forbid_others(structure, X, classes, known, scores):
     ValueError
         If `known` does not match the samples.
     """
-    if not hasattr(known, "__len__") or isinstance(known, str | dict):
-        raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
-    if len(known) != len(X):
-        raise ValueError(f"known has {len(known)} entries for {len(X)} samples; use None where nothing is known")
+    check_known(known, len(X))
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if own is None else own for own, n in zip(known, X.lengths.tolist())]

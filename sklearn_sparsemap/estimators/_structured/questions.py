@@ -8,14 +8,14 @@ from sklearn.utils import check_random_state
 from ..._core.annotations import Any, NDArray
 from ..._core.shapes import split_flat
 from ..._core.validation import check_positive, check_same_length
-from ...inference import marginal_inference, n_best, sparsemap
+from ...inference import marginal_inference, sparsemap
 from ...inference._problems import lay_out
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
 from .._fitting import warn_of_convergence
-from .completions import blamed_on_known, forbid_others
+from .completions import blamed_on_known, check_known, forbid_others
 from .empty import with_empty
 
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
@@ -69,12 +69,14 @@ class QuestionsMixin:
         Raises
         ------
         ValueError
-            For factor graphs, or if the data are not as described.
+            If the data are not as described.
         """
         check_positive("k", k, integer=True)
-        X, structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
+        _, X = self._check_predict(X)
+        task = self._task(X)
+        scores = self._scores(task, X, self._current, "map", known)
         with blamed_on_known(known, getattr(self, "constraints", None)):
-            results = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional) if scores else []
+            results = task.n_best(*scores, int(k), self.n_jobs) if X.indptr[-1] else []
         found = [[(self._as_labels(s), value) for s, value in best] for best in results]
         return with_empty(X, found, [(self._no_labels(), 0.0)])
 
@@ -167,12 +169,13 @@ class QuestionsMixin:
         """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
         return self.classes_[:0] if self._structure.labelled else None
 
-    def _restricted(self, X, scores, known):
+    def _restricted(self, task, X, scores, known):
         """Return scores with -inf for parts that contradict `known`."""
         if known is None:
             return scores
         if not isinstance(self._structure, Structure):
-            raise ValueError("known is for structures; in factor graphs forbid variables by a factor")
+            check_known(known, len(X))
+            return task.restrict(scores, known)
         if is_flat(self._structure) and hasattr(known, "__len__") and not isinstance(known, str):
             known = [[label] for label in known]
         return forbid_others(self._structure, X, getattr(self, "classes_", None), known, scores)

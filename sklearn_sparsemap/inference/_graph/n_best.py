@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from ...factors import Or
-from ...factors._variables import Variables
 from .exact import warn_of_time_limit
 from .map import MAP_TIME_LIMIT, best_assignments
 from .problems import problems_by_graph
@@ -17,16 +15,15 @@ def n_best_of_graph(graph, scores, k, *, additional=None, n_jobs=None, tol=1e-9,
         for row, i in enumerate(places):
             own = problems.take([row])
             numbers = [i] if many else None
-            results[i] = _best_of(own, k, n_jobs, tol, numbers, map_time_limit, late)
+            found = best_of_problem(own, k, n_jobs, numbers, map_time_limit, late, tol)
+            results[i] = [(problems.layout.shape_variables(assignment), value) for assignment, value in found]
     warn_of_time_limit(late, map_time_limit)
     return results if many else results[0]
 
 
-def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
-    """Return a list of (assignment, value) of one sample."""
-    layout, found = problem.layout, []
-    everything = np.arange(layout.n_variables)
-    factors = list(layout.factors)
+def best_of_problem(problem, k, n_jobs, numbers, map_time_limit, late, tol=1e-9):
+    """Return a list of (assignment, value) for one sample; assignments are flat arrays."""
+    found = []
     while len(found) < k:
         try:
             best = best_assignments(problem, n_jobs, tol, numbers, map_time_limit, late)
@@ -34,8 +31,8 @@ def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
             if found and str(error).startswith("infeasible"):
                 break
             raise
-        found.append((layout.shape_variables(best.structures[0]), float(best.values[0])))
+        found.append((best.structures[0], float(best.values[0])))
         # At least one variable differs from this assignment.
-        factors.append(Or(Variables(layout.graph, everything, best.structures[0])))
-        problem = problem._replace(layout=layout.with_factors(factors))
+        layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structures[0])
+        problem = problem._replace(layout=layout)
     return found
