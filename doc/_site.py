@@ -127,7 +127,7 @@ EXAMPLES = [
     *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
     *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
     *("dataframe_tagger.py", "from_crfsuite.py", "parser.py", "embeddings_and_templates.py", "column_groups.py"),
-    "attention.py",
+    *("attention.py", "soft_rules.py"),
 ]
 
 
