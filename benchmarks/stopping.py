@@ -2,13 +2,16 @@
 
     python benchmarks/stopping.py --data DIR
     python benchmarks/stopping.py --data DIR --sets spanish ocr --losses crf --tols 1e-3 --solver lbfgs
+    python benchmarks/stopping.py --data DIR --solver adagrad --losses sparsemap --tols --gaps 1e-3 0.03 0.1
 
 Chunking (CoNLL-2000, scored on the end of the training file), Spanish entities (CoNLL-2002, on testa), letters (fold 0
-of ten, the last quarter held out) and English trees (UD, on the development part). Test data are not used.
+of ten, the last quarter held out) and English trees (UD, on the development part). Test data are not used. --gaps tries
+values of the gap at which the inference of AdaGrad ends, as fractions of the mean loss.
 """
 
 import argparse
 import warnings
+from itertools import product
 from pathlib import Path
 from time import process_time
 
@@ -18,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conll, load_conllu
+from sklearn_sparsemap.estimators import _fitting
 from sklearn_sparsemap.features import ArcVectorizer, TokenDictVectorizer, dependency_templates
 from sklearn_sparsemap.metrics import flat_accuracy_score, span_f1_score, unlabeled_attachment_score
 from sklearn_sparsemap.structures import DependencyTree
@@ -80,17 +84,20 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--losses", nargs="+", default=["sparsemap", "margin_sparsemap", "crf"])
-    parser.add_argument("--tols", nargs="+", type=float, default=[1e-3], help="values beside the default")
+    parser.add_argument("--gaps", nargs="+", type=float, default=[_fitting._ROUGH])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values beside the default")
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--sentences", type=int, default=3000, help="of training; trees: half of them")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print("| set | loss | tol | epochs or iterations | CPU s | held-out score |\n|---|---|---|---|---|---|")
+    print("| set | loss | tol | gap | epochs or iterations | CPU s | held-out score |\n|---|---|---|---|---|---|---|")
     for name in args.sets:
         structure, X, y, X_dev, y_dev, score = SETS[name](args.data, args.sentences)
         for loss in args.losses:
-            for tol in (None, *args.tols):
-                model = StructuredSparseMAPClassifier(structure, loss, solver=args.solver, tol=tol, random_state=0)
+            for tol, gap, seed in product((None, *args.tols), args.gaps, range(args.seeds)):
+                _fitting._ROUGH = gap
+                model = StructuredSparseMAPClassifier(structure, loss, solver=args.solver, tol=tol, random_state=seed)
                 # Compiles the kernels, or loads them.
                 model.fit(X[:30], y[:30]).predict(X_dev[:5])
                 start = process_time()
@@ -98,7 +105,7 @@ def main():
                 seconds = process_time() - start
                 reached = 100 * np.mean(score(y_dev, model.predict(X_dev)))
                 shown = "default" if tol is None else f"{tol:g}"
-                print(f"| {name} | {loss} | {shown} | {model.n_iter_} | {seconds:.1f} | {reached:.2f} |", flush=True)
+                print(f"| {name} | {loss} | {shown} | {gap:g} | {model.n_iter_} | {seconds:.1f} | {reached:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

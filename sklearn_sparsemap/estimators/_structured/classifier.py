@@ -200,10 +200,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     For structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs), the objective of
     the loss decides the number of parts; see `predict` and `score`.
 
-    After the first hundredth of the samples, AdaGrad's inference for SparseMAP losses ends at a duality gap of a
-    thousandth of the mean loss of the samples before. At temperature 1, a gap g bounds the error of a sample's gradient
-    in its scores by ``sqrt(2 g)``, where the norm of that gradient is at most ``sqrt(2 loss)``. The inference of L-BFGS
-    and of prediction is exact.
+    After the first mini-batch, AdaGrad's inference for SparseMAP losses ends at a duality gap of 0.03 times the mean
+    loss of the samples before. At temperature 1, a gap g bounds the error of a sample's gradient in its scores by
+    ``sqrt(2 g)``, while the norm of that gradient is at most ``sqrt(2 loss)``. The inference of L-BFGS and of
+    prediction is exact.
 
     Interrupting `fit` (Ctrl-C) keeps the model of the last complete step, and raises KeyboardInterrupt. Before the
     first step, and after an error, the estimator is unchanged.
