@@ -15,9 +15,9 @@ def places_of_ends(additional, dims):
     return start, start + dims[1] * dims[3]
 
 
-@as_oracle
-def viterbi(scores, additional, dims, work, slots, additional_slots):
-    """Find the best path; `work` holds the best score of a path that ends in each state of each step.
+@kernel
+def best_path(scores, additional, dims, work, slots, additional_slots):
+    """Find the best path and return its score; `work` holds the best score of a path that ends in each state of each step.
 
     The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. The backward pass
     recomputes the one predecessor in each step that the best path needs.
@@ -94,3 +94,9 @@ def viterbi(scores, additional, dims, work, slots, additional_slots):
     if has_start:
         additional_slots[additional_slots.shape[0] - 1 - has_end] = at_start + state
     return value
+
+
+@as_oracle
+def viterbi(scores, additional, dims, work, slots, additional_slots):
+    """Find the best path."""
+    return best_path(scores, additional, dims, work, slots, additional_slots)
