@@ -97,7 +97,9 @@ def random_budget(rng, *, exactly=False, most_paths=300, forbid=False, **options
         n, m = chain.scores.shape
         # A path through state 0 alone is allowed in chains with forbidden states, so that is not the counted one.
         state = int(rng.integers(1 if forbid and not exactly else 0, m)) if m > 1 else 0
-        budget = int(rng.integers(0, n + 1 if exactly else n + 3)) if rng.random() < 0.7 else float(rng.uniform(0.05, 0.95))
+        budget = int(rng.integers(0, n + 1 if exactly else n + 3))
+        if rng.random() < 0.3:
+            budget = float(rng.uniform(0.05, 0.95))
         structure = SequenceBudget(budget, state, exactly)
         found = Instance(structure, chain.scores, chain.additional)
         if (m > 1 or structure.budget_of(n) >= n) and found.enumerate()[2].max(initial=-np.inf) > -np.inf:

@@ -273,6 +273,17 @@ def _add_logs(dims, states, moves, counts, scratch):
 
 
 @kernel
+def copy_ends(dims, marginals, expected):
+    """Copy the marginals of the first and the last step to the expected counts of start and end scores."""
+    at_start, at_end = places_of_ends(expected, dims)
+    last = marginals.shape[0] - dims[1]
+    for j in range(dims[1] * dims[3]):
+        expected[at_start + j] = marginals[j]
+    for j in range(dims[1] * dims[4]):
+        expected[at_end + j] = marginals[last + j]
+
+
+@kernel
 def sum_over_paths(scores, additional, dims, work):
     """Compute the expected counts of states and of additional parts; return the log-partition."""
     n_steps, n_states, layout, has_start, has_end = dims[0], dims[1], dims[2], dims[3], dims[4]
@@ -305,12 +316,7 @@ def sum_over_paths(scores, additional, dims, work):
         if np.isnan(total):
             total = _add_logs(dims, states, moves, counts, scratch)
 
-    at = size + n_transitions
-    for j in range(n_states * has_start):
-        work[at + j] = states[j]
-    at += n_states * has_start
-    for j in range(n_states * has_end):
-        work[at + j] = states[size - n_states + j]
+    copy_ends(dims, states, work[size : size + additional.shape[0]])
     return shift + total
 
 

@@ -17,7 +17,7 @@ def places_of_ends(additional, dims):
 
 @kernel
 def best_path(scores, additional, dims, work, slots, additional_slots):
-    """Find the best path and return its score; `work` holds the best score of a path that ends in each state of each step.
+    """Find the best path; `work` holds the best score of a path that ends in each state of each step.
 
     The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. The backward pass
     recomputes the one predecessor in each step that the best path needs.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, in_python, kernel
 from ..._core.lanes import WIDTH, load, padded, spread, store, total
-from .._chain.gibbs import SMALLEST, chain_marginal_work, has_small, prepare, shift_to_zero, sum_over_paths
+from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, shift_to_zero, sum_over_paths
 from .._chain.map import NO_TRANSITIONS
 from .._exp import exponentiate
 from .map import FEWEST, MOST, STATE, place_of_move, stride_of
@@ -209,38 +209,36 @@ def _share(dims, t, moves, forward, j, count, shares):
         shares[i] /= norm
 
 
+@kernel
+def _read(scores, additional, dims, states, moves):
+    """Fill `states` and `moves` with the scores, as `prepare` does; without transitions, moves are zeros."""
+    for k in range(moves.shape[0]):
+        moves[k] = 0.0
+    n_transitions = additional.shape[0] - dims[1] * (dims[3] + dims[4])
+    return prepare(scores, additional, dims, states, moves[:n_transitions])
+
+
 @as_oracle
 def marginals_within(scores, additional, dims, work, slots, additional_slots):
     """Compute the expected counts of states and of additional parts; return the log-partition."""
-    n_steps, n_states, n_scores = dims[0], dims[1], scores.shape[0]
-    if dims[FEWEST] == 0 and dims[MOST] == n_steps:
+    n_states, n_scores, n_found = dims[1], scores.shape[0], scores.shape[0] + additional.shape[0]
+    if dims[FEWEST] == 0 and dims[MOST] == dims[0]:
         return sum_over_paths(scores, additional, dims, work)
-    n_found = n_scores + additional.shape[0]
-    n_transitions = additional.shape[0] - n_states * (dims[3] + dims[4])
-    n_moves = max(n_transitions, n_states * n_states)
-    states, counts, moves = work[:n_scores], work[n_scores : n_scores + n_transitions], work[n_found : n_found + n_moves]
-    scratch = work[n_found + n_moves :]
-    for k in range(n_transitions):
-        counts[k] = 0.0
-    for k in range(n_moves):
-        moves[k] = 0.0
-    shift, _, lowest = prepare(scores, additional, dims, states, moves[:n_transitions])
+    states, expected = work[:n_scores], work[n_scores:n_found]
+    n_moves = max(additional.shape[0] - n_states * (dims[3] + dims[4]), n_states * n_states)
+    moves, scratch = work[n_found : n_found + n_moves], work[n_found + n_moves :]
+    for k in range(expected.shape[0]):
+        expected[k] = 0.0
+    shift, _, lowest = _read(scores, additional, dims, states, moves)
     if shift == -np.inf:
         return shift
     log_sum = np.nan
     if lowest >= np.log(SMALLEST):
-        log_sum = _multiply(dims, states, moves, counts, scratch)
+        log_sum = _multiply(dims, states, moves, expected, scratch)
     if np.isnan(log_sum):
-        for k in range(n_moves):
-            moves[k] = 0.0
-        prepare(scores, additional, dims, states, moves[:n_transitions])
-        log_sum = _add_logs(dims, states, moves, counts, scratch)
-    at = n_scores + n_transitions
-    for j in range(n_states * dims[3]):
-        work[at + j] = states[j]
-    at += n_states * dims[3]
-    for j in range(n_states * dims[4]):
-        work[at + j] = states[n_scores - n_states + j]
+        _read(scores, additional, dims, states, moves)
+        log_sum = _add_logs(dims, states, moves, expected, scratch)
+    copy_ends(dims, states, expected)
     return shift + log_sum
 
 
