@@ -60,6 +60,7 @@ RELATED = [
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
     ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
+    ["structures.SequenceBudget", "structures.LinearChain", "structures.Subset", "structures.Segmentation"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
