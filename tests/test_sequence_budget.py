@@ -162,12 +162,12 @@ def twin_of_gibbs(scores, transitions, fewest, most):
         for k in range(n + 1):
             for j in range(2):
                 if k >= j:
-                    forward[t, k, j] = logsumexp(forward[t - 1, k - j] + transitions[:, j]) + scores[t, j]
+                    forward[t, k, j] = np.logaddexp.reduce(forward[t - 1, k - j] + transitions[:, j]) + scores[t, j]
     for t in range(n - 2, -1, -1):
         for k in range(n + 1):
             for i in range(2):
                 ways = [transitions[i, j] + scores[t + 1, j] + backward[t + 1, k + j, j] for j in range(2)]
-                backward[t, k, i] = logsumexp(ways)
+                backward[t, k, i] = np.logaddexp.reduce(ways)
     both = forward + backward
     log_partition = logsumexp(both[0])
     return log_partition, np.exp(both - log_partition).sum(axis=1)

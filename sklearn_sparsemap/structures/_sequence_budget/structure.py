@@ -64,7 +64,7 @@ class SequenceBudget(LinearChain):
     --------
     >>> from sklearn_sparsemap import map_inference
     >>> from sklearn_sparsemap.structures import SequenceBudget
-    >>> scores = [[0.0, 2.0], [0.0, 0.5], [0.0, 1.5], [0.0, 1.0]]
+    >>> scores = [[0.0, 2.0], [0.0, 0.5], [0.0, 1.5], [0.0, 1.25]]
     >>> for budget in (2, 0.75, 4):
     ...     print(map_inference(SequenceBudget(budget), scores).structure.tolist())
     [1, 0, 1, 0]
