@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle, kernel
 from ..._core.lanes import WIDTH, larger, load, padded, spread, store
-from .._chain.map import NO_TRANSITIONS, PER_STEP, best_path, places_of_ends
+from .._chain.map import NO_TRANSITIONS, PER_STEP, best_path, places_of_ends, trace_back
 
 # The entries of dims that follow those of a chain: the counted state, and its smallest and largest number of steps.
 STATE, FEWEST, MOST = 5, 6, 7
@@ -52,27 +52,6 @@ def _fill_table(scores, additional, dims, table):
                 table[now] = -np.inf
 
 
-@kernel
-def _trace_back(additional, dims, table, last, count, slots, additional_slots):
-    """Write the best path with this last state and count, from its end to its start."""
-    n_states, stride = dims[1], stride_of(dims)
-    for t in range(dims[0] - 1, 0, -1):
-        slots[t] = t * n_states + last
-        count -= last == dims[STATE]
-        source, best = np.int64(0), -np.inf
-        for i in range(n_states):
-            total = table[((t - 1) * n_states + i) * stride + count]
-            if dims[2] != NO_TRANSITIONS:
-                total += additional[place_of_move(dims, t, i, last)]
-            source = i if total > best else source
-            best = total if total > best else best
-        if dims[2] != NO_TRANSITIONS:
-            additional_slots[t - 1] = place_of_move(dims, t, source, last)
-        last = source
-    slots[0] = last
-    return last
-
-
 @as_oracle
 def best_path_within(scores, additional, dims, work, slots, additional_slots):
     """Find the best path whose count is allowed: the best of all paths, if its count is, else by a table of counts."""
@@ -83,7 +62,7 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
     if value == -np.inf or dims[FEWEST] <= count <= dims[MOST]:
         return value
     _fill_table(scores, additional, dims, work)
-    at_start, at_end = places_of_ends(additional, dims)
+    _, at_end = places_of_ends(additional, dims)
     first, stride = (n_steps - 1) * n_states, stride_of(dims)
     value, last, count = -np.inf, np.int64(0), np.int64(0)
     for j in range(n_states):
@@ -94,10 +73,5 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
                 value, last, count = total, j, k
     if value == -np.inf:
         return value
-    last_slot = additional_slots.shape[0] - 1
-    if dims[4]:
-        additional_slots[last_slot] = at_end + last
-    earliest = _trace_back(additional, dims, work, last, count, slots, additional_slots)
-    if dims[3]:
-        additional_slots[last_slot - dims[4]] = at_start + earliest
+    trace_back(additional, dims, work, stride, dims[STATE], last, count, slots, additional_slots)
     return value
