@@ -24,6 +24,7 @@ from sklearn_sparsemap.structures import (
     Matching,
     Ranking,
     Segmentation,
+    SequenceBudget,
     Simplex,
     Subset,
 )
@@ -342,6 +343,7 @@ def enumerate_program(scores, A, b, A_eq, b_eq):
 ENUMERATE = {
     Simplex: naive.enumerate_simplex,
     LinearChain: naive.enumerate_chain,
+    SequenceBudget: naive.enumerate_budgeted,
     DependencyTree: naive.enumerate_trees,
     Matching: naive.enumerate_matchings,
     Subset: naive.enumerate_subsets,
@@ -363,6 +365,15 @@ def chains():
             choices.append({"transitions": (n - 1, m, m), "start": (m,), "end": (m,)})
         for given in choices:
             yield Layout("LinearChain()", (n, m), **given)
+
+
+def budgets():
+    for n, m in ((1, 2), (2, 3), (4, 3), (5, 2), (8, 2)):
+        for code in ("0", "1", "3", "0.5", "3, 0"):
+            for given in ({}, {"transitions": (m, m)}, {"transitions": (m, m), "start": (m,), "end": (m,)}):
+                yield Layout(f"SequenceBudget({code})", (n, m), **given)
+                if code[0] != "3" or n > 2:
+                    yield Layout(f"SequenceBudget({code}, exactly=True)", (n, m), **given)
 
 
 def trees():
@@ -520,6 +531,7 @@ LAYOUTS = {
     **{"alignment": alignments, "segmentation": segmentations, "ranking": rankings, "custom": segments},
     **{"program": programs, "logic": logic_graphs, "pairs": pair_graphs, "tables": table_graphs},
     **{"graph of structures": structure_graphs, "graph of matchings": matching_graphs, "hierarchy": hierarchies},
+    **{"budget": budgets},
 }
 
 
@@ -533,5 +545,5 @@ def layouts_of(name):
 SHARES = {
     **{"simplex": 5, "chain": 25, "tree": 20, "matching": 18, "subset": 10, "alignment": 6, "segmentation": 6},
     **{"ranking": 8, "custom": 1.5, "program": 0.5, "logic": 6, "pairs": 3, "tables": 4, "graph of structures": 3},
-    **{"graph of matchings": 2, "hierarchy": 3},
+    **{"graph of matchings": 2, "hierarchy": 3, "budget": 8},
 }

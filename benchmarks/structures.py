@@ -1,8 +1,8 @@
-"""Times of rankings, alignments, segmentations and integer programmes, beside public peers.
+"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, beside public peers.
 
     python benchmarks/structures.py
 
-Microseconds a sample in batches, on one thread, the best of some rounds. Peers: scikit-learn's isotonic regression
+CPU microseconds a sample in batches, on one thread, the best of some rounds. Peers: scikit-learn's isotonic regression
 (with the sorting), and for time warping tslearn and dtaidistance, where they are installed (``pip install tslearn
 dtaidistance``); from two series to the path, the table of distances included. The active set for rankings is timed up
 to 30 items: of 100 items it takes seconds for one sample.
@@ -10,13 +10,13 @@ to 30 items: of 100 items it takes seconds for one sample.
 
 import argparse
 from importlib.util import find_spec
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
-from sklearn_sparsemap.structures import Alignment, LinearChain, LinearProgram, Ranking, Segmentation
+from sklearn_sparsemap.structures import Alignment, LinearChain, LinearProgram, Ranking, Segmentation, SequenceBudget
 
 
 def best_time(call, n, rounds=5):
@@ -24,9 +24,9 @@ def best_time(call, n, rounds=5):
     call()
     seconds = []
     for _ in range(rounds):
-        started = perf_counter()
+        started = process_time()
         call()
-        seconds.append(perf_counter() - started)
+        seconds.append(process_time() - started)
     return 1e6 * min(seconds) / n
 
 
@@ -107,6 +107,26 @@ def segmentations(rng, n_samples=50):
         )
 
 
+def budgets(rng, n_samples=64):
+    n, m, runs = 50, 2, np.array([[0.5, -0.5], [-0.5, 0.5]])
+    structures = {
+        "LinearChain()": LinearChain(),
+        "SequenceBudget(10)": SequenceBudget(10),
+        "SequenceBudget(0.4)": SequenceBudget(0.4),
+        "SequenceBudget(10, exactly=True)": SequenceBudget(10, exactly=True),
+    }
+    for scale in (0.3, 1.0, 3.0):
+        scores = list(scale * rng.normal(size=(n_samples, n, m)))
+        for name, structure in structures.items():
+            batch = sparsemap(structure, scores, transitions=scale * runs)
+            functions = map_inference, marginal_inference, sparsemap
+            times = [
+                best_time(lambda: function(structure, scores, transitions=scale * runs), n_samples)  # noqa: B023
+                for function in functions
+            ]
+            yield f"{name}, scale {scale:g}", *times, best_time(lambda: batch.vjp(scores), n_samples)  # noqa: B023
+
+
 def programmes(rng, n_samples=50):
     for n in (10, 20, 40):
         sizes = rng.integers(2, 9, size=n)
@@ -127,6 +147,7 @@ def main():
     print_table(head, rankings(rng))
     print_table(["time warping", "Alignment", "tslearn", "dtaidistance (C)"], alignments(rng))
     print_table(["40 steps, 8 labels", "MAP", "Gibbs", "SparseMAP"], segmentations(rng))
+    print_table(["50 steps, 2 states, runs", "MAP", "Gibbs", "SparseMAP", "derivative"], budgets(rng))
     print_table(["integer programmes", "MAP by HiGHS", "MAP in the pool", "SparseMAP over the pool"], programmes(rng))
 
 

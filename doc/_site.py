@@ -60,6 +60,7 @@ RELATED = [
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
     ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
+    ["structures.SequenceBudget", "structures.LinearChain", "structures.Subset", "structures.Segmentation"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
@@ -125,7 +126,8 @@ EXAMPLES = [
     *("plot_alignment.py", "plot_solvers.py"),
     *("plot_schedule.py", "plot_sudoku.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
     *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
-    *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
+    *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_rationales.py", "plot_listops.py"),
+    *("plot_hopfield.py", "plot_bit_vae.py"),
     *("dataframe_tagger.py", "from_crfsuite.py", "parser.py", "embeddings_and_templates.py", "column_groups.py"),
     *("attention.py", "soft_rules.py"),
 ]

@@ -16,6 +16,7 @@ from sklearn_sparsemap.structures import (
     Matching,
     Ranking,
     Segmentation,
+    SequenceBudget,
     Simplex,
     Subset,
 )
@@ -151,6 +152,9 @@ def structure_cases():
         ),
         "segmentation": Case(
             Segmentation(2), chain, {"durations": transitions[:2], "transitions": transitions}, np.array([4, 3, 1]), two
+        ),
+        "budget": Case(
+            SequenceBudget(0.5), chain, {"transitions": transitions, "start": start}, np.array([4, 3, 1]), two
         ),
         "tree": Case(DependencyTree(), 0.5 * tree, {}, np.array([4, 2, 1]), words),
         "single-root tree": Case(DependencyTree(single_root=True), tree, {}, np.array([4, 2, 1]), words),

@@ -1,5 +1,6 @@
 """Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
 
+import math
 from functools import cache
 from itertools import pairwise, permutations, product
 
@@ -23,6 +24,15 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
             M[t * m + s, p] = 1.0
         theta[p] = chain_score(path, scores, transitions, start, end)
     return paths, M, theta
+
+
+def enumerate_budgeted(scores, budget, state, exactly, **additional):
+    """Return (paths, unary indicators M, total scores) of all paths that keep a budget of steps in a state."""
+    paths, M, theta = enumerate_chain(scores, **additional)
+    most = budget if isinstance(budget, int) else max(1, math.floor(round(budget * len(scores), 6)))
+    counts = [path.count(state) for path in paths]
+    kept = [p for p, count in enumerate(counts) if count == most or (count < most and not exactly)]
+    return [paths[p] for p in kept], M[:, kept], theta[kept]
 
 
 def enumerate_trees(scores, projective=False, single_root=False, n_labels=None):

@@ -15,6 +15,7 @@ from sklearn_sparsemap.structures import (
     Matching,
     Ranking,
     Segmentation,
+    SequenceBudget,
     Simplex,
     Subset,
 )
@@ -31,6 +32,7 @@ class Instance:
         enumerate_all = {
             Simplex: naive.enumerate_simplex,
             LinearChain: naive.enumerate_chain,
+            SequenceBudget: naive.enumerate_budgeted,
             DependencyTree: naive.enumerate_trees,
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
@@ -86,6 +88,26 @@ def random_chain(rng, scale=1.0, ties=False, forbid=False, most_paths=700):
             mask[..., 0, 0] = False
             additional["transitions"][mask] = -np.inf
     return Instance(LinearChain(), scores, additional)
+
+
+def random_budget(rng, *, exactly=False, most_paths=300, forbid=False, **options):
+    """Draw a chain with a budget that no path of scores of -inf may exceed; one path always keeps it."""
+    while True:
+        chain = random_chain(rng, most_paths=most_paths, forbid=forbid, **options)
+        n, m = chain.scores.shape
+        # A path through state 0 alone is allowed in chains with forbidden states, so that is not the counted one.
+        state = int(rng.integers(1 if forbid and not exactly else 0, m)) if m > 1 else 0
+        budget = int(rng.integers(0, n + 1 if exactly else n + 3))
+        if rng.random() < 0.3:
+            budget = float(rng.uniform(0.05, 0.95))
+        structure = SequenceBudget(budget, state, exactly)
+        found = Instance(structure, chain.scores, chain.additional)
+        if (m > 1 or structure.budget_of(n) >= n) and found.enumerate()[2].max(initial=-np.inf) > -np.inf:
+            return found
+
+
+def random_exact_budget(rng, **options):
+    return random_budget(rng, exactly=True, **options)
 
 
 def random_tree(rng, scale=1.0, ties=False, forbid=False, **options):
@@ -231,6 +253,8 @@ def random_segment(rng, scale=1.0, ties=False, forbid=False):
 RANDOM = {
     "simplex": random_simplex,
     "chain": random_chain,
+    "budget": random_budget,
+    "exact budget": random_exact_budget,
     "tree": random_tree,
     "projective tree": random_projective_tree,
     "single-root tree": random_single_root_tree,

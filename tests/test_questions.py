@@ -76,8 +76,8 @@ def test_log_likelihood_is_that_of_all_paths(crf, chains):
 @pytest.mark.parametrize(
     "name",
     [
-        "simplex", "chain", "tree", "projective single-root tree", "subset", "labelled tree", "segmentation", "spans",
-        "warping", "global alignment",
+        "simplex", "chain", "budget", "exact budget", "tree", "projective single-root tree", "subset", "labelled tree",
+        "segmentation", "spans", "warping", "global alignment",
     ],
 )  # fmt: skip
 def test_samples_come_from_the_gibbs_distribution(name):

@@ -21,6 +21,7 @@ from sklearn_sparsemap.structures import (
     Matching,
     Ranking,
     Segmentation,
+    SequenceBudget,
     Simplex,
     Subset,
 )
@@ -37,6 +38,10 @@ def list_paths(shape):
 
 def list_trees(**options):
     return lambda shape: naive.enumerate_trees(np.zeros(shape), **options)[0]
+
+
+def list_budgeted(budget, state=1, exactly=False):
+    return lambda shape: naive.enumerate_budgeted(np.zeros(shape), budget, state, exactly)[0]
 
 
 def list_subsets(**options):
@@ -62,6 +67,10 @@ RIGHT = [
     (Subset(0, 0), list_subsets(max_size=0)),
     (Ranking(), lambda shape: naive.enumerate_rankings(np.zeros(shape))[0]),
     (Ranking(2), lambda shape: naive.enumerate_rankings(np.zeros(shape), top_k=2)[0]),
+    (SequenceBudget(2), list_budgeted(2)),
+    (SequenceBudget(0, state=0), list_budgeted(0, state=0)),
+    (SequenceBudget(0.5, exactly=True), list_budgeted(0.5, exactly=True)),
+    (SequenceBudget(2, state=2, exactly=True), list_budgeted(2, 2, True)),
     (Segmentation(3), list_segmentations(3, "steps")),
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
 ]

@@ -122,7 +122,12 @@ class StructureOperator(Operator):
         if not lengths.shape[1]:
             lengths = np.zeros((n_samples, 0), np.int64)
         shapes, kind = kinds_of(self.shapes_of(padded, lengths))
-        kinds = [self._kind(padded, shape) for shape in shapes]
+        kinds = []
+        for k, shape in enumerate(shapes):
+            try:
+                kinds.append(self._kind(padded, shape))
+            except ValueError as error:
+                raise ValueError(f"scores[{int(np.argmax(kind == k))}]: {error}") from error
         places = Places([k.mask for k in kinds], kind)
         extra_places = Places([k.extra_mask for k in kinds], kind)
         stop = np.cumsum(extra_places.sizes)

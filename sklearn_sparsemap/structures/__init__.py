@@ -8,6 +8,7 @@ from ._linear_program import LinearProgram
 from ._matching.structure import Matching
 from ._ranking.structure import Ranking
 from ._segmentation.structure import Segmentation
+from ._sequence_budget.structure import SequenceBudget
 from ._simplex.structure import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
@@ -21,6 +22,7 @@ __all__ = [
     "Matching",
     "Ranking",
     "Segmentation",
+    "SequenceBudget",
     "Simplex",
     "Structure",
     "Subset",

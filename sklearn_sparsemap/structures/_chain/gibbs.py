@@ -5,7 +5,7 @@ up, and the same recursion runs on logarithms.
 
 Two rules decide this. If all transitions are allowed and within `_NARROW` of each other, then so are the messages of
 one step: a number that underflows belongs to a state that is worse than another one by more than any path can
-compensate. Otherwise only exact zeros may vanish: all factors must be above `_SMALLEST`, so that the product of any
+compensate. Otherwise only exact zeros may vanish: all factors must be above `SMALLEST`, so that the product of any
 three of them is a normal number.
 """
 
@@ -16,11 +16,11 @@ from .._exp import exponentiate
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
 
 _NARROW = 150.0
-_SMALLEST = 1e-100
+SMALLEST = 1e-100
 
 
 @kernel(no_nans=True)
-def _shift_to_zero(values):
+def shift_to_zero(values):
     """Subtract the maximum; return it, the lowest shifted value, and the lowest shifted value that is not -inf."""
     top = -np.inf
     for i in range(values.shape[0]):
@@ -36,7 +36,7 @@ def _shift_to_zero(values):
 
 
 @kernel
-def _prepare(scores, additional, dims, states, moves):
+def prepare(scores, additional, dims, states, moves):
     """Fill `states` and `moves` with all scores, shifted to a maximum of 0 in each step and each matrix.
 
     Returns the sum of the shifts (-inf if a step has no state or no transition), the lowest transition, and the lowest
@@ -52,7 +52,7 @@ def _prepare(scores, additional, dims, states, moves):
         states[last + j] += additional[at_end + j]
     total = lowest = lowest_finite = 0.0
     for t in range(n_steps):
-        top, _, low = _shift_to_zero(states[t * n_states : (t + 1) * n_states])
+        top, _, low = shift_to_zero(states[t * n_states : (t + 1) * n_states])
         total += top
         lowest_finite = min(lowest_finite, low)
     block = n_states * n_states
@@ -60,7 +60,7 @@ def _prepare(scores, additional, dims, states, moves):
         copy_into(moves, additional[: moves.shape[0]])
         n_blocks = moves.shape[0] // block
         for t in range(n_blocks):
-            top, low, low_finite = _shift_to_zero(moves[t * block : (t + 1) * block])
+            top, low, low_finite = shift_to_zero(moves[t * block : (t + 1) * block])
             total += top * ((n_steps - 1) // n_blocks)
             lowest = min(lowest, low)
             lowest_finite = min(lowest_finite, low_finite)
@@ -150,10 +150,10 @@ def _count(forward, messages, moves, counts, n_states, stationary):
 
 
 @kernel
-def _has_small(values):
+def has_small(values):
     found = False
     for value in values:
-        found |= 0.0 < value < _SMALLEST
+        found |= 0.0 < value < SMALLEST
     return found
 
 
@@ -190,7 +190,7 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
         norms[t] = 1.0 / norm
         for j in range(n_states):
             now[j] *= norms[t]
-        if not narrow and _has_small(now):
+        if not narrow and has_small(now):
             return np.nan
 
     for j in range(n_states):
@@ -239,7 +239,7 @@ def _add_logs(dims, states, moves, counts, scratch):
                 for i in range(n_states):
                     norm += np.exp(before[i] + moves[first + i * n_states + j] - top)
                 now[j] += np.log(norm) + states[t * n_states + j]
-        top, _, _ = _shift_to_zero(now)
+        top, _, _ = shift_to_zero(now)
         if top == -np.inf:
             return top
         total += top
@@ -272,8 +272,19 @@ def _add_logs(dims, states, moves, counts, scratch):
     return total
 
 
-@as_oracle
-def chain_marginals(scores, additional, dims, work, slots, additional_slots):
+@kernel
+def copy_ends(dims, marginals, expected):
+    """Copy the marginals of the first and the last step to the expected counts of start and end scores."""
+    at_start, at_end = places_of_ends(expected, dims)
+    last = marginals.shape[0] - dims[1]
+    for j in range(dims[1] * dims[3]):
+        expected[at_start + j] = marginals[j]
+    for j in range(dims[1] * dims[4]):
+        expected[at_end + j] = marginals[last + j]
+
+
+@kernel
+def sum_over_paths(scores, additional, dims, work):
     """Compute the expected counts of states and of additional parts; return the log-partition."""
     n_steps, n_states, layout, has_start, has_end = dims[0], dims[1], dims[2], dims[3], dims[4]
     size = n_steps * n_states
@@ -286,7 +297,7 @@ def chain_marginals(scores, additional, dims, work, slots, additional_slots):
     moves = work[at : at + n_transitions]
     scratch = work[size + additional.shape[0] + n_states * n_states :]
 
-    shift, lowest, lowest_finite = _prepare(scores, additional, dims, states, moves)
+    shift, lowest, lowest_finite = prepare(scores, additional, dims, states, moves)
     if shift == -np.inf:
         return shift
     if n_steps == 1 or layout == NO_TRANSITIONS:
@@ -298,20 +309,21 @@ def chain_marginals(scores, additional, dims, work, slots, additional_slots):
     else:
         narrow = lowest >= -_NARROW
         total = np.nan
-        if narrow or lowest_finite >= np.log(_SMALLEST):
+        if narrow or lowest_finite >= np.log(SMALLEST):
             total = _multiply(dims, states, moves, counts, scratch, narrow)
             if np.isnan(total):
-                _prepare(scores, additional, dims, states, moves)
+                prepare(scores, additional, dims, states, moves)
         if np.isnan(total):
             total = _add_logs(dims, states, moves, counts, scratch)
 
-    at = size + n_transitions
-    for j in range(n_states * has_start):
-        work[at + j] = states[j]
-    at += n_states * has_start
-    for j in range(n_states * has_end):
-        work[at + j] = states[size - n_states + j]
+    copy_ends(dims, states, work[size : size + additional.shape[0]])
     return shift + total
+
+
+@as_oracle
+def chain_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the expected counts of states and of additional parts; return the log-partition."""
+    return sum_over_paths(scores, additional, dims, work)
 
 
 def chain_marginal_work(dims):

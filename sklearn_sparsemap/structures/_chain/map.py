@@ -15,11 +15,54 @@ def places_of_ends(additional, dims):
     return start, start + dims[1] * dims[3]
 
 
-@as_oracle
-def viterbi(scores, additional, dims, work, slots, additional_slots):
+@kernel
+def trace_back(additional, dims, table, width, counted, last, count, slots, additional_slots):
+    """Write the best path with this last state and count, from its end to its start.
+
+    Parameters
+    ----------
+    additional, dims, slots, additional_slots : arrays
+        As of the oracle.
+    table : array
+        ``table[(t * n_states + i) * width + k]`` is the score of the best path to state i of step t with k steps in the
+        state `counted`.
+    width : int
+    counted : int
+        -1 if no state is counted; all counts are then 0.
+    last, count : int
+    """
+    n_states, layout, has_start, has_end = dims[1], dims[2], dims[3], dims[4]
+    stride = n_states * n_states if layout == PER_STEP else 0
+    at_start, at_end = places_of_ends(additional, dims)
+    last_slot = additional_slots.shape[0] - 1
+    if has_end:
+        additional_slots[last_slot] = at_end + last
+    for t in range(dims[0] - 1, 0, -1):
+        slots[t] = t * n_states + last
+        count -= last == counted
+        before = table[(t - 1) * n_states * width + count : t * n_states * width]
+        first = (t - 1) * stride + last
+        source, best = np.int64(0), -np.inf
+        for i in range(n_states):
+            total = before[i * width]
+            if layout != NO_TRANSITIONS:
+                total += additional[first + i * n_states]
+            # Conditional moves instead of a branch, which would be unpredictable.
+            source = i if total > best else source
+            best = total if total > best else best
+        if layout != NO_TRANSITIONS:
+            additional_slots[t - 1] = first + source * n_states
+        last = source
+    slots[0] = last
+    if has_start:
+        additional_slots[last_slot - has_end] = at_start + last
+
+
+@kernel
+def best_path(scores, additional, dims, work, slots, additional_slots):
     """Find the best path; `work` holds the best score of a path that ends in each state of each step.
 
-    The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. The backward pass
+    The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. `trace_back`
     recomputes the one predecessor in each step that the best path needs.
     """
     n_steps, n_states, layout = dims[0], dims[1], dims[2]
@@ -70,27 +113,16 @@ def viterbi(scores, additional, dims, work, slots, additional_slots):
             now[j] += here[j]
 
     last = work[(n_steps - 1) * n_states : n_steps * n_states]
-    state, value = 0, -np.inf
+    state, value = np.int64(0), -np.inf
     for j in range(n_states):
         total = last[j] + additional[at_end + j] if has_end else last[j]
         if total > value:
             state, value = j, total
-    if has_end:
-        additional_slots[additional_slots.shape[0] - 1] = at_end + state
-    for t in range(n_steps - 1, -1, -1):
-        slots[t] = t * n_states + state
-        if t > 0:
-            before = work[(t - 1) * n_states : t * n_states]
-            first = (t - 1) * stride + state
-            source, best = 0, -np.inf
-            for i in range(n_states):
-                total = before[i] if layout == NO_TRANSITIONS else before[i] + additional[first + i * n_states]
-                # Conditional moves instead of a branch, which would be unpredictable.
-                source = i if total > best else source
-                best = total if total > best else best
-            if layout != NO_TRANSITIONS:
-                additional_slots[t - 1] = first + source * n_states
-            state = source
-    if has_start:
-        additional_slots[additional_slots.shape[0] - 1 - has_end] = at_start + state
+    trace_back(additional, dims, work, np.int64(1), np.int64(-1), state, np.int64(0), slots, additional_slots)
     return value
+
+
+@as_oracle
+def viterbi(scores, additional, dims, work, slots, additional_slots):
+    """Find the best path."""
+    return best_path(scores, additional, dims, work, slots, additional_slots)

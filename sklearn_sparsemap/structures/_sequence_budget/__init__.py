@@ -1,0 +1,1 @@
+"""Sequences with a limited number of steps in one state."""

@@ -1,0 +1,252 @@
+"""Marginals of sequences with a limited count: forward-backward over pairs of a state and a count.
+
+As in `_chain/gibbs.py`, the fast method multiplies exponentiated scores, and gives up if a message might underflow. All
+messages count here: a state with a small count can become the only one that the rest of the path allows. Tables are
+those of `map.py`, but with zeros after the largest count.
+"""
+
+import numpy as np
+
+from ..._core.jit import as_oracle, copy_into, in_python, kernel
+from ..._core.lanes import WIDTH, load, padded, spread, store, total
+from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, shift_to_zero, sum_over_paths
+from .._chain.map import NO_TRANSITIONS
+from .._exp import exponentiate
+from .map import FEWEST, MOST, STATE, place_of_move, stride_of
+
+
+@kernel
+def _normalise(dims, now):
+    """Set the entries of a step after the largest count to 0, and divide the others by their sum, which is returned.
+
+    The sum is NaN if an entry is too small to continue.
+    """
+    stride, norm = stride_of(dims), 0.0
+    for j in range(dims[1]):
+        for k in range(dims[MOST] + 1, stride):
+            now[j * stride + k] = 0.0
+    for k in range(now.shape[0]):
+        norm += now[k]
+    if norm == 0.0:
+        return norm
+    for k in range(now.shape[0]):
+        now[k] /= norm
+    return np.nan if has_small(now) else norm
+
+
+@kernel
+def _forward(dims, states, moves, forward, norms):
+    """Fill in the products over all paths to each state and count; return the log of their sum, or NaN."""
+    n_states, state, stride = dims[1], dims[STATE], stride_of(dims)
+    size, log_sum = n_states * stride, 0.0
+    for k in range(size + 1):
+        forward[k] = 0.0
+    for j in range(n_states):
+        forward[j * stride + (j == state)] = states[j]
+    for t in range(dims[0]):
+        # As in `map.py`, a row that moves by one entry writes to the next row, which is therefore filled later.
+        for j in range(n_states if t > 0 else 0):
+            now, before = (t * n_states + j) * stride, (t - 1) * size
+            for k in range(0, stride, WIDTH):
+                arrived = spread(0.0)
+                for i in range(n_states):
+                    arrived += load(forward, before + i * stride + k) * moves[place_of_move(dims, t, i, j)]
+                store(forward, now + (j == state) + k, arrived * states[t * n_states + j])
+            if j == state:
+                forward[now] = 0.0
+        norm = _normalise(dims, forward[t * size : (t + 1) * size])
+        if not norm > 0.0:
+            return -np.inf if norm == 0.0 else norm
+        norms[t] = 1.0 / norm
+        log_sum += np.log(norm)
+    return log_sum
+
+
+@kernel
+def _depart(dims, t, moves, before, message, backward, counts):
+    """Pass the message of step t back to step t - 1, and add the expected counts of its transitions."""
+    n_states, stride = dims[1], stride_of(dims)
+    for i in range(n_states):
+        for k in range(i * stride, (i + 1) * stride):
+            backward[k] = 0.0
+        for j in range(n_states):
+            place = place_of_move(dims, t, i, j)
+            move, both, into = moves[place], spread(0.0), j * stride + (j == dims[STATE])
+            for k in range(0, stride, WIDTH):
+                after = load(message, into + k) * move
+                both += load(before, i * stride + k) * after
+                store(backward, i * stride + k, load(backward, i * stride + k) + after)
+            if dims[2] != NO_TRANSITIONS:
+                counts[place] += total(both)
+
+
+@kernel
+def _multiply(dims, states, moves, counts, scratch):
+    """Forward-backward on the exponentials of `states` and `moves`; `states` becomes the marginals.
+
+    Returns the log of the sum over all allowed paths, or NaN if a factor is too small to continue.
+    """
+    n_steps, n_states, stride = dims[0], dims[1], stride_of(dims)
+    size = n_states * stride
+    exponentiate(states, scratch)
+    exponentiate(moves, scratch)
+    forward, rest = scratch[: n_steps * size + 1], scratch[n_steps * size + 1 :]
+    # A row of the message that moves by one entry is read up to the first entry after it.
+    message, backward, norms = rest[: size + 1], rest[size + 1 : 2 * size + 1], rest[2 * size + 1 :]
+    log_sum = _forward(dims, states, moves, forward, norms)
+    if not log_sum > -np.inf:
+        return log_sum
+    last, allowed = forward[(n_steps - 1) * size : n_steps * size], 0.0
+    message[size] = 0.0
+    for j in range(n_states):
+        for k in range(stride):
+            backward[j * stride + k] = 1.0 if dims[FEWEST] <= k <= dims[MOST] else 0.0
+            allowed += last[j * stride + k] * backward[j * stride + k]
+    if allowed == 0.0:
+        return -np.inf
+    for k in range(size):
+        backward[k] /= allowed
+    for t in range(n_steps - 1, -1, -1):
+        now = forward[t * size : (t + 1) * size]
+        for j in range(n_states):
+            here, marginal = states[t * n_states + j] * norms[t], 0.0
+            for k in range(j * stride, (j + 1) * stride):
+                # A count that no path reaches gets no message, because its message, unlike all others, could overflow.
+                back = backward[k] if now[k] > 0.0 else 0.0
+                message[k] = here * back
+                marginal += now[k] * back
+            states[t * n_states + j] = marginal
+        if t > 0:
+            _depart(dims, t, moves, forward[(t - 1) * size : t * size], message, backward, counts)
+    return log_sum + np.log(allowed)
+
+
+@kernel
+def _forward_in_logs(dims, states, moves, forward):
+    """Fill in the log-sums over all paths to each state and count; return the sum of what is subtracted from them."""
+    n_states, stride = dims[1], stride_of(dims)
+    size, shift = n_states * stride, 0.0
+    for k in range(forward.shape[0]):
+        forward[k] = -np.inf
+    for t in range(dims[0]):
+        for j in range(n_states):
+            counted = np.int64(j == dims[STATE])
+            for k in range(counted, dims[MOST] + 1):
+                place = (t * n_states + j) * stride + k
+                if t == 0:
+                    forward[place] = states[j] if k == counted else -np.inf
+                    continue
+                before, top, norm = (t - 1) * size + k - counted, -np.inf, 0.0
+                for i in range(n_states):
+                    top = max(top, forward[before + i * stride] + moves[place_of_move(dims, t, i, j)])
+                if top > -np.inf:
+                    for i in range(n_states):
+                        norm += np.exp(forward[before + i * stride] + moves[place_of_move(dims, t, i, j)] - top)
+                    forward[place] = top + np.log(norm) + states[t * n_states + j]
+        top, _, _ = shift_to_zero(forward[t * size : (t + 1) * size])
+        shift += top
+        if top == -np.inf:
+            break
+    return shift
+
+
+@kernel
+def _add_logs(dims, states, moves, counts, scratch):
+    """Do the same as `_multiply` on logarithms, for any range of scores.
+
+    The backward pass distributes the probability of each state and count over its predecessors.
+    """
+    n_steps, n_states, stride = dims[0], dims[1], stride_of(dims)
+    size = n_states * stride
+    forward, rest = scratch[: n_steps * size], scratch[n_steps * size :]
+    now, before, shares = rest[:size], rest[size : 2 * size], rest[2 * size :]
+    shift = _forward_in_logs(dims, states, moves, forward)
+    if shift == -np.inf:
+        return shift
+    copy_into(now, forward[(n_steps - 1) * size :])
+    for k in range(size):
+        now[k] = now[k] if dims[FEWEST] <= k % stride <= dims[MOST] else -np.inf
+    top, _, _ = shift_to_zero(now)
+    if top == -np.inf:
+        return top
+    norm = 0.0
+    for k in range(size):
+        now[k] = np.exp(now[k])
+        norm += now[k]
+    for k in range(size):
+        now[k] /= norm
+    for t in range(n_steps - 1, -1, -1):
+        for k in range(size):
+            before[k] = 0.0
+        for j in range(n_states):
+            marginal, counted = 0.0, np.int64(j == dims[STATE])
+            for k in range(j * stride, (j + 1) * stride):
+                marginal += now[k]
+            states[t * n_states + j] = marginal
+            for k in range(counted, dims[MOST] + 1 if t > 0 else 0):
+                own = now[j * stride + k]
+                if own > 0.0:
+                    _share(dims, t, moves, forward, j, k - counted, shares)
+                    for i in range(n_states):
+                        before[i * stride + k - counted] += own * shares[i]
+                        if dims[2] != NO_TRANSITIONS:
+                            counts[place_of_move(dims, t, i, j)] += own * shares[i]
+        copy_into(now, before)
+    return shift + top + np.log(norm)
+
+
+@kernel
+def _share(dims, t, moves, forward, j, count, shares):
+    """Write the probability of each state at step t - 1, given its count and that state j follows."""
+    top, norm = -np.inf, 0.0
+    for i in range(dims[1]):
+        shares[i] = forward[((t - 1) * dims[1] + i) * stride_of(dims) + count] + moves[place_of_move(dims, t, i, j)]
+        top = max(top, shares[i])
+    for i in range(dims[1]):
+        shares[i] = np.exp(shares[i] - top)
+        norm += shares[i]
+    for i in range(dims[1]):
+        shares[i] /= norm
+
+
+@kernel
+def _read(scores, additional, dims, states, moves):
+    """Fill `states` and `moves` with the scores, as `prepare` does; without transitions, moves are zeros."""
+    for k in range(moves.shape[0]):
+        moves[k] = 0.0
+    n_transitions = additional.shape[0] - dims[1] * (dims[3] + dims[4])
+    return prepare(scores, additional, dims, states, moves[:n_transitions])
+
+
+@as_oracle
+def marginals_within(scores, additional, dims, work, slots, additional_slots):
+    """Compute the expected counts of states and of additional parts; return the log-partition."""
+    n_states, n_scores, n_found = dims[1], scores.shape[0], scores.shape[0] + additional.shape[0]
+    if dims[FEWEST] == 0 and dims[MOST] == dims[0]:
+        return sum_over_paths(scores, additional, dims, work)
+    states, expected = work[:n_scores], work[n_scores:n_found]
+    n_moves = max(additional.shape[0] - n_states * (dims[3] + dims[4]), n_states * n_states)
+    moves, scratch = work[n_found : n_found + n_moves], work[n_found + n_moves :]
+    for k in range(expected.shape[0]):
+        expected[k] = 0.0
+    shift, _, lowest = _read(scores, additional, dims, states, moves)
+    if shift == -np.inf:
+        return shift
+    log_sum = np.nan
+    if lowest >= np.log(SMALLEST):
+        log_sum = _multiply(dims, states, moves, expected, scratch)
+    if np.isnan(log_sum):
+        _read(scores, additional, dims, states, moves)
+        log_sum = _add_logs(dims, states, moves, expected, scratch)
+    copy_ends(dims, states, expected)
+    return shift + log_sum
+
+
+def marginal_work_within(dims):
+    """Return the length of `work` that `marginals_within` needs."""
+    n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims[:5])
+    size = n_states * in_python(padded)(int(dims[MOST]) + 2)
+    n_transitions = (0, 1, n_steps - 1)[layout] * n_states**2
+    n_found = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
+    own = n_found + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
+    return max(own, chain_marginal_work(dims[:5]))
