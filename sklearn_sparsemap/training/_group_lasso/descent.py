@@ -8,7 +8,6 @@ Analysis 8, 1988.
 import numpy as np
 
 from .._quasi_newton.descent import Descent
-from .problem import RIDGE
 
 # A step is accepted if the objective falls below the largest of the last `_MEMORY` ones, by this fraction of what a
 # quadratic model of curvature 1 / step promises.
@@ -67,12 +66,10 @@ class SupportDescent:
     def _proximal_step(self):
         """Take a proximal gradient step; return whether one was found."""
         problem, point, n = self.problem, self.point, self.problem.n_coefs
-        gradient = point.gradient.copy()
-        gradient[n:] += RIDGE * point.x[n:]
         worst = max(self._values[-_MEMORY:])
         step = self.step
         while step > _SMALLEST:
-            x = point.x - step * gradient
+            x = point.x - step * point.gradient
             x[:n] = problem.penalty.prox(problem.coef(x), step).ravel()
             moved = x - point.x
             square = float(moved @ moved)
@@ -84,9 +81,7 @@ class SupportDescent:
             step *= _SHORTER
         else:
             return False
-        change = found.gradient - point.gradient
-        change[n:] += RIDGE * moved[n:]
-        curvature = float(change @ moved)
+        curvature = float((found.gradient - point.gradient) @ moved)
         same = np.array_equal(x[:n] != 0.0, point.x[:n] != 0.0)
         self._stable = self._stable + 1 if same else 0
         self.step = min(square / curvature, _LARGEST) if curvature > 0.0 else 2.0 * step
@@ -108,7 +103,6 @@ class SupportDescent:
             last = problem.evaluate(x.copy())
             out[:] = last.gradient
             out[:n] += problem.penalty.slope(problem.coef(x)).ravel()
-            out[n:] += RIDGE * x[n:]
             out *= held
             return last.value, out
 

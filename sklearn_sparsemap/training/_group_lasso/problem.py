@@ -1,7 +1,7 @@
 """The problem of batch group lasso on a working set of columns.
 
-The objective is ``mean loss + penalty(coef) + RIDGE / 2 * |free|^2``; `free` are the intercepts and the additional
-scores, which have no other penalty. The ridge makes the minimum exist and the dual problem finite.
+The objective is ``mean loss + penalty(coef)``. Intercepts and additional scores, which are not penalised, are called
+free.
 """
 
 from collections import namedtuple
@@ -12,12 +12,8 @@ from scipy import sparse
 from .._data import LinearModel
 from .._products import DenseFeatures, SparseFeatures
 
-# Strength of the squared penalty of intercepts and additional scores; larger values bias them more, smaller ones make
-# the bound more sensitive to their gradient: 1e-8 adds 1e-7 to the objective for weights of norm 4.5.
-RIDGE = 1e-8
-
-# A model as a flat vector, with the mean loss there, its gradient (without penalties), the objective, and the gradient
-# with respect to the scores of all rows.
+# A model as a flat vector, with the mean loss there, its gradient (without the penalty), the objective, and the
+# gradient with respect to the scores of all rows.
 Point = namedtuple("Point", ["x", "loss", "gradient", "value", "residuals"])
 
 
@@ -77,9 +73,8 @@ class WorkingProblem:
         self.features.gradient(residuals, share, 0.0, model.coef, out.coef)
         out.intercept[:] = residuals.sum(axis=0) * share if self.fit_intercept else 0.0
         out.additional[:] = joined * share
-        loss, free = float(loss) * share, x[self.n_coefs :]
-        value = loss + self.penalty.value(model.coef) + 0.5 * RIDGE * float(free @ free)
-        return Point(x, loss, gradient, value, residuals)
+        loss = float(loss) * share
+        return Point(x, loss, gradient, loss + self.penalty.value(model.coef), residuals)
 
     def gap(self, point, factor=None):
         """Return an upper bound of the distance of a point's objective from the minimum.
@@ -87,10 +82,11 @@ class WorkingProblem:
         By Fenchel duality, for any gradient g of the loss and any factor c in [0, 1] for which c times its part in
         `coef` is in the dual ball of the penalty::
 
-            minimum >= -conjugate(c g) - |c g_free|^2 / (2 RIDGE),   conjugate(c g) <= c conjugate(g) = c (g.x - loss)
+            minimum >= min_free c g_free.free - conjugate(c g),   conjugate(c g) <= c conjugate(g) = c (g.x - loss)
 
-        because the conjugate of a Fenchel-Young loss is convex, and 0 at 0. The bound is computed as a sum of
-        nonnegative terms, so that it is accurate even if tiny.
+        because the conjugate of a Fenchel-Young loss is convex, and 0 at 0. Free weights have no penalty that bounds
+        them, so the minimum is over those whose distance from the point's is at most 1 plus their norm. The bound is
+        computed as a sum of nonnegative terms, so that it is accurate even if tiny.
 
         Parameters
         ----------
@@ -103,5 +99,5 @@ class WorkingProblem:
         if factor is None:
             factor = self.penalty.scale_into_ball(slope)
         linear = self.penalty.value(coef) + factor * float(np.vdot(slope, coef))
-        rest = RIDGE * free + factor * point.gradient[n:]
-        return (1.0 - factor) * point.loss + max(linear, 0.0) + float(rest @ rest) / (2.0 * RIDGE)
+        reach = (1.0 + np.linalg.norm(free)) * np.linalg.norm(point.gradient[n:])
+        return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * float(reach)
