@@ -14,8 +14,11 @@ from .._quasi_newton.descent import Descent
 _MEMORY, _SUFFICIENT = 5, 1e-2
 # Range of step sizes, and their factor after a rejected step.
 _SMALLEST, _LARGEST, _SHORTER = 1e-12, 1e12, 0.4
+_AFTER_KINK = 1e-2
 # Differences of objectives up to this fraction are rounding errors.
 _ROUNDING = 8 * np.finfo(float).eps
+# The descent creeps if this many steps gain at most this fraction of the objective.
+_CREEPS_AFTER, _CREEPING = 40, 1e-6
 # L-BFGS takes over after this many steps without a change of the support, for at most so many steps.
 _STABLE, _MOST_SMOOTH = 4, 40
 
@@ -43,8 +46,8 @@ class SupportDescent:
 
     def __init__(self, problem, x, step):
         self.problem, self.step = problem, step
-        self.point = self.start = problem.evaluate(x)
-        self._values, self._stable = [self.point.value], 0
+        self.start = problem.evaluate(x)
+        self.move_to(self.start)
 
     def run(self, is_done):
         """Take steps until a function of the current point is true, or no step lowers the objective.
@@ -62,6 +65,12 @@ class SupportDescent:
             if not self._proximal_step():
                 return False
         return True
+
+    def move_to(self, point):
+        """Continue from another point, which may be higher than the last ones."""
+        self.point, self._values, self._stable = point, [point.value], 0
+        # At a kink, steps have become tiny.
+        self.step = max(self.step, _AFTER_KINK)
 
     def _proximal_step(self):
         """Take a proximal gradient step; return whether one was found."""
@@ -91,6 +100,13 @@ class SupportDescent:
     def _take(self, point):
         self.point = point
         self._values.append(point.value)
+
+    @property
+    def creeps(self):
+        """Whether the last steps gained almost nothing."""
+        return len(self._values) > _CREEPS_AFTER and (
+            self._values[-_CREEPS_AFTER] - self.point.value <= _CREEPING * abs(self.point.value)
+        )
 
     def _follow_support(self, is_done):
         """Take steps of L-BFGS in the nonzero weights, where the penalty is smooth; return whether it is done."""

@@ -13,8 +13,9 @@ from .._data import LinearModel
 from .._products import DenseFeatures, SparseFeatures
 
 # A model as a flat vector, with the mean loss there, its gradient (without the penalty), the objective, and the
-# gradient with respect to the scores of all rows.
-Point = namedtuple("Point", ["x", "loss", "gradient", "value", "residuals"])
+# gradient with respect to the scores of all rows. If the gradient is an average of those at other points, `error` is
+# the average distance of their tangent planes from the loss.
+Point = namedtuple("Point", ["x", "loss", "gradient", "value", "residuals", "error"], defaults=(0.0,))
 
 
 def features_of(X, n_outputs, n_jobs):
@@ -41,6 +42,8 @@ class WorkingProblem:
         Number of penalised weights, the first entries of a flat vector.
     unconverged : int
         Number of samples whose inference did not converge in the last evaluation.
+    fixes_additional : bool
+        Whether gradients are zero in the additional scores.
     """
 
     def __init__(self, task, X, penalty, *, fit_intercept, n_jobs):
@@ -49,7 +52,7 @@ class WorkingProblem:
         self.shape = X.shape[1], task.n_outputs
         self.n_coefs = X.shape[1] * task.n_outputs
         self.total_weight = float(task.weights.sum())
-        self.unconverged = 0
+        self.unconverged, self.fixes_additional = 0, False
 
     def unpack(self, x):
         """View a flat vector as a model."""
@@ -66,15 +69,33 @@ class WorkingProblem:
 
     def evaluate(self, x):
         """Return the `Point` at a flat vector."""
-        model, gradient = self.unpack(x), np.empty_like(x)
-        scores = self.features.scores(model)
-        loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores, model.additional, self.n_jobs)
-        out, share = self.unpack(gradient), 1.0 / self.total_weight
-        self.features.gradient(residuals, share, 0.0, model.coef, out.coef)
-        out.intercept[:] = residuals.sum(axis=0) * share if self.fit_intercept else 0.0
-        out.additional[:] = joined * share
-        loss = float(loss) * share
+        model = self.unpack(x)
+        loss, free, residuals = self.free_loss(self.features.scores(self.without_free(x)), x[self.n_coefs :])
+        if self.fixes_additional:
+            free[self.shape[1] :] = 0.0
+        return self._point(x, model, loss, residuals, free)
+
+    def averaged(self, x, loss, residuals, free, error):
+        """Return the `Point` with averages of residuals and of gradients in the free weights."""
+        return self._point(x, self.unpack(x), loss, residuals, free)._replace(error=error)
+
+    def _point(self, x, model, loss, residuals, free):
+        gradient = np.empty_like(x)
+        self.features.gradient(residuals, 1.0 / self.total_weight, 0.0, model.coef, self.coef(gradient))
+        gradient[self.n_coefs :] = free
         return Point(x, loss, gradient, loss + self.penalty.value(model.coef), residuals)
+
+    def without_free(self, x):
+        """Return the model with intercepts of zero."""
+        model = self.unpack(x)
+        return LinearModel(model.coef, np.zeros_like(model.intercept), model.additional)
+
+    def free_loss(self, scores, free):
+        """Return the mean loss, its gradient in the free weights, and the residuals, given scores without intercepts."""
+        m, share = self.shape[1], 1.0 / self.total_weight
+        loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores + free[:m], free[m:], self.n_jobs)
+        slope = np.concatenate([residuals.sum(axis=0) if self.fit_intercept else np.zeros(m), joined])
+        return float(loss) * share, slope * share, residuals
 
     def gap(self, point, factor=None):
         """Return an upper bound of the distance of a point's objective from the minimum.
@@ -100,4 +121,4 @@ class WorkingProblem:
             factor = self.penalty.scale_into_ball(slope)
         linear = self.penalty.value(coef) + factor * float(np.vdot(slope, coef))
         reach = (1.0 + np.linalg.norm(free)) * np.linalg.norm(point.gradient[n:])
-        return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * float(reach)
+        return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * (float(reach) + point.error)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._data import LinearModel
 from .descent import SupportDescent
+from .kinks import descend_by_turns
 from .problem import WorkingProblem, features_of
 
 # Columns with which a working set begins, and the factor by which it may grow.
@@ -48,6 +49,8 @@ class GroupLassoSolver:
         # The largest proven lower bound of the minimum.
         self._bound = -np.inf
         self._model, self._problem, self._descent = model, None, None
+        # Whether there was a kink, where rounding is not reached.
+        self._by_turns = False
         self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
 
     @property
@@ -90,6 +93,8 @@ class GroupLassoSolver:
                 return ""
             if self.n_iter >= max_iter:
                 return "" if self.gap <= tol else "it reached max_iter"
+            if self._by_turns and self.gap <= tol:
+                return ""
             self._grow(slopes)
             if stuck and not moved and len(self._columns) == n_before:
                 return "" if self.gap <= tol else "the objective no longer moves"
@@ -115,19 +120,24 @@ class GroupLassoSolver:
         start = problem.pack(LinearModel(model.coef[self._columns], model.intercept, model.additional))
         descent = SupportDescent(problem, start, self._step)
         self._problem, self._descent, self.objective = problem, descent, descent.point.value
-        stopped = False
+        stopped, last = False, descent.start
 
         def is_done(point):
-            nonlocal stopped
-            if point is not descent.start:
-                self.n_iter, self.objective = self.n_iter + 1, point.value
+            nonlocal stopped, last
+            if point is not last:
+                last, self.n_iter, self.objective = point, self.n_iter + 1, point.value
                 stopped = watch(point.value)
             if stopped or self.n_iter >= max_iter:
                 return True
             # The exact factor takes longer.
             return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
 
-        moved = descent.run(is_done)
+        has_kinks = self.task.has_kinks
+        moved = descent.run(lambda point: is_done(point) or (has_kinks and descent.creeps))
+        if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
+            self._by_turns = True
+            moved |= descend_by_turns(problem, descent, max(target, _EXACT), is_done)
+            self.objective = descent.point.value
         self._step, self.unconverged = descent.step, problem.unconverged
         return moved, stopped
 
