@@ -38,12 +38,16 @@ def settle(problem, point, tol):
     scores = problem.features.scores(problem.without_free(point.x))
     most = int(np.clip(_BYTES // scores.nbytes, 2, _MOST_GRADIENTS))
 
+    def distances():
+        """Return the distance of each tangent plane from the loss at the lowest point."""
+        lowest, _, free, _ = min(found, key=lambda each: each[0])
+        return np.array([lowest - value - slope @ (free - place) for value, slope, place, _ in found])
+
     def loss_gradient(free):
         loss, slope, residuals = problem.free_loss(scores, free)
         found.append((loss, slope, free.copy(), residuals))
         if len(found) > most:
-            # The first point is farthest from the minimum.
-            del found[0]
+            del found[int(distances().argmax())]
         return loss, slope
 
     reach = 1.0 + np.linalg.norm(point.x[n:])
@@ -53,8 +57,7 @@ def settle(problem, point, tol):
         after_step=lambda x, value: False,
     )  # fmt: skip
     slopes = np.array([slope for _, slope, _, _ in found])
-    # The distance of each tangent plane from the loss at the minimum.
-    errors = np.array([max(loss - value - slope @ (free - place), 0.0) for value, slope, place, _ in found])
+    errors = np.maximum(distances(), 0.0)
     start = np.zeros(len(found))
     start[errors.argmin()] = 1.0
     shares = simplex_qp(slopes @ slopes.T * (reach**2 / tol), errors, start)
