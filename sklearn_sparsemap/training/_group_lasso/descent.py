@@ -20,7 +20,7 @@ _ROUNDING = 8 * np.finfo(float).eps
 # The descent creeps if this many steps gain at most this fraction of the objective.
 _CREEPS_AFTER, _CREEPING = 40, 1e-6
 # L-BFGS takes over after this many steps without a change of the support, for at most so many steps.
-_STABLE, _MOST_SMOOTH = 4, 40
+_STABLE, _MOST_SMOOTH = 4, 200
 
 
 class SupportDescent:
