@@ -74,9 +74,9 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind):
         assert naive.objective(found) == pytest.approx(model.objective_, abs=1e-10)
         # Away from the solution, so that the twin must find its own way back.
         start = [0.7 * each for each in found]
-        twin, value = naive.minimise(start, 40)
+        twin, value = naive.minimise(start, 15)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
-        _, value = naive.minimise(found, 10)
+        _, value = naive.minimise(found, 4)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
         n_compared += 1
     assert n_compared == 50
@@ -87,7 +87,7 @@ def test_from_zero_the_twin_finds_the_same_minimum_and_groups(kind):
     for seed in range(3):
         loss = "sparsemap" if kind == "matching" else "crf"
         model, naive = fit_both(kind, seed, loss=loss, l1_ratio=0.0)
-        twin, value = naive.minimise(naive.zeros(), 1500)
+        twin, value = naive.minimise(naive.zeros(), 600)
         assert value == pytest.approx(model.objective_, abs=2e-6)
         kept = [g for g, rows in enumerate(GROUPS) if np.linalg.norm(twin[0][rows]) > 1e-4]
         assert kept == model.selected_groups_.tolist()
@@ -107,7 +107,7 @@ def test_trees_of_groups():
         )
         assert model.dual_gap_ <= 1e-6
         assert naive.objective(weights_of(model)) == pytest.approx(model.objective_, abs=1e-10)
-        assert naive.minimise(naive.zeros(), 800)[1] >= model.objective_ - 1e-6
+        assert naive.minimise(naive.zeros(), 400)[1] >= model.objective_ - 1e-6
         norms = np.linalg.norm(model.coef_.T, axis=1)
         assert model.get_support().tolist() == (norms > 0).tolist()
 

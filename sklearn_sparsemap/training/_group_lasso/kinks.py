@@ -15,6 +15,8 @@ from .._bundle import minimize_bundle, simplex_qp
 _MOST_CALLS, _MOST_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
 # Accuracy of the minimum over the free weights.
 _SETTLED = 1e-8
+# Rounds that gain at most this fraction of the objective, and their maximum number in sequence.
+_IDLE_GAIN, _MOST_IDLE = 1e-14, 10
 # Maximum number of rounds.
 _MOST_ROUNDS = 50
 
@@ -56,8 +58,7 @@ def settle(problem, point, tol):
         loss_gradient, start, np.zeros(len(start), bool), alpha=0.0, tol=0.1 * tol / reach, most_calls=_MOST_CALLS,
         after_step=lambda x, value: False,
     )  # fmt: skip
-    slopes = np.array([slope for _, slope, _, _ in found])
-    errors = np.maximum(distances(), 0.0)
+    slopes, errors = np.array([slope for _, slope, _, _ in found]), np.maximum(distances(), 0.0)
     start = np.zeros(len(found))
     start[errors.argmin()] = 1.0
     shares = simplex_qp(slopes @ slopes.T * (reach**2 / tol), errors, start)
@@ -82,18 +83,21 @@ def descend_by_turns(problem, descent, tol, is_done):
     Returns
     -------
     moved : bool
-        Whether the objective decreased.
+        Whether the gap was reached, or the objective decreased.
     """
-    first = descent.point.value
+    first, n_idle, accuracy = descent.point.value, 0, min(0.3 * tol, _SETTLED)
     for _ in range(_MOST_ROUNDS):
         before = descent.point.value
-        descent.move_to(settle(problem, descent.point, min(0.3 * tol, _SETTLED)))
+        descent.move_to(settle(problem, descent.point, accuracy))
         if is_done(descent.point):
+            return True
+        # Bounds near the minimum differ by how close the averaged gradients are to it.
+        n_idle = 0 if before - descent.point.value > _IDLE_GAIN * abs(before) else n_idle + 1
+        if n_idle > _MOST_IDLE:
             break
         problem.fixes_additional = True
         descent.run(is_done)
         problem.fixes_additional = False
-        if not descent.point.value < before:
-            break
-    descent.move_to(settle(problem, descent.point, min(0.3 * tol, _SETTLED)))
+    else:
+        descent.move_to(settle(problem, descent.point, accuracy))
     return descent.point.value < first

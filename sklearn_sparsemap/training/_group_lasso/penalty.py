@@ -4,8 +4,9 @@ import numpy as np
 
 from ...penalties import Groups, SparseGroupLasso
 
-# Bisections for the largest factor that leads into the dual ball; each halves the relative error.
-_BISECTIONS = 50
+# The factor into the dual ball is sought at these distances from 1: first the smallest one, then wider ones, then
+# between two of them. The bound depends on the distance, so that its relative error counts.
+_CLOSEST, _WIDER, _BISECTIONS = 1e-15, 32.0, 8
 
 
 class GroupPenalty:
@@ -79,11 +80,14 @@ class GroupPenalty:
             return 1.0
         columns = np.flatnonzero(np.isin(self.root_of, outside))
         penalty, gradient = self.restrict(columns), gradient[columns]
-        low, high = 0.0, 1.0
+        away = _CLOSEST
+        while away < 1.0 and penalty.prox((1.0 - away) * gradient, 1.0).any():
+            away *= _WIDER
+        low, high = away / _WIDER, min(away, 1.0)
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
-            if penalty.prox(middle * gradient, 1.0).any():
-                high = middle
-            else:
+            if penalty.prox((1.0 - middle) * gradient, 1.0).any():
                 low = middle
-        return low
+            else:
+                high = middle
+        return 1.0 - high

@@ -85,7 +85,7 @@ class GroupLassoSolver:
         small = self.X.shape[0] * self._model.coef.size <= _SMALL
         goal, target, stuck = _EXACT if small else tol, np.inf, False
         while True:
-            moved, stopped = self._descend(target, max_iter, watch)
+            moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
             slopes, n_before = self._slopes(), len(self._columns)
             gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
             self._bound = max(self._bound, self.objective - gap)
@@ -102,8 +102,8 @@ class GroupLassoSolver:
             if self.gap <= tol:
                 max_iter = min(max_iter, self.n_iter + _MORE)
 
-    def _descend(self, target, max_iter, watch):
-        """Descend on the working set until its gap is at most `target`.
+    def _descend(self, target, least, max_iter, watch):
+        """Descend on the working set until its gap is at most `target`, at a kink at most `least`.
 
         Returns
         -------
@@ -135,8 +135,8 @@ class GroupLassoSolver:
         has_kinks = self.task.has_kinks
         moved = descent.run(lambda point: is_done(point) or (has_kinks and descent.creeps))
         if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
-            self._by_turns = True
-            moved |= descend_by_turns(problem, descent, max(target, _EXACT), is_done)
+            self._by_turns, target = True, max(target, least)
+            moved |= descend_by_turns(problem, descent, target, is_done)
             self.objective = descent.point.value
         self._step, self.unconverged = descent.step, problem.unconverged
         return moved, stopped
