@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .estimators import (
         GroupLassoPerceptron,
         MultilabelLPSparseMAP,
+        StructuredGroupLasso,
         StructuredSparseMAPClassifier,
         group_path,
         stability_selection,
@@ -24,6 +25,7 @@ _PUBLIC = {
     "GroupLassoPerceptron": ".estimators",
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._core.ragged",
+    "StructuredGroupLasso": ".estimators",
     "StructuredSparseMAPClassifier": ".estimators",
     "compile": "._compile_ahead",
     "group_path": ".estimators",
@@ -55,6 +57,7 @@ __all__ = [
     "GroupLassoPerceptron",
     "MultilabelLPSparseMAP",
     "RaggedArray",
+    "StructuredGroupLasso",
     "StructuredSparseMAPClassifier",
     "__version__",
     "compile",

@@ -8,6 +8,7 @@ from ._selection.stability import StabilitySelection, stability_selection
 from ._state.mixture import average_states
 from ._state.state import TrainingState
 from ._structured.classifier import StructuredSparseMAPClassifier
+from ._structured.group_lasso import StructuredGroupLasso
 from ._structured.perceptron import GroupLassoPerceptron
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Monitor",
     "MultilabelLPSparseMAP",
     "StabilitySelection",
+    "StructuredGroupLasso",
     "StructuredSparseMAPClassifier",
     "TrainingState",
     "average_states",

@@ -61,15 +61,7 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(
-    ChecksMixin,
-    LearnedWeightsMixin,
-    TrainingStateMixin,
-    PartitionsMixin,
-    QuestionsMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
+class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
@@ -82,8 +74,7 @@ class LinearStructuredClassifier(
     structures in the user's form.
     """
 
-    # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
-    _step_size = "eta0"
+    # The attributes, besides the model, that a fit sets before it trains.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -324,6 +315,46 @@ class LinearStructuredClassifier(
         """The loss that the model minimised last."""
         return self._loss
 
+    def _begin(self, structure, classes):
+        """Set the structure, loss and classes of the model."""
+        self._structure, self._loss = structure, pair_of(self.loss, None)[0]
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
+    def _check_same_structure(self, structure):
+        if structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+
+    def _is_structured(self):
+        """Tell whether samples are structures; False if the parameter `structure` is invalid."""
+        try:
+            return not is_flat(resolve_structure(self.structure))
+        except ValueError:
+            return False
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_structure")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        if self._is_structured():
+            # Not a classifier in scikit-learn's sense, because y is not 1-D, and splitters must not stratify by y.
+            tags.estimator_type = None
+            tags.classifier_tags = None
+        return tags
+
+
+class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
+    """Base of those that also learn online, from a stream or partitions."""
+
+    # The parameter for the step size.
+    _step_size = "eta0"
+
     def _check_stream(self, X, y, classes, sample_weight):
         """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
 
@@ -358,36 +389,3 @@ class LinearStructuredClassifier(
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""
         return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
-
-    def _begin(self, structure, classes):
-        """Set the structure, loss and classes of the model."""
-        self._structure, self._loss = structure, pair_of(self.loss, None)[0]
-        if classes is not None:
-            self.classes_ = classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
-
-    def _check_same_structure(self, structure):
-        if structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
-
-    def _is_structured(self):
-        """Tell whether samples are structures; False if the parameter `structure` is invalid."""
-        try:
-            return not is_flat(resolve_structure(self.structure))
-        except ValueError:
-            return False
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "_structure")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        if self._is_structured():
-            # Not a classifier in scikit-learn's sense, because y is not 1-D, and splitters must not stratify by y.
-            tags.estimator_type = None
-            tags.classifier_tags = None
-        return tags

@@ -1,4 +1,4 @@
-"""The groups of features of `GroupLassoPerceptron`, and the budget of groups or weights."""
+"""The groups of features of estimators that select some, and the budget of groups or weights."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_COLUMNS = 2**31 - 1
 Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 
 
-class BudgetsMixin:
-    """Reads the parameters `groups`, `group_weights` and `budget`."""
+class GroupsMixin:
+    """Reads the parameters `groups` and `group_weights`."""
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]
@@ -41,7 +41,14 @@ class BudgetsMixin:
             # A coarse group contains all finer ones. With all their features as its size it would be the first to be
             # discarded, together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
-        return groups, as_group_weights(self.group_weights, sizes)
+        return groups, as_group_weights("sqrt" if self.group_weights is None else self.group_weights, sizes)
+
+    def _check_budget(self, groups):
+        """Raise ValueError if the groups do not fit other parameters."""
+
+
+class BudgetsMixin(GroupsMixin):
+    """Reads the parameters `groups`, `group_weights` and `budget`."""
 
     def _check_budget(self, groups):
         if self._budget.groups is not None and self._budget.groups > groups.n_groups:

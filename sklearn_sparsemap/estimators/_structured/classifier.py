@@ -45,6 +45,7 @@ from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 from .constraints import Forbidden
 from .empty import without_empty
 from .new_labels import add_labels
+from .warm_starts import check_startable, warm_model
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -467,20 +468,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
     def _initial_model(self, structure, task, X, classes):
-        """Return a zero model or, with `warm_start`, the current one if it still fits."""
-        if not (self.warm_start and hasattr(self, "_structure")):
+        """Return a zero model or, with `warm_start`, the current one."""
+        model = warm_model(self, structure, task, X, classes)
+        if model is None:
             return self._new_model(task, X)
-        self._check_same_structure(structure)
-        model = check_startable(self._current).astype(X.dtype).copy()
-        now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
-        known = self.classes_.tolist() if structure.labelled else None
-        if now != (model.coef.shape[0], known, self._structure.learned_shapes(task.n_outputs)):
-            raise ValueError(
-                f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
-                f"{model.coef.shape[0]} features and labels {known}; now there are {now[0]} and {now[1]}"
-            )
-        self._check_whole()
-        self._check_task(task)
         return model.dense() if self._solver == "lbfgs" else model
 
     def _hold_out(self, structure, X, codes, task):
@@ -497,13 +488,3 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight were held out; hold out a smaller fraction")
         return X[train], task.take(train), Validation(self._predict_codes, held_task, X_held, gold, weights)
-
-
-def check_startable(model):
-    """Return a model from which training can continue; raise ValueError if its weights are not finite."""
-    if np.isfinite(model.additional).all() and np.isfinite(model.intercept).all():
-        return model
-    raise ValueError(
-        "the model's weights are not all finite, for example because transitions_ was edited to -inf; make them finite "
-        "before training goes on"
-    )

@@ -15,50 +15,13 @@ from .schedule import samples_between
 _SHOWN = 3
 
 
-class SelectionMixin:
-    """Attributes of `GroupLassoPerceptron` that follow from its groups."""
+class SelectedGroupsMixin:
+    """What follows from `selected_groups_` and `groups_`."""
 
     @property
     def n_nonzero_coefs_(self) -> int:
         coef = self._current.coef
         return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
-
-    @property
-    def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected"))
-        if self._selects and not self._state("shrunk"):
-            warn_user(
-                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
-                f"after every shrink_every={samples_between(self)} samples, at the end of fit and by finalize()"
-            )
-        return selected
-
-    @property
-    def loss_curve_(self) -> Any:
-        check_is_fitted(self)
-        return self._losses.entries
-
-    @property
-    def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms")
-
-    @property
-    def sigma_(self) -> float:
-        return self._state("sigma")
-
-    @property
-    def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve")[:, 1]
-
-    @property
-    def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve")[:, 0]
-
-    def _state(self, name):
-        """Return an attribute of the finished training or, in a stream, of the optimiser."""
-        check_is_fitted(self)
-        optimizer = self._learned.optimizer
-        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
     @property
     def selected_group_names_(self) -> list[Any]:
@@ -96,6 +59,47 @@ class SelectionMixin:
         dead[groups.group_atoms[gone[group]]] = True
         mask = ~dead[groups.atom_of]
         return np.flatnonzero(mask) if indices else mask
+
+
+class SelectionMixin(SelectedGroupsMixin):
+    """Attributes of `GroupLassoPerceptron` that follow from its groups."""
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        selected = np.flatnonzero(self._state("selected"))
+        if self._selects and not self._state("shrunk"):
+            warn_user(
+                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
+                f"after every shrink_every={samples_between(self)} samples, at the end of fit and by finalize()"
+            )
+        return selected
+
+    @property
+    def loss_curve_(self) -> Any:
+        check_is_fitted(self)
+        return self._losses.entries
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        return self._state("norms")
+
+    @property
+    def sigma_(self) -> float:
+        return self._state("sigma")
+
+    @property
+    def memory_curve_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 1]
+
+    @property
+    def memory_steps_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 0]
+
+    def _state(self, name):
+        """Return an attribute of the finished training or, in a stream, of the optimiser."""
+        check_is_fitted(self)
+        optimizer = self._learned.optimizer
+        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
 
 def norms_before_shrinking(estimator, task, X):

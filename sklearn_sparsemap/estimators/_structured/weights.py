@@ -17,9 +17,10 @@ from .._state.learned import Learned
 class LearnedWeightsMixin:
     """The learned weights. Training continues from assigned values.
 
-    Reads `_learned` and `_structure`.
+    Reads `_structure`.
     """
 
+    _learned = Learned()
     # The features whose weights a phase of training learns, if not all.
     _learned_columns = None
     # The mask of the tasks.

@@ -1,0 +1,364 @@
+"""StructuredGroupLasso: the exact minimum of a loss plus the norms of groups of weights."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Literal
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.ragged import RaggedArray
+from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, PairOf, check_parameters, pair_of
+from ...losses import LOSSES
+from ...losses._fenchel_young import inference_of
+from ...structures import Structure
+from ...training._data import LinearModel
+from ...training._group_lasso.penalty import GroupPenalty
+from ...training._group_lasso.solver import GroupLassoSolver
+from .._fitting import Batch, Learner, Monitor, leaves_whole, relative
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._state.learned import Learned
+from .base import LinearStructuredModel, resolve_structure
+from .budgets import GroupsMixin
+from .empty import without_empty
+from .selection import SelectedGroupsMixin
+from .warm_starts import warm_model
+
+# The losses, which have a conjugate.
+_LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
+# Strength of the squared penalty of debiasing, and the largest entry of its gradient at the end: the defaults of
+# `StructuredSparseMAPClassifier`.
+_DEBIAS_ALPHA, _DEBIAS_TOL = 1e-4, 1e-3
+
+
+class GroupLassoLearner(Learner):
+    """Runs a `GroupLassoSolver` until its gap is small enough."""
+
+    def __init__(self, solver, tol, max_iter):
+        self.solver, self.tol, self.max_iter = solver, tol, max_iter
+
+    @property
+    def begun(self):
+        return self.solver.n_iter > 0
+
+    @property
+    def unconverged(self):
+        return self.solver.unconverged
+
+    def run(self, watch):
+        message = self.solver.run(self.tol, self.max_iter, watch)
+        if not message:
+            return ""
+        return (
+            f"the group lasso did not converge ({message}): the duality gap is {self.solver.gap:.1e}, tol is "
+            f"{self.tol:.1e}; raise max_iter, raise tol or scale the features"
+        )
+
+    def model(self):
+        return self.solver.model()
+
+
+class StructuredGroupLasso(SelectedGroupsMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredModel):
+    """Linear structured classifier with few groups of features: the exact optimum of group lasso, with a certificate.
+
+    Minimises ``mean loss + alpha * sum_g w_g |W_g|`` over all samples, where W_g are the weights of a group of features
+    for all outputs [1]_. Groups are selected as a whole. Intercepts, and additional scores such as transitions, are not
+    penalised. `dual_gap_` bounds the distance of the objective from its minimum.
+
+    Use it for data that fit into memory. For streams, and for budgets of groups or weights, there is
+    `GroupLassoPerceptron`. Standardise dense features: which groups are selected depends on the features' scales.
+
+    Parameters
+    ----------
+    structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
+        As in `StructuredSparseMAPClassifier`.
+    loss : {"sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, default="sparsemap"
+        The loss; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The losses perceptron and hinge are not
+        available: their conjugates have kinks in all weights.
+    groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
+default=None
+        Groups of features, as in `GroupLassoPerceptron`. They are disjoint or nested; others have no proximal operator
+        in closed form. None is one group for each feature.
+    alpha : float, default=0.01
+        Strength of the penalty: larger values select fewer groups.
+    l1_ratio : float, default=0.0
+        From 0 to 1. Above 0, the penalty is that of the sparse group lasso [2]_, ``alpha * ((1 - l1_ratio) * sum_g w_g
+        |W_g| + l1_ratio * |W|_1)``, which also sets single weights in selected groups to zero. 1 is the lasso, which
+        CRFsuite calls c1.
+    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default=None
+        The weights w_g, as in `GroupLassoPerceptron`. Default: ``"sqrt"``, the square root of the number of features.
+    temperature : float, default=1.0
+        Scores are divided by it in the losses, and in `predict_marginals`.
+    tol : float, default=1e-6
+        Training ends when `dual_gap_` is at most this. The unit is that of the mean loss of a sample.
+    max_iter : int, default=5000
+        Maximum number of iterations, each with one or two evaluations of the loss of all samples.
+    fit_intercept : bool, default=True
+        Whether each output has an intercept.
+    class_weight : dict, "balanced" or None, default=None
+        As in `StructuredSparseMAPClassifier`.
+    debias : bool or float, default=False
+        Whether to learn the weights of the selected features again without the penalty, which shrinks them. They then
+        have a squared penalty with this strength, ``debias/2 |W|^2``; True is 1e-4. `dual_gap_` and `objective_` remain
+        those of the group lasso.
+    warm_start : bool, default=False
+        Whether `fit` starts from the current model. The minimum does not depend on it.
+    n_jobs : int, default=None
+        Number of threads. Results do not depend on it.
+    verbose : int, default=0
+        1 reports the first ten iterations and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, if structures are made of labels.
+    coef_ : ndarray of shape (n_outputs, n_features)
+    intercept_ : ndarray of shape (n_outputs,)
+    transitions_, start_, end_, additional_scores_
+        As in `StructuredSparseMAPClassifier`.
+    groups_ : Groups
+        The groups; ``groups_.names`` are their names.
+    group_weights_ : ndarray of shape (n_groups,)
+    group_norms_ : ndarray of shape (n_groups,)
+        Norm of each group's weights.
+    selected_groups_ : int ndarray
+        Numbers of the groups with nonzero weights.
+    selected_group_names_ : list
+        Their names; of templates those of the vectorizer.
+    n_nonzero_coefs_ : int
+        Nonzero entries of `coef_`.
+    objective_ : float
+        The objective at the end; see the notes.
+    dual_gap_ : float
+        Upper bound of the distance of `objective_` from the minimum.
+    loss_curve_ : list of float
+        The objective after each iteration.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        If `X` has names: a DataFrame, or a list of them.
+
+    Notes
+    -----
+    The objective includes a squared penalty of ``5e-9 |b|^2`` of the intercepts and additional scores b. Without it,
+    there may be no minimum: with a crf loss, the score of a transition that never occurs would tend to minus infinity.
+    `dual_gap_` holds for this objective. The minimum without that penalty is at most ``5e-9 |b|^2`` lower, for its own b.
+
+    The bound follows from Fenchel duality. The gradient of a Fenchel-Young loss, scaled into the dual ball of the
+    penalty, is a feasible point of the dual problem, because gold plus a fraction of the residual remains in the
+    polytope.
+
+    Only the weights of a working set of groups are learned at a time [3]_. The working set grows by the groups whose
+    gradient is largest, until the gap over all groups is small. On a working set, proximal gradient steps find which
+    weights are zero, and L-BFGS learns the others.
+
+    References
+    ----------
+    .. [1] Yuan and Lin. Model selection and estimation in regression with grouped variables. JRSS B 68, 2006.
+    .. [2] Simon, Friedman, Hastie and Tibshirani. A sparse-group lasso. JCGS 22, 2013.
+    .. [3] Massias, Gramfort and Salmon. Celer: a fast solver for the lasso with dual extrapolation. ICML 2018.
+
+    See Also
+    --------
+    GroupLassoPerceptron : Selects groups online, by a budget.
+    StructuredSparseMAPClassifier : All features, with a squared penalty.
+
+    Examples
+    --------
+    Of three groups of sensors only one says something about the label:
+
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredGroupLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 9))
+    >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
+    >>> model = StructuredGroupLasso(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], alpha=0.02).fit(X, y)
+    >>> model.selected_groups_, model.dual_gap_ <= 1e-6
+    (array([1]), True)
+    """
+
+    _set_by_fit = (*LinearStructuredModel._set_by_fit, "groups_", "group_weights_")
+    # In the message about a loss that is not finite, which only a warm start can have.
+    _step_size = "the weights of the warm start"
+    _dtype = np.dtype(np.float64)
+    # The class of the monitor that watches training. A subclass of `Monitor` may replace it.
+    monitor_class: type[Monitor] = Monitor
+
+    # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(_LOSSES)), PairOf([StrOptions(set(_LOSSES))], ["array-like"])],
+        "groups": "no_validation",
+        "alpha": [POSITIVE],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "group_weights": "no_validation",
+        "temperature": [POSITIVE],
+        "tol": [NOT_NEGATIVE],
+        "max_iter": [POSITIVE_INT],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "debias": ["boolean", POSITIVE],
+        "warm_start": ["boolean"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+    group_weights_: NDArray[np.float64]
+    objective_: float
+    dual_gap_: float
+
+    def __init__(
+        self,
+        structure: str | Structure | Callable[[Any], Any] = "auto",
+        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
+        groups: Any = None,
+        alpha: float = 0.01,
+        l1_ratio: float = 0.0,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike | None = None,
+        temperature: float = 1.0,
+        tol: float = 1e-6,
+        max_iter: int = 5000,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        debias: bool | float = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.structure = structure
+        self.loss = loss
+        self.groups = groups
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.group_weights = group_weights
+        self.temperature = temperature
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.debias = debias
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @leaves_whole
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Select groups, and learn their weights.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
+            The second for structured problems. Label sequences without steps are left out, with a warning.
+        y : array-like of shape (n_samples,), or a sequence of structures
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
+            data are not as described; the message names the sample.
+        """
+        data = X, y
+        X, task, model = self._take_in(X, y, sample_weight)
+        solver = self._new_solver(task, X, model)
+        monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
+        monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
+        monitor.take()
+        monitor.end()
+        if self.debias and not monitor.stopped:
+            self._learned = Learned(self._debiased(task, X))
+        return self
+
+    def _take_in(self, X, y, sample_weight):
+        """Lay out training samples, and begin a model of them; return the features, their task, and the start."""
+        structure = self._check_params()
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
+        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        weights = self._sample_weights(X, codes, classes, sample_weight)
+        task = self._training_task(structure, X, codes, classes, relative(weights))
+        model = warm_model(self, structure, task, X.values, classes)
+        if model is None:
+            model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
+        groups, group_weights = self._make_groups(X)
+        self._check_groups(groups, group_weights)
+        self._begin(structure, classes)
+        self.groups_, self.group_weights_ = groups, group_weights
+        return X, task, model
+
+    def _new_solver(self, task, X, model):
+        penalty = GroupPenalty(self.groups_, self.group_weights_, self.alpha, self.l1_ratio)
+        return GroupLassoSolver(
+            task, X.values, penalty, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs, model=model
+        )
+
+    def _debiased(self, task, X):
+        """Return the model with the weights of the selected features learned again."""
+        model = self._current
+        columns = np.flatnonzero(model.coef.any(axis=1))
+        narrow = LinearModel(model.coef[columns], model.intercept, model.additional)
+        features = RaggedArray(X.values[:, columns], X.indptr, shapes=X.shapes)
+        strength = _DEBIAS_ALPHA if self.debias is True else float(self.debias)
+        learner = Batch(
+            task, features, narrow, lambda found: found, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
+            n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+        learner.run(lambda loss: False)
+        found = learner.model()
+        coef = np.zeros_like(model.coef)
+        coef[columns] = found.coef
+        return LinearModel(coef, found.intercept, found.additional)
+
+    def _check_params(self):
+        """Check the parameters; return the structure."""
+        check_parameters(self)
+        structure = resolve_structure(self.structure)
+        if isinstance(structure, Structure):
+            inference_of(structure, pair_of(self.loss, None)[0])
+        return structure
+
+    def _check_groups(self, groups, group_weights):
+        """Raise ValueError if groups overlap without being nested, or are not penalised."""
+        if not groups.is_nested:
+            raise ValueError(
+                "groups overlap without being nested, so the penalty has no proximal operator in closed form; make them "
+                "disjoint or nested, or use GroupLassoPerceptron"
+            )
+        free = np.flatnonzero(group_weights == 0.0)
+        if len(free) and self.l1_ratio == 0.0:
+            raise ValueError(
+                f"group {groups.names[free[0]]!r} has weight 0 and would not be penalised, so there would be no bound; "
+                "give it a positive weight in group_weights"
+            )
+
+    def _outcome(self, monitor, model):
+        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        solver = monitor.learner.solver
+        return {
+            "_learned": Learned(model),
+            "n_iter_": monitor.n_iter,
+            "loss_curve_": list(monitor.losses),
+            "objective_": solver.objective,
+            "dual_gap_": solver.gap,
+        }
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return self.groups_.norms(self._current.coef)
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        return np.flatnonzero(self.group_norms_)

@@ -1,0 +1,1 @@
+"""Batch group lasso: the penalty, the problem on a working set of columns, its solver, and certificates."""

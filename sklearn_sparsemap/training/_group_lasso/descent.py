@@ -1,0 +1,136 @@
+"""Minimisation on a working set: proximal gradient steps find the support, L-BFGS the weights in it.
+
+References: Wright, Nowak and Figueiredo, Sparse reconstruction by separable approximation. IEEE Transactions on Signal
+Processing 57, 2009 (SpaRSA). Barzilai and Borwein, Two-point step size gradient methods. IMA Journal of Numerical
+Analysis 8, 1988.
+"""
+
+import numpy as np
+
+from .._quasi_newton.descent import Descent
+
+# A step is accepted if the objective falls below the largest of the last `_MEMORY` ones, by this fraction of what a
+# quadratic model of curvature 1 / step promises.
+_MEMORY, _SUFFICIENT = 5, 1e-2
+# Range of step sizes, and their factor after a rejected step.
+_SMALLEST, _LARGEST, _SHORTER = 1e-12, 1e12, 0.4
+_AFTER_KINK = 1e-2
+# Differences of objectives up to this fraction are rounding errors.
+_ROUNDING = 8 * np.finfo(float).eps
+# The descent creeps if this many steps gain at most this fraction of the objective.
+_CREEPS_AFTER, _CREEPING = 40, 1e-6
+# L-BFGS takes over after this many steps without a change of the support, for at most so many steps.
+_STABLE, _MOST_SMOOTH = 4, 200
+
+
+class SupportDescent:
+    """Minimises the objective of a working set.
+
+    Parameters
+    ----------
+    problem : WorkingProblem
+    x : array
+        The start.
+    step : float
+        The size of the first proximal gradient step.
+
+    Attributes
+    ----------
+    point : Point
+        The current point.
+    start : Point
+        The first one.
+    step : float
+        The size of the next proximal gradient step.
+    """
+
+    def __init__(self, problem, x, step):
+        self.problem, self.step = problem, step
+        self.start = problem.evaluate(x)
+        self.move_to(self.start)
+
+    def run(self, is_done):
+        """Take steps until a function of the current point is true, or no step lowers the objective.
+
+        Returns
+        -------
+        moved : bool
+            False if no step lowers the objective.
+        """
+        while not is_done(self.point):
+            if self._stable >= _STABLE:
+                self._stable = 0
+                if self._follow_support(is_done):
+                    return True
+            if not self._proximal_step():
+                return False
+        return True
+
+    def move_to(self, point):
+        """Continue from another point, which may be higher than the last ones."""
+        self.point, self._values, self._stable = point, [point.value], 0
+        # At a kink, steps have become tiny.
+        self.step = max(self.step, _AFTER_KINK)
+
+    def _proximal_step(self):
+        """Take a proximal gradient step; return whether one was found."""
+        problem, point, n = self.problem, self.point, self.problem.n_coefs
+        worst = max(self._values[-_MEMORY:])
+        step = self.step
+        while step > _SMALLEST:
+            x = point.x - step * point.gradient
+            x[:n] = problem.penalty.prox(problem.coef(x), step).ravel()
+            moved = x - point.x
+            square = float(moved @ moved)
+            if square == 0.0:
+                return False
+            found = problem.evaluate(x)
+            if found.value <= worst + _ROUNDING * abs(worst) - 0.5 * _SUFFICIENT / step * square:
+                break
+            step *= _SHORTER
+        else:
+            return False
+        curvature = float((found.gradient - point.gradient) @ moved)
+        same = np.array_equal(x[:n] != 0.0, point.x[:n] != 0.0)
+        self._stable = self._stable + 1 if same else 0
+        self.step = min(square / curvature, _LARGEST) if curvature > 0.0 else 2.0 * step
+        self._take(found)
+        return True
+
+    def _take(self, point):
+        self.point = point
+        self._values.append(point.value)
+
+    @property
+    def creeps(self):
+        """Whether the last steps gained almost nothing."""
+        return len(self._values) > _CREEPS_AFTER and (
+            self._values[-_CREEPS_AFTER] - self.point.value <= _CREEPING * abs(self.point.value)
+        )
+
+    def _follow_support(self, is_done):
+        """Take steps of L-BFGS in the nonzero weights, where the penalty is smooth; return whether it is done."""
+        problem, n, last = self.problem, self.problem.n_coefs, self.point
+        held = np.ones(len(last.x))
+        held[:n] = last.x[:n] != 0.0
+
+        def value_gradient(x, out):
+            nonlocal last
+            last = problem.evaluate(x.copy())
+            out[:] = last.gradient
+            out[:n] += problem.penalty.slope(problem.coef(x)).ravel()
+            out *= held
+            return last.value, out
+
+        descent = Descent(value_gradient, last.x, problem.n_jobs)
+        for _ in range(_MOST_SMOOTH):
+            before = descent.value
+            if not descent.step() or not np.isfinite(descent.value):
+                return False
+            self._take(last)
+            if is_done(last):
+                return True
+            if before - descent.value <= _ROUNDING * abs(before):
+                # Line searches compare values, and get no further. Proximal gradient steps do.
+                return False
+        return False

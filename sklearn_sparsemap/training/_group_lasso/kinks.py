@@ -1,0 +1,103 @@
+"""Kinks of SparseMAP losses in the additional scores, where a single gradient proves nothing.
+
+The marginals of the parts with features are unique at any scores, those of the additional parts need not be. So the
+loss is smooth in the weights of features and in the intercepts; its kinks are in the additional scores. By the same
+reason the subdifferential is a product, and a point is a minimum if it is one over the additional scores and one over
+all other weights. A bundle method finds the minimum over the intercepts and the additional scores, and an average of
+gradients that is zero in them; smooth steps find the one over the weights of features and the intercepts.
+"""
+
+import numpy as np
+
+from .._bundle import minimize_bundle, simplex_qp
+
+# Maximum number of evaluations of the bundle method, and of gradients that are averaged; and their memory limit.
+_MOST_CALLS, _MOST_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
+# Accuracy of the minimum over the free weights.
+_SETTLED = 1e-8
+# Rounds that gain at most this fraction of the objective, and their maximum number in sequence.
+_IDLE_GAIN, _MOST_IDLE = 1e-14, 10
+# Maximum number of rounds.
+_MOST_ROUNDS = 50
+
+
+def settle(problem, point, tol):
+    """Minimise over the free weights, and average gradients at the minimum.
+
+    Parameters
+    ----------
+    problem : WorkingProblem
+    point : Point
+    tol : float
+        Largest contribution of the average's free part to the gap, about.
+
+    Returns
+    -------
+    point : Point
+        At the minimum, with averages of gradients and residuals.
+    """
+    n, found = problem.n_coefs, []
+    scores = problem.features.scores(problem.without_free(point.x))
+    most = int(np.clip(_BYTES // scores.nbytes, 2, _MOST_GRADIENTS))
+
+    def distances():
+        """Return the distance of each tangent plane from the loss at the lowest point."""
+        lowest, _, free, _ = min(found, key=lambda each: each[0])
+        return np.array([lowest - value - slope @ (free - place) for value, slope, place, _ in found])
+
+    def loss_gradient(free):
+        loss, slope, residuals = problem.free_loss(scores, free)
+        found.append((loss, slope, free.copy(), residuals))
+        if len(found) > most:
+            del found[int(distances().argmax())]
+        return loss, slope
+
+    reach = 1.0 + np.linalg.norm(point.x[n:])
+    start = point.x[n:].copy()
+    free, loss, _, _ = minimize_bundle(
+        loss_gradient, start, np.zeros(len(start), bool), alpha=0.0, tol=0.1 * tol / reach, most_calls=_MOST_CALLS,
+        after_step=lambda x, value: False,
+    )  # fmt: skip
+    slopes, errors = np.array([slope for _, slope, _, _ in found]), np.maximum(distances(), 0.0)
+    start = np.zeros(len(found))
+    start[errors.argmin()] = 1.0
+    shares = simplex_qp(slopes @ slopes.T * (reach**2 / tol), errors, start)
+    x = np.concatenate([point.x[:n], free])
+    residuals = sum(share * each[3] for share, each in zip(shares, found) if share > 0.0)
+    return problem.averaged(x, loss, residuals, shares @ slopes, float(shares @ errors))
+
+
+def descend_by_turns(problem, descent, tol, is_done):
+    """Minimise over the free weights, and over all weights except the additional scores, by turns.
+
+    Parameters
+    ----------
+    problem : WorkingProblem
+    descent : SupportDescent
+        Its point becomes one with averaged gradients.
+    tol : float
+        The gap at which to stop.
+    is_done : callable
+        As in `SupportDescent.run`.
+
+    Returns
+    -------
+    moved : bool
+        Whether the gap was reached, or the objective decreased.
+    """
+    first, n_idle, accuracy = descent.point.value, 0, min(0.3 * tol, _SETTLED)
+    for _ in range(_MOST_ROUNDS):
+        before = descent.point.value
+        descent.move_to(settle(problem, descent.point, accuracy))
+        if is_done(descent.point):
+            return True
+        # Bounds near the minimum differ by how close the averaged gradients are to it.
+        n_idle = 0 if before - descent.point.value > _IDLE_GAIN * abs(before) else n_idle + 1
+        if n_idle > _MOST_IDLE:
+            break
+        problem.fixes_additional = True
+        descent.run(is_done)
+        problem.fixes_additional = False
+    else:
+        descent.move_to(settle(problem, descent.point, accuracy))
+    return descent.point.value < first

@@ -1,0 +1,93 @@
+"""The penalty of group lasso on some of the features, with its dual ball."""
+
+import numpy as np
+
+from ...penalties import Groups, SparseGroupLasso
+
+# The factor into the dual ball is sought at these distances from 1: first the smallest one, then wider ones, then
+# between two of them. The bound depends on the distance, so that its relative error counts.
+_CLOSEST, _WIDER, _BISECTIONS = 1e-15, 32.0, 8
+
+
+class GroupPenalty:
+    """``alpha * ((1 - l1_ratio) * sum_g w_g |W_g| + l1_ratio * |W|_1)`` for groups that are disjoint or nested.
+
+    Parameters
+    ----------
+    groups : Groups
+    group_weights : array of shape (n_groups,)
+    alpha : float
+    l1_ratio : float
+
+    Attributes
+    ----------
+    root_of : int array of shape (n_features,)
+        The largest group that contains each feature. The penalty is a sum over these groups.
+    """
+
+    def __init__(self, groups, group_weights, alpha, l1_ratio):
+        self.groups, self.group_weights, self.alpha, self.l1_ratio = groups, group_weights, alpha, l1_ratio
+        self._penalty = SparseGroupLasso(groups, alpha, l1_ratio, group_weights)
+        n_atoms = np.diff(groups.group_indptr)
+        self._group_of_entry = np.repeat(np.arange(groups.n_groups), n_atoms)
+        # From small groups to large ones, so that the largest is written last.
+        order = np.argsort(n_atoms[self._group_of_entry], kind="stable")
+        root_of_atom = np.empty(groups.n_atoms, np.int64)
+        root_of_atom[groups.group_atoms[order]] = self._group_of_entry[order]
+        self.root_of = root_of_atom[groups.atom_of]
+
+    def restrict(self, columns):
+        """Return the penalty of some features; the weights of the others are zero."""
+        if not self.groups.is_partition:
+            groups = self.groups.with_features(self.groups.atom_of[columns])
+            return GroupPenalty(groups, self.group_weights, self.alpha, self.l1_ratio)
+        # Groups without any of these features would take time.
+        kept, group_of = np.unique(self.root_of[columns], return_inverse=True)
+        groups = Groups.partition(group_of, names=kept)
+        return GroupPenalty(groups, self.group_weights[kept], self.alpha, self.l1_ratio)
+
+    def with_alpha(self, alpha):
+        """Return the penalty with another strength."""
+        return GroupPenalty(self.groups, self.group_weights, alpha, self.l1_ratio)
+
+    def value(self, coef):
+        return self._penalty.value(coef)
+
+    def prox(self, coef, step):
+        return self._penalty.prox(coef, step)
+
+    def slope(self, coef):
+        """Return the gradient of the penalty at nonzero weights, and zeros elsewhere."""
+        groups = self.groups
+        norms = groups.norms(coef)
+        ratios = np.divide(self.group_weights, norms, out=np.zeros_like(norms), where=norms > 0.0)
+        of_atoms = np.bincount(groups.group_atoms, ratios[self._group_of_entry], minlength=groups.n_atoms)
+        slope = coef * ((1.0 - self.l1_ratio) * self.alpha * of_atoms[groups.atom_of])[:, None]
+        if self.l1_ratio > 0.0:
+            slope += self.l1_ratio * self.alpha * np.sign(coef)
+        return slope
+
+    def scale_into_ball(self, gradient):
+        """Return the largest factor, at most 1, by which a gradient is in the dual ball: where the prox is zero.
+
+        For disjoint groups the dual ball is ``|gradient_g| <= alpha w_g``, if there is no l1 part.
+        """
+        if self.l1_ratio == 0.0 and self.groups.is_partition:
+            norms, radii = self.groups.norms(gradient), self.alpha * self.group_weights
+            return float(np.min(radii / np.maximum(norms, radii), initial=1.0))
+        outside = np.unique(self.root_of[self.prox(gradient, 1.0).any(axis=1)])
+        if not len(outside):
+            return 1.0
+        columns = np.flatnonzero(np.isin(self.root_of, outside))
+        penalty, gradient = self.restrict(columns), gradient[columns]
+        away = _CLOSEST
+        while away < 1.0 and penalty.prox((1.0 - away) * gradient, 1.0).any():
+            away *= _WIDER
+        low, high = away / _WIDER, min(away, 1.0)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            if penalty.prox((1.0 - middle) * gradient, 1.0).any():
+                low = middle
+            else:
+                high = middle
+        return 1.0 - high

@@ -1,0 +1,170 @@
+"""Working sets of columns: the minimum over few columns, then those that the gradient asks for.
+
+References: Massias, Gramfort and Salmon, Celer: a fast solver for the lasso with dual extrapolation. ICML 2018.
+Bertrand, Klopfenstein, Bannier, Gidel and Massias, Beyond L1: faster and better sparse models with skglm. NeurIPS 2022.
+"""
+
+import numpy as np
+
+from .._data import LinearModel
+from .descent import SupportDescent
+from .kinks import descend_by_turns
+from .problem import WorkingProblem, features_of
+
+# Columns with which a working set begins, and the factor by which it may grow.
+_FIRST_COLUMNS, _GROWTH = 100, 2
+# The problem of a working set is solved to these fractions of the present gap and of the tolerance.
+_OF_GAP, _OF_TOL = 0.1, 0.3
+# Up to this number of rows times weights, the objective is minimised to rounding, with at most so many more iterations
+# than for `tol`: this takes milliseconds, and equal problems in another form get equal weights.
+_SMALL, _EXACT, _MORE = 2**14, 1e-13, 300
+
+
+class GroupLassoSolver:
+    """Minimises ``mean loss + penalty`` over all columns.
+
+    Parameters
+    ----------
+    task : Task
+    X : ndarray or CSR of shape (n_rows, n_features)
+    penalty : GroupPenalty
+    fit_intercept : bool
+    n_jobs : int or None
+    model : LinearModel
+        The start.
+
+    Attributes
+    ----------
+    objective : float
+    gap : float
+        Upper bound of the distance of the objective from the minimum.
+    n_iter, unconverged : int
+    """
+
+    def __init__(self, task, X, penalty, *, fit_intercept, n_jobs, model):
+        self.task, self.X, self.penalty = task, X, penalty
+        self.fit_intercept, self.n_jobs = fit_intercept, n_jobs
+        self._features = features_of(X, task.n_outputs, n_jobs)
+        self.objective, self.n_iter, self.unconverged = np.inf, 0, 0
+        # The largest proven lower bound of the minimum.
+        self._bound = -np.inf
+        self._model, self._problem, self._descent = model, None, None
+        # Whether there was a kink, where rounding is not reached.
+        self._by_turns = False
+        self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
+
+    @property
+    def gap(self):
+        return max(self.objective - self._bound, 0.0)
+
+    def model(self):
+        """Return the current model of all columns."""
+        if self._descent is not None:
+            found = self._problem.unpack(self._descent.point.x)
+            coef = np.zeros_like(self._model.coef)
+            coef[self._columns] = found.coef
+            self._model = LinearModel(coef, found.intercept.copy(), found.additional.copy())
+        return self._model
+
+    def run(self, tol, max_iter, watch):
+        """Minimise until the gap is at most `tol`.
+
+        Parameters
+        ----------
+        tol : float
+        max_iter : int
+            Maximum number of iterations, over all working sets.
+        watch : callable
+            Called with the objective after each iteration; a true result stops.
+
+        Returns
+        -------
+        message : str
+            The reason for a failure; empty if the gap is at most `tol`, or training was stopped.
+        """
+        small = self.X.shape[0] * self._model.coef.size <= _SMALL
+        goal, target, stuck = _EXACT if small else tol, np.inf, False
+        while True:
+            moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
+            slopes, n_before = self._slopes(), len(self._columns)
+            gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
+            self._bound = max(self._bound, self.objective - gap)
+            if stopped or gap <= min(goal, tol):
+                return ""
+            if self.n_iter >= max_iter:
+                return "" if self.gap <= tol else "it reached max_iter"
+            if self._by_turns and self.gap <= tol:
+                return ""
+            self._grow(slopes)
+            if stuck and not moved and len(self._columns) == n_before:
+                return "" if self.gap <= tol else "the objective no longer moves"
+            target, stuck = max(_OF_GAP * gap, _OF_TOL * min(goal, tol)), not moved
+            if self.gap <= tol:
+                max_iter = min(max_iter, self.n_iter + _MORE)
+
+    def _descend(self, target, least, max_iter, watch):
+        """Descend on the working set until its gap is at most `target`, at a kink at most `least`.
+
+        Returns
+        -------
+        moved : bool
+            False if no step lowers the objective.
+        stopped : bool
+            Whether `watch` stopped training.
+        """
+        X, model = self.X[:, self._columns], self.model()
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
+        problem = WorkingProblem(
+            self.task, X, self.penalty.restrict(self._columns), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
+        )
+        start = problem.pack(LinearModel(model.coef[self._columns], model.intercept, model.additional))
+        descent = SupportDescent(problem, start, self._step)
+        self._problem, self._descent, self.objective = problem, descent, descent.point.value
+        stopped, last = False, descent.start
+
+        def is_done(point):
+            nonlocal stopped, last
+            if point is not last:
+                last, self.n_iter, self.objective = point, self.n_iter + 1, point.value
+                stopped = watch(point.value)
+            if stopped or self.n_iter >= max_iter:
+                return True
+            # The exact factor takes longer.
+            return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
+
+        has_kinks = self.task.has_kinks
+        moved = descent.run(lambda point: is_done(point) or (has_kinks and descent.creeps))
+        if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
+            self._by_turns, target = True, max(target, least)
+            moved |= descend_by_turns(problem, descent, target, is_done)
+            self.objective = descent.point.value
+        self._step, self.unconverged = descent.step, problem.unconverged
+        return moved, stopped
+
+    def _slopes(self):
+        """Return the gradient of the loss with respect to the weights of all columns."""
+        coef = self._model.coef
+        slopes = np.empty_like(coef)
+        share = 1.0 / self._problem.total_weight
+        self._features.gradient(self._descent.point.residuals, share, 0.0, coef, slopes)
+        return slopes
+
+    def _grow(self, slopes):
+        """Add the columns that a proximal gradient step would make nonzero, the strongest atoms first.
+
+        At most, the working set grows by `_GROWTH`.
+        """
+        coef, groups = self.model().coef, self.penalty.groups
+        self._descent = None
+        moved = self.penalty.prox(coef - self._step * slopes, self._step)
+        moved[self._columns] = 0.0
+        norms = groups.atom_norms(moved)
+        strongest = np.argsort(-norms, kind="stable")[: np.count_nonzero(norms)]
+        sizes = np.cumsum(np.bincount(groups.atom_of, minlength=groups.n_atoms)[strongest])
+        room = max(_FIRST_COLUMNS, _GROWTH * len(self._columns)) - len(self._columns)
+        n_added = max(1, np.searchsorted(sizes, room, side="right"))
+        chosen = np.zeros(groups.n_atoms, bool)
+        chosen[strongest[:n_added]] = True
+        chosen = chosen[groups.atom_of]
+        chosen[self._columns] = True
+        self._columns = np.flatnonzero(chosen)

@@ -1,0 +1,294 @@
+"""StructuredGroupLasso: the minimum, its certificate, and the estimator."""
+
+import numpy as np
+import pytest
+from naive_group_lasso import NAMES, NaiveGroupLasso
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectFromModel
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_sparsemap import RaggedArray, StructuredGroupLasso
+from sklearn_sparsemap.estimators import Monitor
+from sklearn_sparsemap.penalties import GroupTree
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
+from sklearn_sparsemap.training._group_lasso import kinks, solver
+
+GROUPS = [np.array([0, 1]), np.array([2, 3, 4]), np.array([5]), np.array([6, 7])]
+GROUP_OF = [0, 0, 1, 1, 1, 2, 3, 3]
+
+
+@parametrize_with_checks([StructuredGroupLasso(), StructuredGroupLasso(loss="crf", l1_ratio=0.5)])
+def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+def random_problem(kind, rng):
+    """Return a structure, samples and gold of which the first and the second group say something."""
+    n = int(rng.integers(6, 25))
+    if kind == "multiclass":
+        X = [rng.normal(size=(1, 8)) for _ in range(n)]
+        y = [int(x[0, 0] + x[0, 2] + rng.normal() > 0) + int(x[0, 1] > 0.5) for x in X]
+        return Simplex(), X, [i % 3 if i < 3 else label for i, label in enumerate(y)], 3
+    if kind == "chain":
+        X = [rng.normal(size=(int(rng.integers(1, 6)), 8)) for _ in range(n)]
+        y = [(x[:, 0] + 0.5 * x[:, 2] + rng.normal(size=len(x)) > 0).astype(int) for x in X]
+        return LinearChain(), [*X, *X[:2]], [*y, np.zeros(len(X[0]), int), np.ones(len(X[1]), int)], 2
+    if kind == "tree":
+        X = [rng.normal(size=(words + 1, words, 8)) for words in rng.integers(1, 5, size=n)]
+        return DependencyTree(), X, [np.array([rng.integers(m + 1) for m in range(x.shape[1])]) for x in X], 1
+    X = [rng.normal(size=(3, 3, 8)) for _ in range(n)]
+    return Matching(), X, [rng.permutation(3) for _ in range(n)], 1
+
+
+def fit_both(kind, seed, **parameters):
+    rng = np.random.default_rng(seed)
+    structure, X, y, n_outputs = random_problem(kind, rng)
+    alpha = float(np.exp(rng.uniform(np.log(0.01), np.log(0.3))))
+    parameters = {"loss": str(rng.choice(["sparsemap", "crf", "margin_sparsemap", "margin_crf"])), **parameters}
+    if kind == "matching":
+        parameters["loss"] = parameters["loss"].replace("crf", "sparsemap")
+    if "l1_ratio" not in parameters:
+        parameters["l1_ratio"] = float(rng.choice([0.0, 0.0, 0.4, 1.0]))
+    parameters |= {"alpha": alpha, "temperature": float(rng.choice([0.5, 1.0, 2.0]))}
+    model = StructuredGroupLasso(structure, groups=GROUP_OF, **parameters)
+    model.fit(np.vstack(X) if kind == "multiclass" else X, y)
+    naive = NaiveGroupLasso(structure, X, y, n_outputs, GROUPS, np.sqrt([2, 3, 1, 2]), **parameters)
+    return model, naive
+
+
+def weights_of(model):
+    additional = model.additional_scores_
+    return [model.coef_.T.copy(), model.intercept_.copy(), *(additional[name].copy() for name in NAMES if additional)]
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
+def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind):
+    n_compared = 0
+    for seed in range(50):
+        model, naive = fit_both(kind, seed)
+        assert model.dual_gap_ <= 1e-6
+        found = weights_of(model)
+        assert naive.objective(found) == pytest.approx(model.objective_, abs=1e-10)
+        # Away from the solution, so that the twin must find its own way back.
+        start = [0.7 * each for each in found]
+        twin, value = naive.minimise(start, 15)
+        assert value >= model.objective_ - model.dual_gap_ - 1e-10
+        _, value = naive.minimise(found, 4)
+        assert value >= model.objective_ - model.dual_gap_ - 1e-10
+        n_compared += 1
+    assert n_compared == 50
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
+def test_from_zero_the_twin_finds_the_same_minimum_and_groups(kind):
+    for seed in range(3):
+        loss = "sparsemap" if kind == "matching" else "crf"
+        model, naive = fit_both(kind, seed, loss=loss, l1_ratio=0.0)
+        twin, value = naive.minimise(naive.zeros(), 600)
+        assert value == pytest.approx(model.objective_, abs=2e-6)
+        kept = [g for g, rows in enumerate(GROUPS) if np.linalg.norm(twin[0][rows]) > 1e-4]
+        assert kept == model.selected_groups_.tolist()
+
+
+def test_trees_of_groups():
+    rng = np.random.default_rng(0)
+    _, X, y, _ = random_problem("multiclass", rng)
+    tree = GroupTree({"all": None, "a": "all", "b": "all"}, {"all": [6, 7], "a": [0, 1, 2], "b": [3, 4, 5]})
+    nested = [np.arange(8), np.array([0, 1, 2]), np.array([3, 4, 5])]
+    for alpha, l1_ratio in ((0.02, 0.0), (0.05, 0.3), (0.1, 0.0)):
+        model = StructuredGroupLasso(
+            groups=tree, group_weights=[0.5, 1.0, 1.0], alpha=alpha, l1_ratio=l1_ratio, loss="crf"
+        ).fit(np.vstack(X), y)
+        naive = NaiveGroupLasso(
+            Simplex(), X, y, 3, nested, np.array([0.5, 1.0, 1.0]), loss="crf", alpha=alpha, l1_ratio=l1_ratio
+        )
+        assert model.dual_gap_ <= 1e-6
+        assert naive.objective(weights_of(model)) == pytest.approx(model.objective_, abs=1e-10)
+        assert naive.minimise(naive.zeros(), 400)[1] >= model.objective_ - 1e-6
+        norms = np.linalg.norm(model.coef_.T, axis=1)
+        assert model.get_support().tolist() == (norms > 0).tolist()
+
+
+def kinked():
+    """A chain whose minimum is at a kink of the transitions."""
+    rng = np.random.default_rng(26)
+    X, y = [], []
+    for _ in range(47):
+        states = np.cumsum(rng.random(int(rng.integers(1, 8))) < 0.3) % 2
+        X.append(rng.normal(size=(len(states), 8)) + np.eye(2, 8)[states])
+        y.append(states)
+    return X, y
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2, 0.4])
+def test_at_kinks_averaged_gradients_give_the_bound(alpha, monkeypatch):
+    X, y = kinked()
+    model = StructuredGroupLasso("chain", groups=GROUP_OF, alpha=alpha, temperature=0.6).fit(X, y)
+    assert model.dual_gap_ <= 1e-6
+    naive = NaiveGroupLasso(
+        LinearChain(), X, y, 2, GROUPS, np.sqrt([2, 3, 1, 2]), loss="sparsemap", alpha=alpha, temperature=0.6
+    )
+    found, rng = weights_of(model), np.random.default_rng(0)
+    assert naive.objective(found) == pytest.approx(model.objective_, abs=1e-10)
+    for scale in (1e-1, 1e-2, 1e-3):
+        for _ in range(20):
+            other = [each + scale * rng.normal(size=each.shape) for each in found]
+            assert naive.objective(other) >= model.objective_ - model.dual_gap_ - 1e-10
+
+
+def test_without_averages_a_kink_has_no_bound(monkeypatch):
+    X, y = kinked()
+    counts = []
+    monkeypatch.setattr(solver, "descend_by_turns", lambda *_: counts.append(1) or False)
+    failed = 0
+    for alpha in (0.2, 0.4):
+        model = StructuredGroupLasso("chain", groups=GROUP_OF, alpha=alpha, temperature=0.6, max_iter=300)
+        with pytest.warns(ConvergenceWarning, match="the duality gap is"):
+            model.fit(X, y)
+        failed += model.dual_gap_ > 1e-6
+    assert failed == len([0.2, 0.4]) and counts
+    assert kinks.descend_by_turns is not solver.descend_by_turns
+
+
+def data(n=300, n_features=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features))
+    scores = X[:, :9] @ rng.normal(size=(9, 3)) + rng.gumbel(size=(n, 3))
+    return X, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
+
+
+def test_working_sets_hold_few_columns_and_miss_none():
+    X, y = data(400, 1500)
+    groups = np.repeat(np.arange(500), 3)
+    model = StructuredGroupLasso(groups=groups, alpha=0.06, loss="crf").fit(X, y)
+    assert model.dual_gap_ <= 1e-6 and set(model.selected_groups_) >= {0, 1, 2} and len(model.selected_groups_) < 60
+    wide = StructuredGroupLasso(groups=groups, alpha=0.06, loss="crf")
+    wide.fit(sparse.csr_array(X), y)
+    assert wide.objective_ == pytest.approx(model.objective_, abs=2e-6)
+    np.testing.assert_array_equal(wide.selected_groups_, model.selected_groups_)
+
+
+def test_an_early_end_has_a_true_bound_and_a_warning():
+    X, y = data()
+    full = StructuredGroupLasso(groups=np.arange(30) // 3, loss="crf").fit(X, y)
+    bounds = []
+    for max_iter in (1, 5, 20):
+        model = clone(full).set_params(max_iter=max_iter)
+        with pytest.warns(ConvergenceWarning, match=r"it reached max_iter.*duality gap.*raise max_iter"):
+            model.fit(X, y)
+        assert full.objective_ - 1e-6 <= model.objective_ <= full.objective_ + model.dual_gap_
+        assert model.n_iter_ == max_iter == len(model.loss_curve_)
+        bounds.append(model.dual_gap_)
+    assert bounds[-1] < bounds[0]
+
+
+def test_a_strong_penalty_leaves_the_intercepts():
+    X, y = data()
+    model = StructuredGroupLasso(alpha=10.0, loss="crf").fit(X, y)
+    assert len(model.selected_groups_) == model.n_nonzero_coefs_ == 0
+    shares = np.unique(y, return_counts=True)[1] / len(y)
+    np.testing.assert_allclose(model.predict_proba(X[:2]), [shares, shares], atol=1e-6)
+    bare = StructuredGroupLasso(alpha=10.0, fit_intercept=False).fit(X, y)
+    assert not bare.intercept_.any() and bare.dual_gap_ == 0.0
+
+
+def test_threads_and_warm_starts_do_not_change_the_minimum():
+    X, y = data(2000, 60)
+    model = StructuredGroupLasso(groups=np.arange(60) // 3, loss="crf").fit(sparse.csr_array(X), y)
+    other = clone(model).set_params(n_jobs=2).fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    warm = clone(model).set_params(warm_start=True, alpha=0.012).fit(X, y)
+    warm.set_params(alpha=0.01).fit(X, y)
+    assert warm.n_iter_ < model.n_iter_ and warm.objective_ == pytest.approx(model.objective_, abs=2e-6)
+    with pytest.raises(ValueError, match="warm_start=True needs the features"):
+        warm.fit(X[:, :30], y)
+
+
+def test_names_selection_and_debiasing():
+    X, y = data()
+    groups = {"true": list(range(9)), "noise": list(range(9, 30))}
+    model = StructuredGroupLasso(groups=groups, alpha=0.05).fit(X, y)
+    assert model.selected_group_names_ == ["true"] and model.get_support(indices=True).tolist() == list(range(9))
+    np.testing.assert_allclose(model.group_norms_, [np.linalg.norm(model.coef_[:, :9]), 0.0])
+    refit = clone(model).set_params(debias=True).fit(X, y)
+    assert refit.selected_group_names_ == ["true"] and refit.dual_gap_ == model.dual_gap_
+    assert np.linalg.norm(refit.coef_) > 1.5 * np.linalg.norm(model.coef_) and refit.score(X, y) >= model.score(X, y)
+    stronger = clone(model).set_params(debias=1.0).fit(X, y)
+    assert np.linalg.norm(stronger.coef_) < np.linalg.norm(refit.coef_)
+    chosen = make_pipeline(SelectFromModel(clone(model), threshold=1e-12), clone(model).set_params(groups=None)).fit(X, y)
+    assert chosen[0].get_support().sum() == 9
+
+
+def test_templates_give_the_groups():
+    X = RaggedArray(sparse.csr_array(np.eye(6)), [0, 2, 4, 6])
+    X.groups = np.array([0, 0, 0, 1, 1, 1])
+    X.group_names = ["word", "shape"]
+    model = StructuredGroupLasso("chain", groups="templates", alpha=0.01).fit(X, [[0, 1], [1, 0], [0, 1]])
+    assert model.groups_.n_groups == 2 and set(model.selected_group_names_) <= {"word", "shape"}
+
+
+def test_sample_weights_and_class_weights_count():
+    X, y = data(100, 9)
+    weights = np.random.default_rng(0).integers(0, 3, size=100)
+    weighted = StructuredGroupLasso(loss="crf", tol=1e-9).fit(X, y, weights)
+    repeated = StructuredGroupLasso(loss="crf", tol=1e-9).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
+    heavy = StructuredGroupLasso(loss="crf", class_weight={"a": 9.0, "b": 1.0, "c": 1.0}).fit(X, y)
+    assert (heavy.predict(X) == "a").sum() > (y == "a").sum()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"groups": [[0, 1], [1, 2], *([j] for j in range(3, 30))]}, "groups overlap without being nested"),
+        ({"group_weights": "log2"}, "group 0 has weight 0 .* positive weight in group_weights"),
+        ({"group_weights": [1.0]}, "one weight for each group"),
+        ({"groups": "templates"}, "groups='templates' needs features that know their templates"),
+        ({"loss": "hinge"}, "'loss' parameter of StructuredGroupLasso must be"),
+        ({"alpha": 0.0}, "'alpha' parameter"),
+        ({"l1_ratio": 1.5}, "'l1_ratio' parameter"),
+        ({"structure": "matching", "loss": "crf"}, "loss='crf'"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters, message):
+    X, y = data(50)
+    with pytest.raises(ValueError, match=message):
+        StructuredGroupLasso(**parameters).fit(X, y)
+
+
+def test_interruption_keeps_the_model():
+    X, y = data()
+
+    class Interrupts(Monitor):
+        def step(self, loss):
+            super().step(loss)
+            if len(self.losses) == 7:
+                raise KeyboardInterrupt
+            return False
+
+    model = StructuredGroupLasso(groups=np.arange(30) // 3, loss="crf")
+    model.monitor_class = Interrupts
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    naive = NaiveGroupLasso(
+        Simplex(), [x[None] for x in X], np.searchsorted(model.classes_, y), 3, np.arange(30).reshape(10, 3),
+        np.sqrt(np.full(10, 3.0)), loss="crf", alpha=0.01,
+    )  # fmt: skip
+    assert naive.objective(weights_of(model)) == pytest.approx(model.objective_, abs=1e-10)
+    assert model.predict(X).shape == y.shape and len(model.loss_curve_) == 7
+
+
+def test_verbose_and_stopping(capsys):
+    X, y = data()
+
+    class Stops(Monitor):
+        def step(self, loss):
+            return super().step(loss) or len(self.losses) == 4
+
+    model = StructuredGroupLasso(verbose=1)
+    model.monitor_class = Stops
+    model.fit(X, y)
+    assert model.n_iter_ == 4 and "iteration 4: loss" in capsys.readouterr().out
