@@ -35,6 +35,7 @@ _PUBLIC = {
     "stability_selection": ".estimators",
 }
 _SUBMODULES = {
+    "conformal",
     "datasets",
     "distributed",
     "estimators",
