@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Relative to the offset. Differences below this are rounding, and count as zero, as for structures that tie.
+_ROUNDING = 1e-12
+
 
 class Nonconformity:
     """Nonconformity of all structures of some samples: `offsets` minus the total of `scores`.
@@ -31,8 +34,9 @@ class Nonconformity:
         return sorted(((s, self._of(i, parts)) for s, parts in found), key=lambda pair: pair[1])
 
     def _of(self, i, parts):
-        # Rounding can make it negative.
-        return max(0.0, float(self.offsets[i] - self.samples.value(i, self.scores[i], parts)))
+        offset = float(self.offsets[i])
+        found = offset - float(self.samples.value(i, self.scores[i], parts))
+        return found if found > _ROUNDING * (1.0 + abs(offset)) else 0.0
 
 
 def reduced_costs(samples):
