@@ -103,6 +103,7 @@ RELATED = [
     [f"plotting.{name}Display" for name in ("Tree", "Chain", "Matching", "Segmentation", "Parts")],
     ["datasets.ConlluSentence", "datasets.load_conllu", "datasets.dump_conllu"],
     ["plotting.ConvergenceDisplay", "inference.SparseMAPResult"],
+    ["conformal.ConformalStructures", "plotting.ConformalCoverageDisplay", "n_best"],
     ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
     ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
     ["torch.FenchelYoungLoss", "losses.FenchelYoungLoss"],
@@ -121,7 +122,8 @@ SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/infer
 # Within a section, what is easiest first; what is not named comes last.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_ranking.py"),
-    *("plot_predict_then_optimise.py", "plot_restored_picture.py"),
+    *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py",
+      "plot_dag_orderings.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),
     *("plot_schedule.py", "plot_sudoku.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),

@@ -37,6 +37,7 @@ _PUBLIC = {
     "stability_selection": ".estimators",
 }
 _SUBMODULES = {
+    "conformal",
     "datasets",
     "distributed",
     "estimators",

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
-MODULES = ["", "datasets", "distributed", "estimators", "factors", "features", "inference", "inspection", "losses"]
-MODULES += ["metrics", "penalties", "pipeline", "plotting", "structures", "testing"]
+MODULES = ["", "conformal", "datasets", "distributed", "estimators", "factors", "features", "inference", "inspection"]
+MODULES += ["losses", "metrics", "penalties", "pipeline", "plotting", "structures", "testing"]
 # What is described in words, or has its page under another name.
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 

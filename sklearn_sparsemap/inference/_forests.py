@@ -104,6 +104,56 @@ class Forest:
         over_ranges(function, np.full(len(scores), float(scores.shape[1])), n_jobs, _COST_PER_CALL)
 
 
+def n_best_in_forest(scores, forest, k):
+    """Find the `k` best sets that contain the parent of each of their labels.
+
+    From the leaves up, each label has a list of the best sets of itself and what is below it, and lists of siblings are
+    joined.
+
+    Parameters
+    ----------
+    scores : array of shape (n_labels,)
+    forest : Forest
+    k : int
+
+    Returns
+    -------
+    sets : bool array of shape (n_found, n_labels)
+        The best first; fewer than `k` if fewer exist.
+    """
+    n_labels, root = len(scores), len(scores)
+    nothing = np.zeros(1), np.zeros((1, n_labels), bool)
+    best = [nothing] * (n_labels + 1)
+    for label in forest.order[::-1].tolist():
+        values, sets = best[label]
+        sets = np.concatenate([sets, nothing[1]])
+        sets[:-1, label] = True
+        own = _ordered(np.concatenate([values + scores[label], nothing[0]]), sets, k)
+        above = int(forest.parents[label])
+        place = root if above < 0 else above
+        best[place] = _joined(best[place], own, k)
+        # Free the memory.
+        best[label] = None
+    return best[root][1]
+
+
+def _joined(first, second, k):
+    """Return the `k` best unions of a set of one list and a set of another one."""
+    # Before the union of set i and set j come at least (i + 1) (j + 1) - 1 others.
+    n_seconds = np.minimum(len(second[0]), k // np.arange(1, min(len(first[0]), k) + 1))
+    i = np.repeat(np.arange(len(n_seconds)), n_seconds)
+    j = np.arange(len(i)) - np.repeat(np.cumsum(n_seconds) - n_seconds, n_seconds)
+    values = first[0][i] + second[0][j]
+    order = np.argsort(-values, kind="stable")[:k]
+    return values[order], first[1][i[order]] | second[1][j[order]]
+
+
+def _ordered(values, sets, k):
+    """Return the `k` best sets, the best first."""
+    order = np.argsort(-values, kind="stable")[:k]
+    return values[order], sets[order]
+
+
 def forest_of(n_labels, constraints):
     """Return the `Forest` of resolved constraints; None if they are not just one parent for each label."""
     parents = np.full(n_labels, -1)

@@ -14,9 +14,10 @@ from ..factors._label_constraints import Count
 from ..factors._logic import Pair
 from ..graphs.pairs import add_pair_residuals
 from ..graphs.samples import RESIDUAL, GraphSolutions
-from ._forests import forest_of
+from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax
+from ._graph.n_best import n_best_of_graph
 from ._graph.problems import GraphProblems
 from ._graph.solve import check_feasible, solve_graph
 
@@ -190,6 +191,18 @@ class LabelGraph:
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(found)
 
+    def n_best(self, scores, edge_scores, k):
+        """Find the `k` best label sets of one sample that satisfy all constraints, the best first: list of bool arrays.
+
+        Without edges, and if each label implies at most one other label, by a recursion. Otherwise, each set is
+        searched for on its own.
+        """
+        forest = Forest(np.full(self.n_labels, -1)) if self.is_plain else self.forest
+        if forest is not None:
+            return list(n_best_in_forest(scores, forest, k))
+        found = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
+        return [labels for labels, _ in found]
+
     def check_feasible(self):
         """Raise ValueError that names contradictory constraints if no set of labels satisfies all."""
         if self.forest is not None or self._is_feasible(self.constraints):
@@ -256,3 +269,7 @@ class OneLabel:
         labels = np.zeros(scores.shape, bool)
         labels[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return labels
+
+    def n_best(self, scores, edge_scores, k):
+        """Return the `k` best labels of one sample, as indicators: list of bool arrays."""
+        return list(np.eye(self.n_labels, dtype=bool)[np.argsort(-scores, kind="stable")[:k]])

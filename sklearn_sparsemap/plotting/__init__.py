@@ -5,6 +5,7 @@ They need matplotlib, and those of graphs and orders networkx (both in the extra
 
 from ._calibration import LabelCalibrationDisplay
 from ._convergence import ConvergenceDisplay
+from ._coverage import ConformalCoverageDisplay
 from ._graphs.factor_graph import FactorGraphDisplay
 from ._graphs.hierarchy import HierarchyDisplay
 from ._graphs.label_graph import LabelGraphDisplay
@@ -18,6 +19,7 @@ from ._structures.tree import TreeDisplay
 
 __all__ = [
     "ChainDisplay",
+    "ConformalCoverageDisplay",
     "ConvergenceDisplay",
     "ExplanationDisplay",
     "FactorGraphDisplay",

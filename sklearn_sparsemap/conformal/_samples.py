@@ -1,0 +1,215 @@
+"""Samples under a fitted model, as linear problems: scores of the parts of the structures to choose among."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import column_or_1d
+
+from .._core.shapes import split_flat
+from .._core.validation import check_same_length
+from ..estimators._multilabel.data import close_gold, read_indicator
+from ..estimators._structured.completions import blamed_on_known
+from ..estimators._structured.labels import codes_of, flatten_labels
+from ..inference import map_inference, marginal_inference, n_best, sparsemap
+from ..losses._graphs import gold_parts
+from ..structures import Structure
+from ..training._data import encode_gold
+from ..training._structure_task import is_flat
+
+
+def samples_of(model, X, argmax):
+    """Lay out samples of a fitted model.
+
+    Parameters
+    ----------
+    model : estimator
+    X : as its `predict` takes it
+    argmax : {"sparsemap", "gibbs"}
+        The kind of inference that the scores are for.
+
+    Returns
+    -------
+    samples : StructureSamples, GraphSamples or LabelSamples
+
+    Raises
+    ------
+    ValueError
+        If the model is none of this package, is not fitted, or `X` is not as it should be.
+    """
+    if hasattr(model, "_problems_of"):
+        structure, X = model._check_predict(X)
+        if not X.lengths.all():
+            raise ValueError(f"X[{int(np.argmin(X.lengths))}] has no steps; leave out empty samples")
+        kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
+        return kind(model, X, argmax)
+    if hasattr(model, "_evidence"):
+        return LabelSamples(model, model._check_predict(X))
+    raise ValueError(
+        "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
+        f"pipelines and searches around them; got {type(model).__name__}"
+    )
+
+
+class StructureSamples:
+    """Samples of one kind of structure.
+
+    All kinds of samples have the same methods. `Parts` are what a kind needs to know of a structure to sum its scores.
+
+    Parameters
+    ----------
+    model : LinearStructuredClassifier
+    X : RaggedArray
+    argmax : {"sparsemap", "gibbs"}
+
+    Attributes
+    ----------
+    scores : list of flat arrays
+        For each sample one score for each unary part, divided by the temperature.
+    varies : list of bool
+        Whether the structures of a sample differ in their number of parts.
+    has_classes : bool
+        Whether a structure is a single label.
+    """
+
+    def __init__(self, model, X, argmax):
+        self.model, self.structure, self.task = model, model._structure, model._task(X)
+        scores, additional = model._scores(self.task, X, model._current, argmax)
+        shaped = list(self.task.in_shapes(scores))
+        self.scores, self.shapes = [s.ravel() for s in shaped], [s.shape for s in shaped]
+        self.additional, self._joined = split_flat(additional, self.task.additional_shapes), additional
+        self.varies = [not self.structure.fixed_size] * len(shaped)
+        self.has_classes = is_flat(self.structure)
+
+    def _infer(self, inference, scores):
+        shaped = [s.reshape(shape) for s, shape in zip(scores, self.shapes)]
+        with blamed_on_known(None, getattr(self.model, "constraints", None)):
+            return inference(self.structure, shaped, n_jobs=self.model.n_jobs, **self.additional)
+
+    def marginals(self):
+        """Return the marginals of SparseMAP: list of flat arrays."""
+        return [result.marginals.ravel() for result in self._infer(sparsemap, self.scores)]
+
+    def log_partitions(self):
+        """Return the logarithms of the sums of ``exp(score)`` over all structures: array."""
+        return self._infer(marginal_inference, self.scores).log_partition
+
+    def maxima(self, scores):
+        """Return the highest total score of any structure, under other scores of the unary parts: array."""
+        return self._infer(map_inference, scores).values
+
+    def n_best(self, i, scores, k):
+        """Return the `k` best structures of sample i, under scores of its unary parts: list of (structure, parts)."""
+        own = scores.reshape(self.shapes[i])
+        found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
+        dims = self.task.laid_out[0][i]
+        return [(self.model._as_labels(s), self.structure.encode(s, dims)) for s, _ in found]
+
+    def value(self, i, scores, parts):
+        """Return the total score of a structure of sample i, given its parts."""
+        slots, additional_slots = parts
+        return scores[slots[slots >= 0]].sum() + self._joined[additional_slots[additional_slots >= 0]].sum()
+
+    def parts(self, y):
+        """Return the parts of gold structures, one for each sample; None if the model cannot predict a structure."""
+        check_same_length(self.scores, y)
+        structure, possible = self.structure, np.ones(len(self.scores), bool)
+        if is_flat(structure):
+            codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
+            possible = codes >= 0
+            codes[~possible] = 0
+        elif structure.labelled:
+            lengths = np.array([shape[0] for shape in self.shapes])
+            flat = codes_of(flatten_labels(y, lengths), self.model.classes_)
+            codes = np.split(np.maximum(flat, 0), np.cumsum(lengths)[:-1])
+            possible = np.minimum.reduceat(flat, np.cumsum(lengths) - lengths) >= 0
+        else:
+            codes = [structure.repair(tree) for tree in y]
+            possible = np.array([not structure.misfits(tree) for tree in y])
+        gold = encode_gold(structure, self.task.laid_out, self.task.n_outputs, codes)
+        slots, extra = (np.split(values, ends[1:-1]) for values, ends in (gold[:2], gold[2:]))
+        return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
+
+
+class GraphSamples:
+    """Samples of factor graphs, one graph for each; the methods are those of `StructureSamples`."""
+
+    has_classes = False
+
+    def __init__(self, model, X, argmax):
+        self.model, self.task = model, model._task(X)
+        scores, self._additional = model._scores(self.task, X, model._current, argmax)
+        self._matrix, self._ends = scores, self.task.row_ptr
+        self.scores = [scores[a:b].ravel() for a, b in zip(self._ends[:-1], self._ends[1:])]
+        self.additional = split_flat(self._additional, self.task.additional_shapes)
+        self.varies = [not layout.fixed_size for layout in self.task.layouts]
+
+    def marginals(self):
+        marginals, _, _ = self.task.marginals(self._matrix, self._additional, self.model.n_jobs)
+        return [_flat(u) for u in marginals]
+
+    def maxima(self, scores):
+        shaped = [layout.shape_variables(own) for layout, own in zip(self.task.layouts, scores)]
+        options = {"additional": self.additional, "n_jobs": self.model.n_jobs, "map_time_limit": None}
+        return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
+
+    def n_best(self, i, scores, k):
+        graph, layout = self.task.graphs[i], self.task.layouts[i]
+        own = layout.shape_variables(scores)
+        found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
+        return [(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found]
+
+    def value(self, i, scores, parts):
+        u, joint = parts
+        return scores @ u + self.task.layouts[i].expanded(self._additional) @ joint
+
+    def parts(self, y):
+        check_same_length(self.scores, y)
+        return self.task._parts(y)
+
+
+class LabelSamples:
+    """Samples of label sets, or of a single label; the methods are those of `StructureSamples`."""
+
+    def __init__(self, model, X):
+        self.model, self.graph, self.edge_scores = model, model._graph, model._learned.model.additional
+        # Only the SparseMAP loss has a regulariser, which subtracts 1/2 for each label that is on.
+        tilt = 0.0 if model._single or model._loss == "sparsemap" else 0.5
+        self.scores = list(model._finite(model._learned.model.scores(X)) + tilt)
+        self.varies = [not model._single] * len(self.scores)
+        self.has_classes = model._single
+
+    def marginals(self):
+        return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
+
+    def maxima(self, scores):
+        best = self.graph.assign(np.array(scores), self.edge_scores, n_jobs=self.model.n_jobs)
+        return np.array([self.value(i, own, labels) for i, (own, labels) in enumerate(zip(scores, best))])
+
+    def n_best(self, i, scores, k):
+        return [(self._shown(labels), labels) for labels in self.graph.n_best(scores, self.edge_scores, k)]
+
+    def _shown(self, labels):
+        return self.model.classes_[labels.argmax()] if self.model._single else labels.astype(np.int64)
+
+    def value(self, i, scores, parts):
+        return scores[parts].sum() + self.edge_scores[parts[self.graph.edges].all(axis=1)].sum()
+
+    def parts(self, y):
+        n_labels = self.graph.n_labels
+        if self.model._single:
+            codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
+            check_same_length(self.scores, codes)
+            return [np.arange(n_labels) == code if code >= 0 else None for code in codes]
+        y = y if sparse.issparse(y) else np.asarray(y)
+        if y.shape != (len(self.scores), n_labels):
+            raise ValueError(
+                f"y has shape {y.shape}; it must be an indicator matrix of shape {(len(self.scores), n_labels)}"
+            )
+        closed, _ = close_gold(read_indicator(y), self.graph.constraints)
+        rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
+        return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]
+
+
+def _flat(values):
+    """Return the values of all variables of a graph in one array."""
+    arrays = values.values() if isinstance(values, dict) else [values]
+    return np.concatenate([array.ravel() for array in arrays])

@@ -1,0 +1,59 @@
+"""Nonconformity of structures: an offset minus a sum of scores of parts, so that n-best lists are in its order."""
+
+import numpy as np
+
+# Relative to the offset. Differences below this are rounding, and count as zero, as for structures that tie.
+_ROUNDING = 1e-12
+
+
+class Nonconformity:
+    """Nonconformity of all structures of some samples: `offsets` minus the total of `scores`.
+
+    Parameters
+    ----------
+    samples : StructureSamples, GraphSamples or LabelSamples
+    scores : list of flat arrays
+        For each sample the scores of its unary parts. Those of its additional parts are as in `samples`.
+    offsets : array of shape (n_samples,)
+    """
+
+    def __init__(self, samples, scores, offsets):
+        self.samples, self.scores, self.offsets = samples, scores, offsets
+
+    def __len__(self):
+        return len(self.scores)
+
+    def of_gold(self, y):
+        """Return the nonconformity of one structure for each sample; infinite if the model cannot predict it."""
+        found = [np.inf if parts is None else self._of(i, parts) for i, parts in enumerate(self.samples.parts(y))]
+        return np.array(found)
+
+    def n_best(self, i, k):
+        """Return the `k` structures of sample i of least nonconformity: list of (structure, float)."""
+        found = self.samples.n_best(i, self.scores[i], k)
+        return sorted(((s, self._of(i, parts)) for s, parts in found), key=lambda pair: pair[1])
+
+    def _of(self, i, parts):
+        offset = float(self.offsets[i])
+        found = offset - float(self.samples.value(i, self.scores[i], parts))
+        return found if found > _ROUNDING * (1.0 + abs(offset)) else 0.0
+
+
+def reduced_costs(samples):
+    """Return the mean of two distances from a maximum: under the scores, and under the scores minus the marginals.
+
+    All structures of SparseMAP's face are best under the scores minus the marginals. The scores break these ties. They
+    include the regulariser, which subtracts 1/2 for each part, if structures differ in their number of parts.
+    """
+    rows = zip(samples.scores, samples.marginals(), samples.varies)
+    scores = [own - 0.5 * (u + 0.5 * varies) for own, u, varies in rows]
+    return Nonconformity(samples, scores, samples.maxima(scores))
+
+
+def log_losses(samples):
+    """Return minus the logarithm of the Gibbs probability."""
+    return Nonconformity(samples, samples.scores, samples.log_partitions())
+
+
+# For each score: the inference that the scores of the samples are for, and the function of the samples.
+SCORES = {"reduced_cost": ("sparsemap", reduced_costs), "log_loss": ("gibbs", log_losses)}
