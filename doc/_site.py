@@ -58,7 +58,7 @@ RELATED = [
     ["marginal_inference", "inference.MarginalResult", "inference.MarginalBatch"],
     ["lp_sparsemap", "factors.FactorGraph", "inference.LPSparseMAPResult", "inference.LPSparseMAPBatch"],
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
-    ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
+    ["structures.LinearProgram", "structures.Path", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],

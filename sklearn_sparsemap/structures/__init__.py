@@ -6,6 +6,7 @@ from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._linear_program import LinearProgram
 from ._matching.structure import Matching
+from ._path.structure import Path
 from ._ranking.structure import Ranking
 from ._segmentation.structure import Segmentation
 from ._simplex.structure import Simplex
@@ -19,6 +20,7 @@ __all__ = [
     "LinearChain",
     "LinearProgram",
     "Matching",
+    "Path",
     "Ranking",
     "Segmentation",
     "Simplex",
