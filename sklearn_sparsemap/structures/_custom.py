@@ -155,6 +155,10 @@ class CustomStructure(Structure):
         return wrap_oracle(self.map_oracle, bool(self.additional)) if is_compiled(self.map_oracle) else python_oracle
 
     @property
+    def is_slow(self) -> bool:
+        return not is_compiled(self.map_oracle)
+
+    @property
     def _n_additional(self):
         return sum(int(np.prod(shape)) for shape in self.additional.values())
 
