@@ -22,6 +22,7 @@ from .._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     PairOf,
+    check_numbers,
     check_parameters,
     check_same_length,
     pair_of,
@@ -223,16 +224,16 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     @leaves_whole
-    def fit(self, X: ArrayLike, V: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from samples with features and true values.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, n_parts, n_features)
             Features of a sample, or of each of its parts. Parts share weights in the second form. If the scores of the
-            structure have several axes, these stand in the place of the axis of parts, in `V` too.
-        V : array-like of shape (n_samples, n_parts)
-            True values, which are maximised: costs are negative values. -inf forbids a part.
+            structure have several axes, these stand in the place of the axis of parts, in `y` too.
+        y : array-like of shape (n_samples, n_parts)
+            True values V, which are maximised: costs are negative values. -inf forbids a part.
 
         Returns
         -------
@@ -246,12 +247,15 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
-        check_same_length(X, V)
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
+        y = check_numbers(y, "y")
+        check_same_length(X, np.atleast_1d(y))
         self._structure, structures = self.structure, _structures_for(self.structure, X)
-        values = check_values(structures, V, "V")
+        values = check_values(structures, y, "y")
         if X.ndim > 2 and X.shape[:-1] != values.shape:
             raise ValueError(
-                f"X has shape {X.shape}, but V has {values.shape}; X needs the axes of V and one of features, or one "
+                f"X has shape {X.shape}, but y has {values.shape}; X needs the axes of y and one of features, or one "
                 "row for each sample"
             )
         rng = check_random_state(self.random_state)
@@ -272,7 +276,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         self._start = start
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
         task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
-        progress = Progress(self, X, V, self._most_iter(solver))
+        progress = Progress(self, X, y, self._most_iter(solver))
         monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
         self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, structures, rng)
         monitor.take()
@@ -405,12 +409,12 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
         return _decide(_structures_for(self._structure, np.asarray(X)), values, allowed, self.n_jobs)
 
-    def score(self, X: ArrayLike, V: ArrayLike) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return minus the normalised regret of the predicted decisions; 0 is best.
 
         Parameters
         ----------
-        X, V : as in `fit`
+        X, y : as in `fit`
             Parts with values of -inf are forbidden.
 
         Returns
@@ -418,13 +422,14 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         score : float
         """
         check_is_fitted(self)
-        structures = _structures_for(self._structure, np.asarray(X))
-        values = check_values(structures, V, "V")
+        structures = _structures_for(self._structure, self._check_X(X, reset=False))
+        values = check_values(structures, y, "y")
         return -normalized_regret(values, self.predict(X, values > -np.inf), structures)
 
     def _check_X(self, X, reset):
         """Return the features as a float64 array with two or more axes."""
-        if np.ndim(X) <= 2:
+        n_axes = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        if n_axes <= 2:
             return validate_data(self, X, dtype=np.float64, order="C", reset=reset)
         X = check_array(X, dtype=np.float64, order="C", allow_nd=True)
         if reset:
