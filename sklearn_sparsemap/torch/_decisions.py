@@ -36,7 +36,7 @@ class _DecisionLoss(nn.Module):
 
     def _compare(self, scores, decisions, lengths, mask):
         """Return the loss of each sample, with the leading axes of the scores."""
-        decisions = torch.as_tensor(decisions, device=scores.device)
+        decisions = torch.as_tensor(decisions).to(scores)
         if decisions.shape != scores.shape:
             raise ValueError(f"decisions have shape {tuple(decisions.shape)}, but the values {tuple(scores.shape)}")
         if not ((decisions >= 0) & (decisions == decisions.round())).all() and not self._is_relaxed:
