@@ -105,6 +105,10 @@ RELATED = [
     ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
     ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
     ["torch.FenchelYoungLoss", "losses.FenchelYoungLoss"],
+    ["DecisionFocusedRegressor", "structures.Path", "structures.LinearProgram", "metrics.normalized_regret"],
+    ["DecisionFocusedRegressor", "losses.SPOPlusLoss", "losses.PerturbedFenchelYoungLoss"],
+    ["losses.SPOPlusLoss", "torch.SPOPlusLoss"],
+    ["losses.PerturbedFenchelYoungLoss", "torch.PerturbedFenchelYoungLoss"],
 ]
 
 
