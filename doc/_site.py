@@ -58,7 +58,7 @@ RELATED = [
     ["marginal_inference", "inference.MarginalResult", "inference.MarginalBatch"],
     ["lp_sparsemap", "factors.FactorGraph", "inference.LPSparseMAPResult", "inference.LPSparseMAPBatch"],
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
-    ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
+    ["structures.LinearProgram", "structures.Path", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
     ["structures.SequenceBudget", "structures.LinearChain", "structures.Subset", "structures.Segmentation"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
@@ -107,6 +107,10 @@ RELATED = [
     ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
     ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
     ["torch.FenchelYoungLoss", "losses.FenchelYoungLoss"],
+    ["DecisionFocusedRegressor", "structures.Path", "structures.LinearProgram", "metrics.normalized_regret"],
+    ["DecisionFocusedRegressor", "losses.SPOPlusLoss", "losses.PerturbedFenchelYoungLoss"],
+    ["losses.SPOPlusLoss", "torch.SPOPlusLoss"],
+    ["losses.PerturbedFenchelYoungLoss", "torch.PerturbedFenchelYoungLoss"],
 ]
 
 

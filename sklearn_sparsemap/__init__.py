@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ._compile_ahead import compile
     from ._core.ragged import RaggedArray
     from .estimators import (
+        DecisionFocusedRegressor,
         GroupLassoPerceptron,
         MultilabelLPSparseMAP,
         StructuredGroupLasso,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
 # any of its modules.
 _PUBLIC = {
+    "DecisionFocusedRegressor": ".estimators",
     "GroupLassoPerceptron": ".estimators",
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._core.ragged",
@@ -55,6 +57,7 @@ _SUBMODULES = {
 }
 
 __all__ = [
+    "DecisionFocusedRegressor",
     "GroupLassoPerceptron",
     "MultilabelLPSparseMAP",
     "RaggedArray",

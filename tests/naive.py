@@ -241,6 +241,20 @@ def enumerate_subsets(scores, min_size=0, max_size=None):
     return _indicators(subsets, scores, lambda subset: [(i,) for i, taken in enumerate(subset) if taken])
 
 
+def enumerate_paths(scores, edges, source, target):
+    """Return (bools, unary indicators M, total scores) of all paths from the source to the target."""
+    paths = [[e in path for e in range(len(edges))] for path in all_paths(edges, source, target)]
+    return _indicators(list(map(tuple, paths)), scores, lambda path: [(e,) for e, used in enumerate(path) if used])
+
+
+def all_paths(edges, node, target):
+    """Return the paths from a node to another, each a list of edges."""
+    if node == target:
+        return [[]]
+    leaving = [e for e, (tail, _) in enumerate(edges) if tail == node]
+    return [[e, *rest] for e in leaving for rest in all_paths(edges, edges[e][1], target)]
+
+
 def enumerate_segments(scores, lengths):
     """Return (parts, unary indicators M, total scores) of all segments, with a score for each length."""
     n = len(scores)

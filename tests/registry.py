@@ -13,6 +13,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Path,
     Ranking,
     Segmentation,
     SequenceBudget,
@@ -39,9 +40,10 @@ class Instance:
             Alignment: naive.enumerate_alignments,
             Ranking: naive.enumerate_rankings,
             Segmentation: naive.enumerate_segmentations,
+            Path: naive.enumerate_paths,
             CustomStructure: naive.enumerate_segments,
         }
-        options = {} if isinstance(self.structure, CustomStructure) else vars(self.structure)
+        options = {} if isinstance(self.structure, CustomStructure) else self.structure._params()
         return enumerate_all[type(self.structure)](self.scores, **self.additional, **options)
 
     def __repr__(self):
@@ -227,6 +229,27 @@ def random_spans(rng, **options):
     return random_segmentation(rng, parts="spans", **options)
 
 
+def random_edges(rng, n_nodes, n_edges):
+    """Return edges of a graph without cycles, of nodes with arbitrary numbers, and a source and a target."""
+    nodes = rng.permutation(20)[:n_nodes]
+    ends = np.array([np.sort(rng.choice(n_nodes, 2, replace=False)) for _ in range(n_edges)], int)
+    spine = np.sort(rng.choice(n_nodes, int(rng.integers(2, n_nodes + 1)), replace=False))
+    ends = np.concatenate([ends.reshape(-1, 2), np.column_stack([spine[:-1], spine[1:]])])
+    return nodes[rng.permutation(ends)], int(nodes[spine[0]]), int(nodes[spine[-1]])
+
+
+def random_path(rng, scale=1.0, ties=False, forbid=False):
+    structure = Path(*random_edges(rng, int(rng.integers(2, 7)), int(rng.integers(0, 9))))
+    scores = draw(rng, (len(structure.edges),), scale, ties)
+    if forbid:
+        paths = naive.all_paths(structure.edges.tolist(), structure.source, structure.target)
+        # One path is left.
+        mask = rng.random(len(scores)) < 0.4
+        mask[paths[rng.integers(len(paths))]] = False
+        scores[mask] = -np.inf
+    return Instance(structure, scores, {})
+
+
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
     scores, additional, runs = scores.tolist(), additional.tolist(), []
@@ -270,5 +293,6 @@ RANDOM = {
     "top two": random_top_two,
     "segmentation": random_segmentation,
     "spans": random_spans,
+    "path": random_path,
     "custom": random_segment,
 }

@@ -12,7 +12,7 @@ import pytest
 from numba import objmode
 from registry import best_segment, encode_segment
 
-from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap import sparsemap, structures
 from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
@@ -52,6 +52,12 @@ def list_segmentations(max_length, parts):
     return lambda shape: naive.enumerate_segmentations(np.zeros(shape), max_length=max_length, parts=parts)[0]
 
 
+def list_ways(path):
+    return lambda shape: naive.enumerate_paths(np.zeros(shape), **path._params())[0]
+
+
+# With parallel edges, and edges on no path.
+WAYS = structures.Path([(3, 1), (3, 1), (1, 4), (3, 4), (0, 4), (1, 5)], 3, 4)
 RIGHT = [
     (Simplex(), lambda shape: range(shape[0])),
     (LinearChain(), list_paths),
@@ -73,6 +79,8 @@ RIGHT = [
     (SequenceBudget(2, state=2, exactly=True), list_budgeted(2, 2, True)),
     (Segmentation(3), list_segmentations(3, "steps")),
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
+    (structures.Path.grid(2, 3), list_ways(structures.Path.grid(2, 3))),
+    (WAYS, list_ways(WAYS)),
 ]
 
 

@@ -1,5 +1,6 @@
 """scikit-learn estimators, and functions that choose among groups of features."""
 
+from ._decisions import DecisionFocusedRegressor
 from ._fitting import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.out_of_fold import cross_val_marginals
@@ -12,6 +13,7 @@ from ._structured.group_lasso import StructuredGroupLasso
 from ._structured.perceptron import GroupLassoPerceptron
 
 __all__ = [
+    "DecisionFocusedRegressor",
     "GroupLassoPerceptron",
     "GroupPath",
     "Monitor",

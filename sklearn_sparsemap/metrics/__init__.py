@@ -6,7 +6,8 @@ Conventions
 arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths. For
 `example_f1_score` and `hierarchical_f1_score` they are indicator matrices, for `parts_f1_score` sequences of
 structures. `precision_at_k` and `propensity_scored_precision_at_k` take scores of labels instead of predictions. Every
-metric is a fraction in [0, 1], higher is better. Metrics with more arguments get a scorer by
+metric is a fraction in [0, 1], higher is better; except `normalized_regret` of decisions, which is 0 for the best ones.
+Metrics with more arguments get a scorer by
 ``sklearn.metrics.make_scorer(hierarchical_f1_score, hierarchy=hierarchy)``.
 """
 
@@ -15,6 +16,7 @@ from sklearn.metrics import make_scorer
 from ._multilabel import example_f1_score, hierarchical_f1_score
 from ._parts import parts_f1_score
 from ._rankings import precision_at_k, propensity_scored_precision_at_k
+from ._regret import normalized_regret
 from ._sequences import (
     flat_accuracy_score,
     labeled_attachment_score,
@@ -31,6 +33,7 @@ __all__ = [
     "hierarchical_f1_score",
     "labeled_attachment_score",
     "labeled_attachment_scorer",
+    "normalized_regret",
     "parts_f1_score",
     "parts_f1_scorer",
     "precision_at_1_scorer",

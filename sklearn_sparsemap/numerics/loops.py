@@ -25,7 +25,7 @@ from .solver import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
 # share additional scores), dims[i] and sizes[i] (the result of `Structure.layout`). All arrays are made read-only with
-# `readonly`.
+# `readonly`. For `sparsemap_range`, a single row of `dims` may apply to all problems.
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
 )
@@ -133,7 +133,7 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
             oracle,
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
-            problems.dims[i],
+            problems.dims[min(i, problems.dims.shape[0] - 1)],
             problems.sizes[i],
             aim,
             tol,

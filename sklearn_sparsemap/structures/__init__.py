@@ -6,6 +6,7 @@ from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._linear_program import LinearProgram
 from ._matching.structure import Matching
+from ._path.structure import Path
 from ._ranking.structure import Ranking
 from ._segmentation.structure import Segmentation
 from ._sequence_budget.structure import SequenceBudget
@@ -20,6 +21,7 @@ __all__ = [
     "LinearChain",
     "LinearProgram",
     "Matching",
+    "Path",
     "Ranking",
     "Segmentation",
     "SequenceBudget",

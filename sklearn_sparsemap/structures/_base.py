@@ -62,6 +62,9 @@ class Structure:
         Whether a structure is an int that is also its only slot.
     parts_can_be_known : bool
         Whether `forbidden_by` supports partially known structures, for structures that are not `labelled`.
+    is_slow : bool
+        Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
+        far.
     strict_encode : bool
         Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each gold
         structure by calls of the oracle.
@@ -114,6 +117,7 @@ class Structure:
     coupled_by = None
     codes_are_slots = False
     parts_can_be_known = False
+    is_slow = False
     strict_encode = False
     # The rows of a sample, for the message that others were given.
     _rows_of_samples = "this structure has one row for each part"

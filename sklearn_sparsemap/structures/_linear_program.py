@@ -105,6 +105,10 @@ class LinearProgram(CustomStructure):
         self._found: dict[bytes, Any] = {}
 
     @property
+    def is_slow(self) -> bool:
+        return self.train_on_pool
+
+    @property
     def pool(self) -> NDArray[np.bool_]:
         return np.array(list(self._found.values()), bool).reshape(-1, self.n_parts)
 

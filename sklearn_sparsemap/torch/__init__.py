@@ -7,9 +7,19 @@ except ImportError as error:
         "sklearn_sparsemap.torch needs PyTorch, which is not installed: pip install 'sklearn-sparsemap[torch]'"
     ) from error
 
+from ._decisions import PerturbedFenchelYoungLoss, SPOPlusLoss
 from ._graphs import lp_sparsemap
 from ._losses import FenchelYoungLoss
 from ._modules import LPSparseMAP, SparseMAP
 from ._structures import SelectedStructures, sparsemap
 
-__all__ = ["FenchelYoungLoss", "LPSparseMAP", "SelectedStructures", "SparseMAP", "lp_sparsemap", "sparsemap"]
+__all__ = [
+    "FenchelYoungLoss",
+    "LPSparseMAP",
+    "PerturbedFenchelYoungLoss",
+    "SPOPlusLoss",
+    "SelectedStructures",
+    "SparseMAP",
+    "lp_sparsemap",
+    "sparsemap",
+]

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options
-from .._layers.losses import gold_of, loss_operator
-from .._layers.operators import operator
+from .._layers.losses import Gold, gold_of, loss_operator
 from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
@@ -119,37 +118,42 @@ class FenchelYoungLoss(nn.Module):
         ValueError
             If an entry of `y` is not a structure of its problem, or is forbidden; otherwise as in `sparsemap`.
         """
+        dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
+        own, padded, rows = self._operator(form.extra), tuple(tensors[0].shape[1:]), tensors[2].cpu().numpy()
+        gold = gold_of(own, self.loss, _as_structures(y, form.lead), padded, rows, form.lead, cost=self.cost)
+        gold = Gold(*(torch.from_numpy(array).to(tensors[0]) for array in gold))
+        return self._reduced(self._losses(*tensors, gold, own.handle, form.lead).to(dtype), form.lead)
+
+    def _prepare(self, scores, lengths, mask, additional):
+        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
         if isinstance(self.structure, FactorGraph) or callable(self.structure):
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
             additional = additional.get("additional")
-            dtype, tensors, form = prepare_graph(self.structure, scores, mask, additional, lengths, self.temperature)
-        else:
-            dtype, tensors, form = prepare(self.structure, scores, mask, lengths, self.temperature, additional)
-        handle = self._operator(form.extra).handle
-        values = self._losses(*tensors, y, handle, form.lead).to(dtype)
-        if self.reduction == "none":
-            return values.reshape(form.lead)
-        return values.mean() if self.reduction == "mean" else values.sum()
+            return prepare_graph(self.structure, scores, mask, additional, lengths, self.temperature)
+        return prepare(self.structure, scores, mask, lengths, self.temperature, additional)
 
-    def _losses(self, scores, additional, rows, y, handle, lead):
-        """Return the loss of each sample."""
-        padded, own = tuple(scores.shape[1:]), operator(handle)
-        gold = gold_of(own, self.loss, _as_structures(y, lead), padded, rows.cpu().numpy(), lead, cost=self.cost)
-        parts, joint, missing, cost = (torch.from_numpy(array).to(scores) for array in gold)
-        parts, cost = parts.reshape(scores.shape), cost.reshape(scores.shape)
+    def _losses(self, scores, additional, rows, gold, handle, lead):
+        """Return the loss of each sample, given its `Gold` as tensors."""
+        parts, joint = gold.parts.reshape(scores.shape), gold.additional
         # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
-        gold_scores = torch.where(parts > 0, scores, 0.0).flatten(1).sum(1)
+        gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
         if torch.isinf(gold_scores).any():
             place = place_of(int(torch.isinf(gold_scores).nonzero()[0]), lead)
             raise ValueError(f"y{place} is forbidden: one of its parts is masked, or has a score of -inf")
-        values = solver()(scores + cost, additional, rows, lead, handle)[2]
-        losses = fenchel_young(LOSSES[self.loss], values, parts.flatten(1).square().sum(1), missing, gold_scores)
+        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
+        squares = parts.flatten(1).square().sum(1)
+        losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.
         losses = losses + (losses.clamp(min=0.0) - losses).detach()
         return self.temperature * losses
+
+    def _reduced(self, losses, lead):
+        if self.reduction == "none":
+            return losses.reshape(lead)
+        return losses.mean() if self.reduction == "mean" else losses.sum()
 
     def extra_repr(self) -> str:
         """Return the options in the module's repr."""

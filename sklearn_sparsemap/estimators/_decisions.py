@@ -1,0 +1,489 @@
+"""DecisionFocusedRegressor: a linear model of values, learned from the decisions that they lead to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._core.annotations import Any, ArrayLike, NDArray
+from .._core.ragged import RaggedArray
+from .._core.validation import (
+    FRACTION,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    PairOf,
+    check_numbers,
+    check_parameters,
+    check_same_length,
+    pair_of,
+)
+from ..factors import FactorGraph
+from ..inference._decisions import check_values, decisions_of
+from ..losses._decisions import perturbed, spo_plus
+from ..metrics import normalized_regret
+from ..structures import Structure
+from ..structures._pool import Pool
+from ..training._data import LinearModel
+from ..training._decision_task import DecisionTask
+from ._fitting import Batch, Monitor, held_out_fraction, learn_online, leaves_whole
+from ._progress import Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from .._core.annotations import Callable
+
+LOSSES = ("spo_plus", "sparsemap", "perturbed")
+_MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
+_LBFGS_TOL = 1e-4
+# Maximum number of times that training over a pool of solutions is followed by calls of the solver.
+_MOST_ROUNDS = 4
+
+
+class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
+    """Predicts values of parts so that the decisions by them are good: predict, then optimise.
+
+    A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It is made by predicted
+    values, and judged by true ones, which are known in training. Linear regression minimises the error of all values
+    alike. Here the loss is that of the decisions, so the model is most accurate for values that decide.
+
+    Parameters
+    ----------
+    structure : Structure, FactorGraph or callable
+        The possible decisions. If constraints differ between samples, a function from the features of a sample,
+        ``X[i]``, to its structure or graph. Single parts are forbidden by values of -inf, and by `mask` in `predict`.
+    loss : {"sparsemap", "spo_plus", "perturbed"}, default="sparsemap"
+        ``"spo_plus"`` is a convex upper bound of the regret [1]_, and ``"sparsemap"`` its smooth version; see
+        `losses.SPOPlusLoss`. ``"perturbed"`` is the perturbed Fenchel-Young loss [2]_, for which true values only give
+        the best decisions; see `losses.PerturbedFenchelYoungLoss`. For graphs, losses are those of their linear
+        relaxation.
+    temperature : float, default=0.3
+        Smoothness of ``"sparsemap"``, in units of the mean absolute value; small is like ``"spo_plus"``.
+    sigma : float, default=0.3
+        Standard deviation of the noise of ``"perturbed"``, in units of the mean absolute value.
+    n_samples : int, default=10
+        Number of draws of the noise of ``"perturbed"`` for each sample and epoch.
+    alpha : float, default=0.1
+        Strength of the penalty ``alpha / 2 * |W - W_0|^2``, in which W_0 is a ridge regression of the same strength.
+        Training starts there; a large alpha stays there.
+    fit_intercept : bool, default=True
+        Whether values have an intercept: one for each part, or one for all if they share weights.
+    solver : {"auto", "lbfgs", "adagrad"} or ("adagrad", step), default="auto"
+        ``"lbfgs"`` is for ``"sparsemap"`` only, and its default; others are not smooth. AdaGrad learns from
+        mini-batches. Its step size is 0.1 by default, in units of the mean absolute value.
+    max_iter : int, default=None
+        Maximum number of iterations (L-BFGS) or epochs. Default: 1000 and 100.
+    tol : float, default=None
+        L-BFGS stops if no entry of the gradient is larger (default 1e-4); AdaGrad if an epoch lowers the loss by at
+        most this fraction of the mean loss so far, on average over `n_iter_no_change` (default 1e-3).
+    batch_size : int, default=32
+        Number of samples in a step of AdaGrad.
+    early_stopping : bool or float, default=False
+        Whether to hold out samples, and keep the model with the lowest regret on them. A number is their fraction.
+    validation_fraction : float, default=0.1
+        Fraction of the samples that ``early_stopping=True`` holds out.
+    n_iter_no_change : int, default=5
+        Number of iterations or epochs without improvement after which training stops.
+    random_state : int, RandomState or None, default=None
+        Seed of the held-out samples, the order of samples, and the noise.
+    n_jobs : int, default=None
+        Number of threads over the samples. Results do not depend on it.
+    verbose : bool or int, default=False
+        Whether to log each iteration.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_parts, n_features), or (n_features,) if parts share weights
+        Weights, in units of the values.
+    intercept_ : ndarray of shape (n_parts,), or float if parts share weights
+    scale_ : float
+        Mean absolute true value, the unit of `temperature` and `sigma`.
+    n_features_in_ : int
+    n_iter_ : int
+        Number of iterations or epochs.
+    loss_curve_ : list of float
+        The objective after each of them, in units of `scale_`.
+    validation_scores_ : list of float
+        With `early_stopping`, the score on the held-out samples after each of them.
+
+    See Also
+    --------
+    StructuredSparseMAPClassifier : Learns from best decisions by losses with a margin.
+    metrics.normalized_regret : The regret of decisions.
+
+    Notes
+    -----
+    If the oracle of a structure is a Python function, such as that of `LinearProgram`, training is over a pool of
+    solutions [3]_: the best decisions of all samples and, in up to four rounds, those for the model so far. So the
+    solver is called at most five times for each sample. The loss is a lower bound of that over all solutions.
+
+    References
+    ----------
+    .. [1] Elmachtoub and Grigas. Smart "Predict, then Optimize". Management Science, 2022.
+    .. [2] Berthet, Blondel, Teboul, Cuturi, Vert and Bach. Learning with Differentiable Perturbed Optimizers. NeurIPS
+       2020.
+    .. [3] Mulamba, Mandi, Diligenti, Lombardi, Bucarey and Guns. Contrastive Losses and Solution Caching for
+       Predict-and-Optimize. IJCAI 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import DecisionFocusedRegressor
+    >>> from sklearn_sparsemap.structures import LinearProgram
+    >>> sizes = np.array([3.0, 2.0, 2.0, 1.0])
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4, 2))
+    >>> V = np.exp(X @ [1.0, -0.5])
+    >>> model = DecisionFocusedRegressor(LinearProgram([sizes], [4.0])).fit(X[:40], V[:40])
+    >>> decisions = model.predict(X[40:])
+    >>> decisions[0].tolist(), bool((decisions @ sizes <= 4.0).all()), bool(model.score(X[40:], V[40:]) > -0.03)
+    ([0, 0, 1, 1], True, True)
+    """
+
+    monitor_class = Monitor
+    _set_by_fit = ("n_features_in_", "feature_names_in_", "scale_", "_structure", "_shape")
+    _step_size, _epoch_tol = "the step size of solver", 1e-3
+    # As in other estimators, but not parameters here.
+    average, shuffle = True, True
+
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "temperature": [POSITIVE],
+        "sigma": [POSITIVE],
+        "n_samples": [POSITIVE_INT],
+        "alpha": [NOT_NEGATIVE],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", *_MAX_ITER}), PairOf([StrOptions({"adagrad"})], [POSITIVE])],
+        "max_iter": [POSITIVE_INT, None],
+        "tol": [NOT_NEGATIVE, None],
+        "batch_size": [POSITIVE_INT],
+        "early_stopping": ["boolean", FRACTION],
+        "validation_fraction": [FRACTION],
+        "n_iter_no_change": [POSITIVE_INT],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
+    coef_: NDArray[Any]
+    intercept_: Any
+    scale_: float
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+    validation_scores_: list[float]
+
+    def __init__(
+        self,
+        structure: Structure | FactorGraph | Callable[[NDArray[Any]], Any],
+        loss: str = "sparsemap",
+        *,
+        temperature: float = 0.3,
+        sigma: float = 0.3,
+        n_samples: int = 10,
+        alpha: float = 0.1,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        tol: float | None = None,
+        batch_size: int = 32,
+        early_stopping: bool | float = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.structure = structure
+        self.loss = loss
+        self.temperature = temperature
+        self.sigma = sigma
+        self.n_samples = n_samples
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @leaves_whole
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from samples with features and true values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, n_parts, n_features)
+            Features of a sample, or of each of its parts. Parts share weights in the second form. If the scores of the
+            structure have several axes, these stand in the place of the axis of parts, in `y` too.
+        y : array-like of shape (n_samples, n_parts)
+            True values V, which are maximised: costs are negative values. -inf forbids a part.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are not as described; the message names the sample.
+        """
+        check_parameters(self)
+        solver = self._resolve_solver()
+        X = self._check_X(X, reset=True)
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
+        y = check_numbers(y, "y")
+        check_same_length(X, np.atleast_1d(y))
+        self._structure, structures = self.structure, _structures_for(self.structure, X)
+        values = check_values(structures, y, "y")
+        if X.ndim > 2 and X.shape[:-1] != values.shape:
+            raise ValueError(
+                f"X has shape {X.shape}, but y has {values.shape}; X needs the axes of y and one of features, or one "
+                "row for each sample"
+            )
+        rng = check_random_state(self.random_state)
+        self._shape, is_shared = values.shape[1:], X.ndim > 2
+        finite = values > -np.inf
+        self.scale_ = float(np.abs(values[finite]).mean()) if finite.any() else 1.0
+        self.scale_ = self.scale_ or 1.0
+        flat = values.reshape(len(values), -1) / self.scale_
+        problems = decisions_of(structures, self._shape)
+        gold = problems.best(flat, self.n_jobs)
+        rows = np.arange(len(X))
+        validate = None
+        if self.early_stopping:
+            rows, held = train_test_split(rows, test_size=held_out_fraction(self), random_state=rng.randint(2**31 - 1))
+            validate = partial(self._validate, X[held], values[held], structures, held)
+        features = _rows_of(X[rows])
+        start = _ridge(features, flat[rows], self.alpha, self.fit_intercept, is_shared)
+        self._start = start
+        base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
+        task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
+        progress = Progress(self, X, y, self._most_iter(solver))
+        monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
+        self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, structures, rng)
+        monitor.take()
+        monitor.end()
+        del self._start
+        return self
+
+    def _learn(self, solver, task, X, monitor, structures, rng):
+        """Train over all solutions or, if the oracle is slow, over a pool of them that grows in rounds."""
+        zeros = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
+        is_slow = isinstance(structures, Structure) and structures.is_slow
+        if not is_slow:
+            monitor.follow(self._learner(solver, task, X, zeros, rng))
+            return
+        model, pool = zeros, np.unique(task.gold > 0.0, axis=0)
+        for _ in range(_MOST_ROUNDS):
+            own = task.over(decisions_of(Pool(pool), self._shape))
+            monitor.follow(self._learner(solver, own, X, model, rng))
+            model = monitor.model()
+            predicted = task.predicted(X.values @ model.coef + model.intercept)
+            # The decisions at which the loss over all solutions exceeds that over the pool.
+            scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
+            scores = np.where(task.values > -np.inf, scores, -np.inf)
+            found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
+            if len(found) == len(pool) or monitor.stopped:
+                return
+            pool = found
+
+    def _learner(self, solver, task, X, model, rng):
+        if solver == "adagrad":
+            return learn_online(self, task, X, model, self._most_iter(solver), rng)
+        tol = _LBFGS_TOL if self.tol is None else self.tol
+        return Batch(
+            task, X, model, lambda found: found, alpha=self.alpha, tol=tol, max_iter=self._most_iter(solver),
+            n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+
+    @property
+    def _solver(self):
+        return pair_of(self.solver, None)[0]
+
+    def _resolve_solver(self):
+        smooth = self.loss == "sparsemap"
+        if self._solver == "lbfgs" and not smooth:
+            raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
+        if self._solver == "auto":
+            return "lbfgs" if smooth else "adagrad"
+        return self._solver
+
+    def _most_iter(self, solver):
+        return _MAX_ITER[solver] if self.max_iter is None else self.max_iter
+
+    def _loss(self, rng):
+        """Return the loss in the form of `DecisionTask`."""
+        if self.loss == "perturbed":
+            return lambda problems, predicted, values, gold, n_jobs: perturbed(
+                problems, np.where(values > -np.inf, predicted, -np.inf), gold, self.sigma, self.n_samples, rng, n_jobs
+            )
+        temperature = self.temperature if self.loss == "sparsemap" else 0.0
+        return lambda problems, predicted, values, gold, n_jobs: spo_plus(
+            problems, predicted, values, gold, temperature, n_jobs
+        )
+
+    def _weights(self, model):
+        """Return the weights and intercepts of a model, which is trained as a difference, in units of the values."""
+        coef = self.scale_ * (self._start.coef + model.coef)
+        intercept = self.scale_ * (self._start.intercept + model.intercept)
+        return coef, intercept
+
+    def _validate(self, X, values, structures, held, model):
+        coef, intercept = self._weights(model)
+        predicted = (_rows_of(X) @ coef + intercept).reshape(values.shape)
+        own = [structures[i] for i in held] if isinstance(structures, list) else structures
+        return -normalized_regret(values, _decide(own, predicted, values > -np.inf, self.n_jobs), own)
+
+    def _outcome(self, monitor, model):
+        """Return the fitted attributes for a model."""
+        coef, intercept = self._weights(model)
+        found = {"coef_": np.ascontiguousarray(coef.T), "intercept_": intercept, "n_iter_": monitor.n_iter}
+        if coef.shape[1] == 1 and self._shape != (1,):
+            found.update(coef_=coef[:, 0], intercept_=float(intercept[0]))
+        found["loss_curve_"] = list(monitor.losses)
+        if monitor.validate is not None:
+            found["validation_scores_"] = list(monitor.scores)
+        return found
+
+    def predict_values(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict the values of the parts.
+
+        They serve decisions. Unlike those of a regression, they need not be close to true values.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_parts)
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        is_shared = np.ndim(self.coef_) == 1
+        wanted = (*self._shape, self.n_features_in_) if is_shared else (self.n_features_in_,)
+        if X.shape[1:] != wanted:
+            raise ValueError(f"X has shape {X.shape}, but the model was fitted with {('n_samples', *wanted)}")
+        return (X @ self.coef_.T + self.intercept_).reshape(len(X), *self._shape)
+
+    def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Make the decisions that are best for the predicted values.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        mask : array-like of bool of shape (n_samples, n_parts), default=None
+            True for allowed parts. By default all are allowed.
+
+        Returns
+        -------
+        decisions : int ndarray of shape (n_samples, n_parts)
+            0 and 1; for structures that `repeats`, numbers of occurrences.
+
+        Raises
+        ------
+        ValueError
+            If X or the mask has another shape than in `fit`, or all decisions of a sample are forbidden.
+        """
+        values = self.predict_values(X)
+        allowed = np.ones(values.shape, bool) if mask is None else np.asarray(mask)
+        if allowed.dtype != bool or allowed.shape != values.shape:
+            raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
+        return _decide(_structures_for(self._structure, np.asarray(X)), values, allowed, self.n_jobs)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Return minus the normalised regret of the predicted decisions; 0 is best.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+            Parts with values of -inf are forbidden.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        structures = _structures_for(self._structure, self._check_X(X, reset=False))
+        values = check_values(structures, y, "y")
+        return -normalized_regret(values, self.predict(X, values > -np.inf), structures)
+
+    def _check_X(self, X, reset):
+        """Return the features as a float64 array with two or more axes."""
+        n_axes = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        if n_axes <= 2:
+            return validate_data(self, X, dtype=np.float64, order="C", reset=reset)
+        X = check_array(X, dtype=np.float64, order="C", allow_nd=True)
+        if reset:
+            self.n_features_in_ = X.shape[-1]
+        elif X.shape[-1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[-1]} features, but the model was fitted with {self.n_features_in_}")
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def _rows_of(X):
+    """Return one row of features for each sample, or for each part."""
+    return X if X.ndim == 2 else X.reshape(-1, X.shape[-1])
+
+
+def _structures_for(structure, X):
+    """Return the structure of all samples, or a list with that of each, if it is a function of the features."""
+    if isinstance(structure, Structure | FactorGraph):
+        return structure
+    if not callable(structure) or isinstance(structure, type):
+        raise ValueError(
+            f"structure must be a Structure, such as Subset(1, 3), a FactorGraph, or a function from the features of a "
+            f"sample to one of these; got {structure!r}"
+        )
+    found = []
+    for i, x in enumerate(X):
+        own = structure(x)
+        if not isinstance(own, Structure | FactorGraph):
+            raise ValueError(f"X[{i}]: the function `structure` must return a Structure or a FactorGraph; got {own!r}")
+        found.append(own)
+    return found
+
+
+def _decide(structures, predicted, allowed, n_jobs):
+    """Return the best decisions for predicted values, as ints."""
+    scores = np.where(allowed, predicted, -np.inf)
+    problems = decisions_of(structures, scores.shape[1:])
+    best = problems.best(scores.reshape(len(scores), -1), n_jobs)
+    return np.rint(best).astype(np.int64).reshape(scores.shape)
+
+
+def _ridge(features, values, alpha, fit_intercept, is_shared):
+    """Return a ridge regression of the values; forbidden ones count as the mean of the others."""
+    finite = values > -np.inf
+    mean = values[finite].mean() if finite.any() else 0.0
+    targets = np.where(finite, values, mean).reshape(len(features), -1)
+    # The objective of Ridge is a sum over samples, without factors of 1/2. Without a penalty it may be singular.
+    model = Ridge(max(alpha * len(values), 1e-10), fit_intercept=fit_intercept).fit(features, targets)
+    n_outputs = targets.shape[1]
+    coef = np.asarray(model.coef_).reshape(n_outputs, -1).T
+    return LinearModel(np.ascontiguousarray(coef), np.zeros(n_outputs) + model.intercept_, np.zeros(0))

@@ -1,0 +1,63 @@
+"""The regret of decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.annotations import Any, ArrayLike
+from ..inference._decisions import check_decisions, check_values, decisions_of
+
+if TYPE_CHECKING:
+    from ..factors import FactorGraph
+    from ..structures import Structure
+
+
+def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure | FactorGraph | list[Any]) -> float:
+    """Value that decisions lose, as a fraction of the best value.
+
+    The sum over the samples of the best value minus the value of the decision, divided by the sum of the absolute best
+    values [1]_.
+
+    Parameters
+    ----------
+    V : array-like of shape (n_samples, n_parts)
+        True values, which are maximised; -inf forbids a part. If the structure's scores have more axes, so has V.
+    decisions : array-like of shape (n_samples, n_parts)
+        0 and 1. They are not compared with the constraints; those that violate them can have a negative regret.
+    structure : Structure, FactorGraph, or list of these
+        The possible decisions; a list has one for each sample.
+
+    Returns
+    -------
+    regret : float
+        0.0 is best.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not match, a decision takes a forbidden part, or all best values are 0.
+
+    References
+    ----------
+    .. [1] Tang and Khalil. PyEPO: A PyTorch-based End-to-End Predict-then-Optimize Library for Linear and Integer
+       Programming. Mathematical Programming Computation, 2024.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import normalized_regret
+    >>> from sklearn_sparsemap.structures import Subset
+    >>> normalized_regret([[3.0, 2.0, 1.0], [1.0, 0.0, 2.0]], [[1, 1, 0], [1, 1, 0]], Subset(2, 2))
+    0.25
+    """
+    values = check_values(structure, V, "V")
+    chosen = check_decisions(decisions, values).reshape(len(values), -1)
+    flat = values.reshape(chosen.shape)
+    best = decisions_of(structure, values.shape[1:]).best(flat)
+    finite = np.where(flat > -np.inf, flat, 0.0)
+    optima = (best * finite).sum(axis=1)
+    total = float(np.abs(optima).sum())
+    if total == 0.0:
+        raise ValueError("the best values of all samples are 0; a fraction of nothing is undefined")
+    return float((optima - (chosen * finite).sum(axis=1)).sum()) / total

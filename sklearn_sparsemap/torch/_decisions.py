@@ -1,0 +1,222 @@
+"""Losses of decisions as modules; see `sklearn_sparsemap.losses`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from .._core.annotations import Any, Callable
+from .._core.validation import check_positive
+from .._layers.losses import Gold, loss_operator
+from ..factors import FactorGraph
+from ._functions import solver
+from ._losses import FenchelYoungLoss
+
+if TYPE_CHECKING:
+    from ..structures import Structure
+
+
+class _DecisionLoss(nn.Module):
+    """Base of the losses of decisions: Fenchel-Young losses against decisions that are given as tensors of 0 and 1."""
+
+    def __init__(self, structure, temperature, reduction, max_iter, n_jobs, tol):
+        super().__init__()
+        name = "sparsemap" if temperature > 0.0 else "perceptron"
+        options = {"max_iter": max_iter, "n_jobs": n_jobs, "tol": tol}
+        self._loss = FenchelYoungLoss(structure, name, temperature or 1.0, reduction, **options)
+
+    def _best(self, scores, lengths, mask):
+        """Return the best decisions, like the scores."""
+        with torch.no_grad():
+            _, tensors, form = self._loss._prepare(scores, lengths, mask, {})
+            own = loss_operator(self._loss.structure, "perceptron", form.extra, n_jobs=self._loss.n_jobs)
+            return solver()(*tensors, form.lead, own.handle)[0].reshape(scores.shape)
+
+    def _compare(self, scores, decisions, lengths, mask):
+        """Return the loss of each sample, with the leading axes of the scores."""
+        decisions = torch.as_tensor(decisions).to(scores)
+        if decisions.shape != scores.shape:
+            raise ValueError(f"decisions have shape {tuple(decisions.shape)}, but the values {tuple(scores.shape)}")
+        if not ((decisions >= 0) & (decisions == decisions.round())).all() and not self._is_relaxed:
+            raise ValueError("decisions must be 0 and 1")
+        dtype, tensors, form = self._loss._prepare(scores, lengths, mask, {})
+        first, none = tensors[0], torch.zeros_like(tensors[1])
+        parts = decisions.to(first).reshape(len(first), -1)
+        gold = Gold(parts, none, 0.0, torch.zeros_like(first))
+        losses = self._loss._losses(*tensors, gold, self._loss._operator(form.extra).handle, form.lead)
+        return losses.to(dtype).reshape(form.lead)
+
+    @property
+    def _is_relaxed(self):
+        return isinstance(self._loss.structure, FactorGraph) or callable(self._loss.structure)
+
+
+class SPOPlusLoss(_DecisionLoss):
+    """SPO+ of predicted values, and its smooth version by SparseMAP; see `sklearn_sparsemap.losses.SPOPlusLoss`.
+
+    Parameters
+    ----------
+    structure : Structure, FactorGraph, or callable
+        The possible decisions. A function makes a graph from the shape of a sample, as in `lp_sparsemap`.
+    temperature : float, default=0.0
+        Factor of SparseMAP's regulariser, in units of the values; larger is smoother. 0 is SPO+ itself.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Over the samples.
+    max_iter : int, default=None
+        Maximum number of oracle calls for a sample, at a positive temperature. None is exact.
+    n_jobs : int, default=None
+        Number of threads over the samples.
+    tol : float, default=1e-9
+        Duality gap.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import Subset
+    >>> from sklearn_sparsemap.torch import SPOPlusLoss
+    >>> predicted = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    >>> loss = SPOPlusLoss(Subset(2, 2))(predicted, torch.tensor([[3.0, 1.0, 2.0]]))
+    >>> loss.backward()
+    >>> loss.item(), predicted.grad.tolist()
+    (4.0, [[-2.0, 2.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        structure: Structure | FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
+        temperature: float = 0.0,
+        reduction: str = "mean",
+        *,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-9,
+    ) -> None:
+        check_positive("temperature", temperature, zero=True)
+        super().__init__(structure, temperature, reduction, max_iter, n_jobs, tol)
+
+    def forward(
+        self, predicted: Tensor, values: Tensor, decisions: Any = None, lengths: Any = None, *, mask: Any = None
+    ) -> Tensor:
+        """Return the loss.
+
+        Parameters
+        ----------
+        predicted : Tensor of shape (..., *shape of one sample)
+            Predicted values.
+        values : Tensor, shape of `predicted`
+            True values, which are maximised; -inf forbids a part.
+        decisions : Tensor of 0 and 1, shape of `predicted`; default=None
+            Optimal decisions for the true values. They are not compared with the constraints. By default they are
+            computed in each call; of graphs, those of the linear relaxation.
+        lengths, mask : Tensor, default=None
+            As in `FenchelYoungLoss`.
+
+        Returns
+        -------
+        loss : Tensor
+            A number; or with the leading axes of the values if ``reduction="none"``.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not match, numbers are NaN or +inf, or decisions are forbidden.
+        """
+        if values.shape != predicted.shape:
+            raise ValueError(f"values have shape {tuple(values.shape)}, but predicted {tuple(predicted.shape)}")
+        if decisions is None:
+            decisions = self._best(values, lengths, mask)
+        scores = torch.where(values > -torch.inf, 2.0 * predicted - values, -torch.inf)
+        # A NaN is not above -inf.
+        scores = torch.where(values.isnan(), values, scores)
+        losses = self._compare(scores, decisions, lengths, mask)
+        return self._loss._reduced(losses, losses.shape)
+
+    def extra_repr(self) -> str:
+        """Return the options in the module's repr."""
+        return ""
+
+
+class PerturbedFenchelYoungLoss(_DecisionLoss):
+    """The perturbed Fenchel-Young loss; see `sklearn_sparsemap.losses.PerturbedFenchelYoungLoss`.
+
+    Parameters
+    ----------
+    structure : Structure or FactorGraph
+        The possible decisions.
+    sigma : float, default=1.0
+        Standard deviation of the noise, in units of the values; larger is smoother.
+    n_samples : int, default=10
+        Number of draws of the noise for each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Over the samples.
+    n_jobs : int, default=None
+        Number of threads over the samples.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import Subset
+    >>> from sklearn_sparsemap.torch import PerturbedFenchelYoungLoss
+    >>> _ = torch.manual_seed(0)
+    >>> loss = PerturbedFenchelYoungLoss(Subset(1, 1), sigma=0.1, n_samples=5)
+    >>> loss(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0, 0, 1]])).item()
+    0.0
+    """
+
+    def __init__(
+        self,
+        structure: Structure | FactorGraph,
+        sigma: float = 1.0,
+        n_samples: int = 10,
+        reduction: str = "mean",
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        check_positive("sigma", sigma)
+        check_positive("n_samples", n_samples, integer=True)
+        super().__init__(structure, 0.0, reduction, None, n_jobs, 1e-9)
+        self.sigma, self.n_samples = sigma, n_samples
+
+    def forward(
+        self,
+        predicted: Tensor,
+        decisions: Any,
+        lengths: Any = None,
+        *,
+        mask: Any = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Return the loss.
+
+        Parameters
+        ----------
+        predicted : Tensor of shape (..., *shape of one sample)
+            Predicted values; -inf forbids a part.
+        decisions : Tensor of 0 and 1, shape of `predicted`
+            Optimal decisions. They are not compared with the constraints.
+        lengths, mask : Tensor, default=None
+            As in `FenchelYoungLoss`.
+        generator : torch.Generator, default=None
+            Draws the noise. Default: PyTorch's own, which `torch.manual_seed` seeds.
+
+        Returns
+        -------
+        loss : Tensor
+            As in `SPOPlusLoss`.
+
+        Raises
+        ------
+        ValueError
+            As in `SPOPlusLoss`.
+        """
+        shape = self.n_samples, *predicted.shape
+        noise = torch.randn(shape, generator=generator, dtype=predicted.dtype, device=predicted.device)
+        decisions = torch.as_tensor(decisions, device=predicted.device)
+        if decisions.shape != predicted.shape:
+            raise ValueError(f"decisions have shape {tuple(decisions.shape)}, but predicted {tuple(predicted.shape)}")
+        lengths = None if lengths is None else torch.as_tensor(lengths)[None]
+        scores = predicted + self.sigma * noise
+        losses = self._compare(scores, decisions.expand(shape), lengths, mask).mean(0)
+        return self._loss._reduced(losses, losses.shape)
