@@ -9,14 +9,25 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    StructuredGroupLasso,
+    StructuredSparseMAPClassifier,
+)
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.estimators._fitting import held_out_fraction
 from sklearn_sparsemap.structures import Subset
 
 MOST = 20
-ESTIMATORS = (StructuredSparseMAPClassifier, GroupLassoPerceptron, MultilabelLPSparseMAP, ParameterMixing)
+ESTIMATORS = (
+    StructuredSparseMAPClassifier,
+    GroupLassoPerceptron,
+    StructuredGroupLasso,
+    MultilabelLPSparseMAP,
+    ParameterMixing,
+)
 TABLE = Path(__file__).parents[1] / "doc" / "guide" / "parameters.rst"
 
 

@@ -32,6 +32,8 @@ _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
 # Strength of the squared penalty of debiasing, and the largest entry of its gradient at the end: the defaults of
 # `StructuredSparseMAPClassifier`.
 _DEBIAS_ALPHA, _DEBIAS_TOL = 1e-4, 1e-3
+# A strength at which no weight is worth its penalty.
+HUGE = 1e12
 
 
 class GroupLassoLearner(Learner):
@@ -271,8 +273,10 @@ default=None
             If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
             data are not as described; the message names the sample.
         """
-        data = X, y
-        X, task, model = self._take_in(X, y, sample_weight)
+        return self._minimise((X, y), *self._take_in(X, y, sample_weight))
+
+    def _minimise(self, data, X, task, model):
+        """Learn from samples that are laid out; `data` are those as the user gave them."""
         solver = self._new_solver(task, X, model)
         monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
         monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
@@ -303,6 +307,15 @@ default=None
         return GroupLassoSolver(
             task, X.values, penalty, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs, model=model
         )
+
+    def _largest_alpha(self, X, y, sample_weight=None):
+        """Return the smallest strength at which all weights of features are zero."""
+        X, task, model = self._take_in(X, y, sample_weight)
+        solver = self._new_solver(task, X, LinearModel(np.zeros_like(model.coef), model.intercept, model.additional))
+        empty = solver.penalty.with_alpha(HUGE)
+        solver.penalty = empty
+        solver.run(self.tol, self.max_iter, lambda objective: False)
+        return empty.smallest_alpha(solver.slopes())
 
     def _debiased(self, task, X):
         """Return the model with the weights of the selected features learned again."""
