@@ -74,7 +74,7 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind):
         assert naive.objective(found) == pytest.approx(model.objective_, abs=1e-10)
         # Away from the solution, so that the twin must find its own way back.
         start = [0.7 * each for each in found]
-        twin, value = naive.minimise(start, 15)
+        _, value = naive.minimise(start, 15)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
         _, value = naive.minimise(found, 4)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
@@ -218,7 +218,7 @@ def test_names_selection_and_debiasing():
     assert np.linalg.norm(refit.coef_) > 1.5 * np.linalg.norm(model.coef_) and refit.score(X, y) >= model.score(X, y)
     stronger = clone(model).set_params(debias=1.0).fit(X, y)
     assert np.linalg.norm(stronger.coef_) < np.linalg.norm(refit.coef_)
-    chosen = make_pipeline(SelectFromModel(clone(model), threshold=1e-12), clone(model).set_params(groups=None)).fit(X, y)
+    chosen = make_pipeline(SelectFromModel(clone(model), threshold=1e-12), StructuredGroupLasso()).fit(X, y)
     assert chosen[0].get_support().sum() == 9
 
 
@@ -313,7 +313,7 @@ def test_a_path_is_one_fit_for_each_strength(l1_ratio):
 
 def test_the_path_of_a_chain_begins_with_its_transitions():
     X, y = kinked()
-    alphas, coefs, gaps = structured_group_lasso_path(X, y, structure="chain", groups=GROUP_OF, n_alphas=3, loss="crf")
+    _, coefs, gaps = structured_group_lasso_path(X, y, structure="chain", groups=GROUP_OF, n_alphas=3, loss="crf")
     assert not coefs[0].any() and coefs[-1].all() and (gaps <= 1e-6).all()
 
 
