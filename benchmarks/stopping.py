@@ -105,7 +105,8 @@ def main():
                 seconds = process_time() - start
                 reached = 100 * np.mean(score(y_dev, model.predict(X_dev)))
                 shown = "default" if tol is None else f"{tol:g}"
-                print(f"| {name} | {loss} | {shown} | {gap:g} | {model.n_iter_} | {seconds:.1f} | {reached:.2f} |", flush=True)
+                cells = name, loss, shown, f"{gap:g}", model.n_iter_, f"{seconds:.1f}", f"{reached:.2f}"
+                print("|", *(f"{cell} |" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":

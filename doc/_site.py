@@ -78,6 +78,7 @@ RELATED = [
     ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
     ["GroupLassoPerceptron", "penalties.groups_from", "penalties.as_groups"],
     ["GroupLassoPerceptron", "group_path", "stability_selection"],
+    ["StructuredGroupLasso", "StructuredGroupLassoCV", "structured_group_lasso_path", "GroupLassoPerceptron"],
     ["group_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
     ["stability_selection", "estimators.StabilitySelection"],
     ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
         GroupLassoPerceptron,
         MultilabelLPSparseMAP,
         StructuredGroupLasso,
+        StructuredGroupLassoCV,
         StructuredSparseMAPClassifier,
         group_path,
         stability_selection,
+        structured_group_lasso_path,
     )
     from .inference import lp_sparsemap, map_inference, marginal_inference, n_best, sparsemap
 
@@ -28,6 +30,7 @@ _PUBLIC = {
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._core.ragged",
     "StructuredGroupLasso": ".estimators",
+    "StructuredGroupLassoCV": ".estimators",
     "StructuredSparseMAPClassifier": ".estimators",
     "compile": "._compile_ahead",
     "group_path": ".estimators",
@@ -37,6 +40,7 @@ _PUBLIC = {
     "n_best": ".inference",
     "sparsemap": ".inference",
     "stability_selection": ".estimators",
+    "structured_group_lasso_path": ".estimators",
 }
 _SUBMODULES = {
     "conformal",
@@ -62,6 +66,7 @@ __all__ = [
     "MultilabelLPSparseMAP",
     "RaggedArray",
     "StructuredGroupLasso",
+    "StructuredGroupLassoCV",
     "StructuredSparseMAPClassifier",
     "__version__",
     "compile",
@@ -72,6 +77,7 @@ __all__ = [
     "n_best",
     "sparsemap",
     "stability_selection",
+    "structured_group_lasso_path",
 ]
 
 

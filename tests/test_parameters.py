@@ -13,6 +13,7 @@ from sklearn_sparsemap import (
     DecisionFocusedRegressor,
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
+    StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
@@ -24,6 +25,7 @@ MOST = 20
 ESTIMATORS = (
     StructuredSparseMAPClassifier,
     GroupLassoPerceptron,
+    StructuredGroupLasso,
     MultilabelLPSparseMAP,
     ParameterMixing,
     DecisionFocusedRegressor,

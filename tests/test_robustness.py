@@ -29,6 +29,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     RaggedArray,
+    StructuredGroupLasso,
     StructuredSparseMAPClassifier,
     group_path,
     lp_sparsemap,
@@ -209,6 +210,7 @@ def test_missing_labels_are_refused(missing):
 ESTIMATORS = [
     StructuredSparseMAPClassifier(),
     GroupLassoPerceptron(),
+    StructuredGroupLasso(),
     MultilabelLPSparseMAP(),
     TemplateVectorizer(),
     ArcVectorizer(),

@@ -6,6 +6,7 @@ from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.out_of_fold import cross_val_marginals
 from ._selection.path import GroupPath, group_path
 from ._selection.stability import StabilitySelection, stability_selection
+from ._selection.strengths import StructuredGroupLassoCV, structured_group_lasso_path
 from ._state.mixture import average_states
 from ._state.state import TrainingState
 from ._structured.classifier import StructuredSparseMAPClassifier
@@ -20,10 +21,12 @@ __all__ = [
     "MultilabelLPSparseMAP",
     "StabilitySelection",
     "StructuredGroupLasso",
+    "StructuredGroupLassoCV",
     "StructuredSparseMAPClassifier",
     "TrainingState",
     "average_states",
     "cross_val_marginals",
     "group_path",
     "stability_selection",
+    "structured_group_lasso_path",
 ]

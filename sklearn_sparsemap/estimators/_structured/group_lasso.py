@@ -32,6 +32,8 @@ _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
 # Strength of the squared penalty of debiasing, and the largest entry of its gradient at the end: the defaults of
 # `StructuredSparseMAPClassifier`.
 _DEBIAS_ALPHA, _DEBIAS_TOL = 1e-4, 1e-3
+# A strength at which no weight is worth its penalty.
+HUGE = 1e12
 
 
 class GroupLassoLearner(Learner):
@@ -131,9 +133,9 @@ default=None
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     objective_ : float
-        The objective at the end; see the notes.
+        The mean loss plus the penalty, at the end of training.
     dual_gap_ : float
-        Upper bound of the distance of `objective_` from the minimum.
+        Upper bound of the distance of `objective_` from the minimum; see the notes.
     loss_curve_ : list of float
         The objective after each iteration.
     n_iter_ : int
@@ -143,13 +145,18 @@ default=None
 
     Notes
     -----
-    The objective includes a squared penalty of ``5e-9 |b|^2`` of the intercepts and additional scores b. Without it,
-    there may be no minimum: with a crf loss, the score of a transition that never occurs would tend to minus infinity.
-    `dual_gap_` holds for this objective. The minimum without that penalty is at most ``5e-9 |b|^2`` lower, for its own b.
+    Intercepts and additional scores b are not penalised, so no penalty bounds them. `dual_gap_` therefore compares with
+    all models whose intercepts and additional scores differ from the found ones by at most ``1 + |b|``, in norm. With
+    crf losses there may be no minimum: the score of a transition that never occurs tends to minus infinity. Training
+    then ends when the rest of the way within this distance gains less than `tol`.
+
+    SparseMAP losses are not smooth in the additional scores. At such kinks, averages of gradients give the bound. If
+    inference of training samples did not converge, which a warning says, `objective_` may be too low by the gaps of
+    that inference.
 
     The bound follows from Fenchel duality. The gradient of a Fenchel-Young loss, scaled into the dual ball of the
     penalty, is a feasible point of the dual problem, because gold plus a fraction of the residual remains in the
-    polytope.
+    polytope. Any convex combination of such gradients is feasible, too.
 
     Only the weights of a working set of groups are learned at a time [3]_. The working set grows by the groups whose
     gradient is largest, until the gap over all groups is small. On a working set, proximal gradient steps find which
@@ -271,8 +278,10 @@ default=None
             If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
             data are not as described; the message names the sample.
         """
-        data = X, y
-        X, task, model = self._take_in(X, y, sample_weight)
+        return self._minimise((X, y), *self._take_in(X, y, sample_weight))
+
+    def _minimise(self, data, X, task, model):
+        """Learn from samples that are laid out; `data` are those as the user gave them."""
         solver = self._new_solver(task, X, model)
         monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
         monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
@@ -304,6 +313,15 @@ default=None
             task, X.values, penalty, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs, model=model
         )
 
+    def _largest_alpha(self, X, y, sample_weight=None):
+        """Return the smallest strength at which all weights of features are zero."""
+        X, task, model = self._take_in(X, y, sample_weight)
+        solver = self._new_solver(task, X, LinearModel(np.zeros_like(model.coef), model.intercept, model.additional))
+        empty = solver.penalty.with_alpha(HUGE)
+        solver.penalty = empty
+        solver.run(self.tol, self.max_iter, lambda objective: False)
+        return empty.smallest_alpha(solver.slopes())
+
     def _debiased(self, task, X):
         """Return the model with the weights of the selected features learned again."""
         model = self._current
@@ -333,8 +351,8 @@ default=None
         """Raise ValueError if groups overlap without being nested, or are not penalised."""
         if not groups.is_nested:
             raise ValueError(
-                "groups overlap without being nested, so the penalty has no proximal operator in closed form; make them "
-                "disjoint or nested, or use GroupLassoPerceptron"
+                "groups overlap without being nested, so the penalty has no proximal operator in closed form; make "
+                "them disjoint or nested, or use GroupLassoPerceptron"
             )
         free = np.flatnonzero(group_weights == 0.0)
         if len(free) and self.l1_ratio == 0.0:

@@ -7,6 +7,8 @@ from ...penalties import Groups, SparseGroupLasso
 # The factor into the dual ball is sought at these distances from 1: first the smallest one, then wider ones, then
 # between two of them. The bound depends on the distance, so that its relative error counts.
 _CLOSEST, _WIDER, _BISECTIONS = 1e-15, 32.0, 8
+# Bisections for the largest useful strength.
+_BISECTIONS_OF_ALPHA = 30
 
 
 class GroupPenalty:
@@ -91,3 +93,18 @@ class GroupPenalty:
             else:
                 high = middle
         return 1.0 - high
+
+    def smallest_alpha(self, gradient):
+        """Return the smallest strength at which a gradient is in the dual ball, about."""
+        if self.l1_ratio == 0.0 and self.groups.is_partition:
+            return float((self.groups.norms(gradient) / self.group_weights).max(initial=0.0))
+        low, high = 0.0, float(np.abs(gradient).max(initial=0.0))
+        while self.with_alpha(high).prox(gradient, 1.0).any():
+            low, high = high, 2.0 * high
+        for _ in range(_BISECTIONS_OF_ALPHA):
+            middle = 0.5 * (low + high)
+            if self.with_alpha(middle).prox(gradient, 1.0).any():
+                low = middle
+            else:
+                high = middle
+        return high

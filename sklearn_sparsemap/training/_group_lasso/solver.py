@@ -86,7 +86,7 @@ class GroupLassoSolver:
         goal, target, stuck = _EXACT if small else tol, np.inf, False
         while True:
             moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
-            slopes, n_before = self._slopes(), len(self._columns)
+            slopes, n_before = self.slopes(), len(self._columns)
             gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
             self._bound = max(self._bound, self.objective - gap)
             if stopped or gap <= min(goal, tol):
@@ -141,7 +141,7 @@ class GroupLassoSolver:
         self._step, self.unconverged = descent.step, problem.unconverged
         return moved, stopped
 
-    def _slopes(self):
+    def slopes(self):
         """Return the gradient of the loss with respect to the weights of all columns."""
         coef = self._model.coef
         slopes = np.empty_like(coef)

@@ -1,0 +1,131 @@
+"""Time of StructuredGroupLasso to a certified gap, and a path over strengths on chunking.
+
+    python benchmarks/group_lasso.py
+    python benchmarks/group_lasso.py --chunking --data DIR
+
+The first draws multinomial problems: normal features in groups of 10, of which 10 groups decide one of three labels.
+It prints CPU seconds of StructuredGroupLasso to a duality gap of 1e-6, and, if adelie is installed, those of adelie at
+several of its tolerances, with the distance of its objective from ours. Strengths are fractions of the smallest one at
+which all weights are zero; each is solved from zero. One thread.
+
+The second fits a path on the first sentences of CoNLL-2000 with the 72 templates as groups. It prints for each strength
+the groups, weights, span F1 on held-out sentences of the training part, gap and seconds. DIR holds
+conll2000/train.txt.gz.
+"""
+
+import argparse
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from sklearn_sparsemap import StructuredGroupLasso, structured_group_lasso_path
+from sklearn_sparsemap.datasets import load_conll
+from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
+from sklearn_sparsemap.metrics import span_f1_score
+
+ROOT = Path(__file__).resolve().parents[1]
+SIZE, N_TRUE, N_LABELS = 10, 10, 3
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--samples", type=int, default=5000)
+    parser.add_argument("--groups", type=int, default=200)
+    parser.add_argument("--fractions", nargs="+", type=float, default=[0.5, 0.1, 0.02])
+    parser.add_argument("--tols", nargs="+", type=float, default=[1e-7, 1e-9, 1e-11], help="of adelie")
+    parser.add_argument("--chunking", action="store_true", help="the path on chunking instead")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with conll2000/")
+    parser.add_argument("--sentences", type=int, default=2000)
+    parser.add_argument("--held", type=int, default=500, help="held-out sentences")
+    parser.add_argument("--alphas", type=int, default=50)
+    parser.add_argument("--eps", type=float, default=1e-2)
+    parser.add_argument("--loss", default="crf")
+    parser.add_argument("--tol", type=float, default=1e-2, help="gap of the path, in the unit of a sentence's loss")
+    parser.add_argument("--jobs", type=int, default=2)
+    return parser.parse_args()
+
+
+def draw(n, n_groups):
+    rng = np.random.default_rng(0)
+    X, coef = rng.normal(size=(n, n_groups * SIZE)), np.zeros((n_groups * SIZE, N_LABELS))
+    coef[: N_TRUE * SIZE] = 3.0 * rng.normal(size=(N_TRUE * SIZE, N_LABELS)) / np.sqrt(N_TRUE * SIZE)
+    return X, (X @ coef + rng.gumbel(size=(n, N_LABELS))).argmax(axis=1), np.repeat(np.arange(n_groups), SIZE)
+
+
+def objective(X, y, coef, intercept, alpha):
+    scores = X @ coef + intercept
+    losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(y)), y]
+    norms = np.linalg.norm(coef.reshape(-1, SIZE * coef.shape[1]), axis=1)
+    return losses.mean() + alpha * np.sqrt(SIZE) * norms.sum()
+
+
+def fit_adelie(adelie, X, y, alpha, tol):
+    """Return the weights and the intercepts."""
+    starts, weights = np.arange(0, X.shape[1], SIZE), np.full(X.shape[1] // SIZE, np.sqrt(SIZE))
+    # adelie divides the mean loss by the number of labels.
+    state = adelie.grpnet(
+        X, adelie.glm.multinomial(y=np.eye(N_LABELS)[y], dtype=np.float64), groups=starts, penalty=weights,
+        lmda_path=np.array([alpha / N_LABELS]), early_exit=False, tol=tol, irls_tol=tol, progress_bar=False,
+    )  # fmt: skip
+    return np.asarray(state.betas.todense()).reshape(-1, N_LABELS), np.ravel(state.intercepts)
+
+
+def print_multinomial(args):
+    try:
+        import adelie
+    except ImportError:
+        adelie = None
+    X, y, group_of = draw(args.samples, args.groups)
+    shares = np.bincount(y) / len(y)
+    slopes = X.T @ (np.eye(N_LABELS)[y] - shares) / len(y)
+    largest = (np.linalg.norm(slopes.reshape(args.groups, -1), axis=1) / np.sqrt(SIZE)).max()
+    # The first fit loads compiled code.
+    StructuredGroupLasso(loss="crf").fit(X[:50, :SIZE], y[:50])
+    print(f"{'alpha / max':>12}{'groups':>8}{'seconds':>9}{'gap':>10}   adelie: tol, seconds, objective minus ours")
+    for fraction in args.fractions:
+        alpha, began = fraction * largest, process_time()
+        model = StructuredGroupLasso(groups=group_of, loss="crf", alpha=alpha).fit(X, y)
+        line = f"{fraction:12}{len(model.selected_groups_):8}{process_time() - began:9.2f}{model.dual_gap_:10.1e}"
+        for tol in args.tols if adelie else ():
+            columns, began = np.asfortranarray(X), process_time()
+            coef, intercept = fit_adelie(adelie, columns, y, alpha, tol)
+            seconds = process_time() - began
+            line += f"   {tol:.0e} {seconds:.2f} {objective(X, y, coef, intercept, alpha) - model.objective_:.1e}"
+        print(line, flush=True)
+
+
+def print_chunking(args):
+    X, y = load_conll(args.data / "conll2000" / "train.txt.gz", columns=("word", "pos", "label"))
+    train, held = slice(args.sentences), slice(args.sentences, args.sentences + args.held)
+    vectorizer = TemplateVectorizer(chunking_templates())
+    features, held_features = vectorizer.fit_transform(X[train]), vectorizer.transform(X[held])
+    model = StructuredGroupLasso(
+        "chain", groups="templates", loss=args.loss, tol=args.tol, n_jobs=args.jobs, warm_start=True
+    )
+    parameters = {name: value for name, value in model.get_params().items() if name not in ("alpha", "warm_start")}
+    largest = structured_group_lasso_path(features, y[train], n_alphas=1, **parameters)[0][0]
+    print(f"{features.values.shape[1]:,} columns, {args.loss}")
+    print(f"{'alpha / max':>12}{'groups':>8}{'weights':>10}{'F1':>8}{'gap':>10}{'iter':>6}{'seconds':>9}{'CPU':>8}")
+    total = 0.0
+    for alpha in np.geomspace(largest, args.eps * largest, args.alphas):
+        began, began_cpu = perf_counter(), process_time()
+        model.set_params(alpha=alpha).fit(features, y[train])
+        seconds, cpu = perf_counter() - began, process_time() - began_cpu
+        total += seconds
+        f1 = 100 * span_f1_score(y[held], model.predict(held_features))
+        print(
+            f"{alpha / largest:12.4f}{len(model.selected_groups_):8}{model.n_nonzero_coefs_:10,}{f1:8.2f}"
+            f"{model.dual_gap_:10.1e}{model.n_iter_:6}{seconds:9.1f}{cpu:8.1f}",
+            flush=True,
+        )
+    print(f"{total:.0f} seconds in all")
+
+
+def main():
+    args = parse_arguments()
+    (print_chunking if args.chunking else print_multinomial)(args)
+
+
+if __name__ == "__main__":
+    main()

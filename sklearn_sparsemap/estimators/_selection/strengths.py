@@ -1,0 +1,274 @@
+"""Paths of StructuredGroupLasso over strengths of the penalty, and the choice of one by cross-validation."""
+
+from __future__ import annotations
+
+import numbers
+from copy import copy
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils._param_validation import StrOptions
+
+from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
+from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
+from ...structures import Structure
+from .._fitting import leaves_whole
+from .._progress import with_callbacks
+from .._structured.group_lasso import HUGE, StructuredGroupLasso
+
+# The largest strength of a path, as a multiple of that at which the first weights appear, because of rounding.
+_ABOVE = 1.0 + 1e-6
+
+
+def structured_group_lasso_path(
+    X: Any,
+    y: Any,
+    *,
+    n_alphas: int = 50,
+    eps: float = 1e-2,
+    alphas: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    **parameters: Any,
+) -> tuple[NDArray[np.float64], list[Any], NDArray[np.float64]]:
+    """Fit `StructuredGroupLasso` for a range of strengths, each from the weights of the one before.
+
+    Parameters
+    ----------
+    X, y
+        As in `StructuredGroupLasso.fit`.
+    n_alphas : int, default=50
+        Number of strengths, evenly spaced on a logarithmic scale.
+    eps : float, default=1e-2
+        The smallest strength, as a fraction of the largest one, at which all weights of features are zero.
+    alphas : array-like of shape (n_alphas,), default=None
+        The strengths themselves; `n_alphas` and `eps` are then not used.
+    sample_weight : array-like of shape (n_samples,), default=None
+    **parameters
+        The parameters of `StructuredGroupLasso`, except `alpha` and `warm_start`.
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_alphas,)
+        Descending.
+    coefs : list of ndarray or CSR of shape (n_outputs, n_features)
+        The weights at each strength; CSR if `X` is sparse.
+    gaps : ndarray of shape (n_alphas,)
+        The duality gap at each strength.
+
+    Raises
+    ------
+    ValueError
+        As in `StructuredGroupLasso.fit`; also if there are no strengths, or one of them is not positive.
+
+    See Also
+    --------
+    StructuredGroupLassoCV : Chooses the strength by cross-validation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import structured_group_lasso_path
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> y = X[:, 2] + X[:, 3] > 0
+    >>> alphas, coefs, gaps = structured_group_lasso_path(X, y, n_alphas=4, eps=0.1, groups=[0, 0, 1, 1, 2, 2])
+    >>> [np.flatnonzero(coef.any(axis=0)).tolist() for coef in coefs]
+    [[], [2, 3], [2, 3], [2, 3]]
+    """
+    model = StructuredGroupLasso(**parameters)
+    alphas = _strengths(model, X, y, sample_weight, alphas, n_alphas, eps)
+    fitted = list(_fits(model, X, y, sample_weight, alphas))
+    coefs = [sparse.csr_array(each.coef_) if _is_sparse(X) else each.coef_ for each in fitted]
+    return alphas, coefs, np.array([each.dual_gap_ for each in fitted])
+
+
+def _is_sparse(X):
+    return sparse.issparse(X) or sparse.issparse(getattr(X, "values", None))
+
+
+def _strengths(model, X, y, sample_weight, alphas, n_alphas, eps):
+    """Return the strengths of a path, the largest first."""
+    if alphas is not None:
+        alphas = np.sort(check_numbers(alphas, "alphas"))[::-1]
+        if alphas.ndim != 1 or not len(alphas) or not (np.isfinite(alphas) & (alphas > 0.0)).all():
+            raise ValueError("alphas must be one or more positive numbers")
+        return alphas
+    check_positive("n_alphas", n_alphas, integer=True)
+    if not isinstance(eps, numbers.Real) or not 0 < eps < 1:
+        raise ValueError(f"eps must be a fraction in (0, 1); got {eps!r}")
+    largest = _ABOVE * max(clone(model)._largest_alpha(X, y, sample_weight), np.finfo(float).tiny / eps)
+    return np.geomspace(largest, eps * largest, n_alphas)
+
+
+def _fits(model, X, y, sample_weight, alphas):
+    """Yield the model fitted with each strength, from the weights of the one before."""
+    # The first fit is from the intercepts and additional scores alone.
+    model = clone(model).set_params(warm_start=True, alpha=HUGE).fit(X, y, sample_weight)
+    for alpha in alphas:
+        model.set_params(alpha=float(alpha)).fit(X, y, sample_weight)
+        yield copy(model)
+
+
+class StructuredGroupLassoCV(StructuredGroupLasso):
+    """`StructuredGroupLasso` with the strength of the penalty chosen by cross-validation.
+
+    Each training part has a path of its own, on the same strengths. The chosen strength is then fitted to all samples.
+
+    Parameters
+    ----------
+    structure, loss, groups, l1_ratio, group_weights, temperature, tol, max_iter, fit_intercept, class_weight, debias, \
+n_jobs, verbose
+        As in `StructuredGroupLasso`.
+    n_alphas : int, default=30
+        Number of strengths.
+    eps : float, default=1e-2
+        The smallest strength, as a fraction of the largest one.
+    alphas : array-like, default=None
+        The strengths themselves; `n_alphas` and `eps` are then not used.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn. Default: 5 folds.
+    rule : {"best", "one_se"}, default="best"
+        ``"best"`` takes the strength with the highest mean score, ``"one_se"`` the largest one whose mean score is at
+        most one standard error lower: fewer groups.
+    scoring : str or callable, default=None
+        As in scikit-learn. Default: the method `score`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen strength.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, descending.
+    split_scores_ : ndarray of shape (n_alphas, n_splits)
+    mean_scores_ : ndarray of shape (n_alphas,)
+
+    Notes
+    -----
+    The other attributes are those of `StructuredGroupLasso`, fitted with `alpha_`.
+
+    See Also
+    --------
+    structured_group_lasso_path : The path alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredGroupLassoCV
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> y = X[:, 2] + X[:, 3] > 0
+    >>> model = StructuredGroupLassoCV(groups=[0, 0, 1, 1, 2, 2], n_alphas=5, rule="one_se", cv=3).fit(X, y)
+    >>> model.selected_groups_, model.mean_scores_.shape
+    (array([1]), (5,))
+    """
+
+    _set_by_fit = (*StructuredGroupLasso._set_by_fit, "alpha_", "alphas_", "split_scores_", "mean_scores_")
+    _parameter_constraints = {
+        **{name: what for name, what in StructuredGroupLasso._parameter_constraints.items()
+           if name not in ("alpha", "warm_start")},
+        "n_alphas": [POSITIVE_INT],
+        "eps": [FRACTION],
+        "alphas": ["array-like", None],
+        "cv": ["cv_object"],
+        "rule": [StrOptions({"best", "one_se"})],
+        "scoring": [str, callable, None],
+    }  # fmt: skip
+
+    alpha_: float
+    alphas_: NDArray[np.float64]
+    split_scores_: NDArray[np.float64]
+    mean_scores_: NDArray[np.float64]
+    warm_start = False
+
+    def __init__(
+        self,
+        structure: str | Structure | Callable[[Any], Any] = "auto",
+        loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
+        groups: Any = None,
+        n_alphas: int = 30,
+        eps: float = 1e-2,
+        alphas: ArrayLike | None = None,
+        cv: Any = None,
+        rule: Literal["best", "one_se"] = "best",
+        scoring: Any = None,
+        l1_ratio: float = 0.0,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike | None = None,
+        temperature: float = 1.0,
+        tol: float = 1e-6,
+        max_iter: int = 5000,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        debias: bool | float = False,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.structure = structure
+        self.loss = loss
+        self.groups = groups
+        self.n_alphas = n_alphas
+        self.eps = eps
+        self.alphas = alphas
+        self.cv = cv
+        self.rule = rule
+        self.scoring = scoring
+        self.l1_ratio = l1_ratio
+        self.group_weights = group_weights
+        self.temperature = temperature
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.debias = debias
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @property
+    def alpha(self) -> float:
+        """The strength of the next fit: the chosen one, or 1."""
+        return getattr(self, "alpha_", 1.0)
+
+    @with_callbacks
+    @leaves_whole
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the strength, then fit all samples.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `StructuredGroupLasso.fit`. Scores on held-out parts are not weighted.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As in `StructuredGroupLasso.fit`; also if no split is possible.
+        """
+        X_all, task, start = self._take_in(X, y, sample_weight)
+        names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
+        model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
+        self.alphas_ = _strengths(model, X, y, sample_weight, self.alphas, self.n_alphas, self.eps)
+        scorer, columns = check_scoring(model, self.scoring), []
+        for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y):
+            X_train, y_train, X_test, y_test = (_safe_indexing(a, part) for part in (train, test) for a in (X, y))
+            weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
+            fits = _fits(model, X_train, y_train, weights, self.alphas_)
+            columns.append([scorer(each, X_test, y_test) for each in fits])
+        self.split_scores_ = np.array(columns).T
+        self.mean_scores_ = self.split_scores_.mean(axis=1)
+        self.alpha_ = float(self.alphas_[self._choose()])
+        return self._minimise((X, y), X_all, task, start)
+
+    def _choose(self):
+        """Return the index of the chosen strength. Of equal scores, the largest strength is chosen."""
+        best = int(self.mean_scores_.argmax())
+        if self.rule == "best":
+            return best
+        n_splits = self.split_scores_.shape[1]
+        error = self.split_scores_[best].std(ddof=1) / np.sqrt(n_splits) if n_splits > 1 else 0.0
+        return int(np.argmax(self.mean_scores_ >= self.mean_scores_[best] - error))
