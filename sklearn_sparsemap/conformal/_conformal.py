@@ -49,8 +49,9 @@ class ConformalStructures(BaseEstimator):
 
         - ``"reduced_cost"``: the distance of a structure from the best one under the scores minus half of the SparseMAP
           marginals. It is zero for the best structure, so that no set is empty.
-        - ``"log_loss"``: minus the logarithm of the probability under the model's Gibbs distribution. For models
-          trained with crf or margin_crf. Sets can be empty.
+        - ``"log_loss"``: minus the logarithm of the probability. For structures, that of the Gibbs distribution of
+          models trained with crf or margin_crf. For label sets, the labels are independent, with the log odds of
+          `predict_proba`, over the sets that a tree of labels allows. Sets can be empty.
     groups : callable or "class", default=None
         A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a threshold of
         its own, so that the level holds within each of them (Mondrian calibration). ``"class"``, for one label a
@@ -184,7 +185,7 @@ class ConformalStructures(BaseEstimator):
     @property
     def threshold_(self) -> Any:
         self._check_calibrated()
-        thresholds = {group: self._threshold(group) for group in Counter(self.groups_)}
+        thresholds = self._thresholds(self.groups_)
         return thresholds if self.groups is not None or self._by_array else thresholds[None]
 
     def nonconformity(self, X: Any, y: Any) -> NDArray[np.float64]:
@@ -218,7 +219,9 @@ class ConformalStructures(BaseEstimator):
         self._check_given(groups)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
-        limits = [self._threshold(group) for group in self._groups_of(found, X, groups, y)]
+        of_samples = self._groups_of(found, X, groups, y)
+        thresholds = self._thresholds(of_samples)
+        limits = [thresholds[group] for group in of_samples]
         return (nonconformity <= limits) & np.isfinite(nonconformity)
 
     def predict_set(self, X: Any, groups: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
@@ -239,11 +242,12 @@ class ConformalStructures(BaseEstimator):
         found = self._nonconformity(X)
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
+        thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
         sets, truncated = [], np.zeros(len(found), bool)
         for i, group in enumerate(of_samples):
-            own, truncated[i] = self._list(found, i, np.inf if by_class else self._threshold(group))
+            own, truncated[i] = self._list(found, i, np.inf if by_class else thresholds[group])
             if by_class:
-                own = [(label, value) for label, value in own if value <= self._threshold(label)]
+                own = [(label, value) for label, value in own if value <= thresholds.get(label, np.inf)]
             sets.append(own)
         self.truncated_ = truncated
         return sets
@@ -252,10 +256,6 @@ class ConformalStructures(BaseEstimator):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap(self.fitted_estimator)
         argmax, score = SCORES[self.score]
-        if argmax == "gibbs":
-            if not hasattr(model, "_check_gibbs"):
-                raise ValueError(f"score='log_loss' is not for {type(model).__name__}; use score='reduced_cost'")
-            model._check_gibbs("score='log_loss'")
         return score(samples_of(model, transformed(steps, X), argmax))
 
     def _check_calibrated(self):
@@ -289,11 +289,14 @@ class ConformalStructures(BaseEstimator):
         X = X.to_numpy() if hasattr(X, "to_numpy") else X
         return [self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))]
 
-    def _threshold(self, group):
-        """Return the threshold of a group; infinite if there are too few samples, or none."""
-        own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
-        rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
-        return float(own[rank - 1]) if rank <= len(own) else np.inf
+    def _thresholds(self, groups):
+        """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
+        found = {}
+        for group in dict.fromkeys(groups):
+            own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
+            rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
+            found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf
+        return found
 
     def _list(self, found, i, limit):
         """Return the structures of a sample whose nonconformity is within a limit, and whether there are too many."""
