@@ -315,6 +315,10 @@ def test_groups_have_thresholds_of_their_own(fitted):
         conformal.predict_set(X, groups=new)
     with pytest.raises(ValueError, match="use only one"):
         conformal.conformalize(X_cal, y_cal, groups=lengths)
+    with pytest.raises(ValueError, match=r"the group of X\[0\] is \[1\]; a group is a number"):
+        given.conformalize(X_cal, y_cal, groups=[[1]] * len(X_cal))
+    with pytest.raises(ValueError, match=r"the group of X\[0\] is \[\]; a group is a number"):
+        ConformalStructures(model, groups=lambda x: []).conformalize(X_cal, y_cal)
     with pytest.warns(UserWarning, match="of group 'rare', and there are 1,"):
         given.conformalize(X_cal, y_cal, groups=["rare"] + ["usual"] * (len(X_cal) - 1))
     assert given.covers(X[:2], y[:2], groups=["rare", "never seen"]).all()

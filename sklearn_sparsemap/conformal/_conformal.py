@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.unwrap import transformed, unwrap
-from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, check_same_length
+from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, check_same_length, quoted
 from ._samples import samples_of
 from ._scores import SCORES
 
@@ -279,7 +280,7 @@ class ConformalStructures(BaseEstimator):
         if given is not None:
             given = np.asarray(given).tolist()
             check_same_length(found, given)
-            return given
+            return _check_hashable(given)
         if self.groups == "class":
             if not found.samples.has_classes:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
@@ -287,7 +288,7 @@ class ConformalStructures(BaseEstimator):
         if self.groups is None:
             return [None] * len(found)
         X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        return [self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))]
+        return _check_hashable([self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))])
 
     def _thresholds(self, groups):
         """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
@@ -313,3 +314,11 @@ class ConformalStructures(BaseEstimator):
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def _check_hashable(groups):
+    """Return the groups of samples; a ValueError names the first that cannot be one."""
+    for i, group in enumerate(groups):
+        if not isinstance(group, Hashable):
+            raise ValueError(f"the group of X[{i}] is {quoted(group)}; a group is a number, a str or a tuple of these")
+    return groups
