@@ -7,8 +7,7 @@ the training data. Samples of the test data (chunking: at most 15 words, trees: 
 halves for calibration and test. The table has the mean coverage over the cuts; medians and means of the set sizes, of
 the first --lists samples; and the fraction of sets that are longer than --max-size, at which lists end. Gibbs mass: the
 most probable structures whose total probability reaches a calibrated level (adaptive prediction sets, Romano, Sesia and
-Candes 2020). For label sets the probability is the product of the calibrated odds of the labels, over coherent sets.
-Its calibration, too, needs lists, so that --lists samples serve for all of it.
+Candes 2020). Its calibration, too, needs lists, so that --lists samples serve for all of it.
 """
 
 import argparse
@@ -20,7 +19,6 @@ from time import process_time
 import numpy as np
 from hierarchies import load as load_hierarchy
 from ocr import load_letters
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
@@ -29,7 +27,6 @@ from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.datasets import load_conll, load_conllu, load_multilabel_arff
 from sklearn_sparsemap.factors import Hierarchy
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer, chunking_templates, dependency_templates
-from sklearn_sparsemap.inference._forests import Forest, n_best_in_forest
 from sklearn_sparsemap.structures import DependencyTree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,25 +110,6 @@ def mass_before(log_losses, lists):
     return np.array([own[i] if i < len(own) else 1.0 for own, i in zip(before, places)]), before
 
 
-def log_losses_of_labels(model, X, Y, args):
-    """Return minus the log probabilities of gold sets, and of the first sets of each sample."""
-    odds = model._calibration.log_odds(model._evidence(model._learned.model, X))
-    forest = model._graph.forest or Forest(np.full(Y.shape[1], -1))
-    gold, lists = [], []
-    for own, labels in zip(odds, Y):
-        # Sums over the coherent sets below a label, from the leaves up.
-        below, total = np.zeros(len(own)), 0.0
-        for j in forest.order[::-1].tolist():
-            part = logsumexp([0.0, own[j] + below[j]])
-            if forest.parents[j] >= 0:
-                below[forest.parents[j]] += part
-            else:
-                total += part
-        gold.append(total - own @ labels)
-        lists.append(total - n_best_in_forest(own, forest, args.max_size) @ own)
-    return np.array(gold), lists
-
-
 def show(name, what, gold, lists, max_size):
     rng, n, cells = np.random.default_rng(0), len(gold), []
     lengths = np.array([len(own) for own in lists])
@@ -179,9 +157,10 @@ def main():
         model = MultilabelLPSparseMAP(constraints=constraints).fit(X[some], Y[some])
         rows = np.random.default_rng(0).permutation(len(Y_test))[: args.samples]
         X_test, Y_test = X_test[rows], Y_test[rows]
-        show(name, "reduced_cost", *lists_of(model, "reduced_cost", X_test, Y_test, args), args.max_size)
-        losses = log_losses_of_labels(model, X_test[: args.lists], Y_test[: args.lists], args)
-        show(name, "mass by calibrated odds", *mass_before(*losses), args.max_size)
+        for score in ("reduced_cost", "log_loss"):
+            gold, lists = lists_of(model, score, X_test, Y_test, args)
+            show(name, score, gold, lists, args.max_size)
+        show(name, "mass", *mass_before(gold[: args.lists], lists), args.max_size)
     print(f"\n{process_time() - begin:.0f} CPU seconds")
 
 

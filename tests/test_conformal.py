@@ -221,6 +221,25 @@ def test_nonconformity_of_label_sets(fitted, kind):
     assert n_positive > 3
 
 
+@pytest.mark.parametrize("kind", ["label sets", "hierarchy", "edges", "single label"])
+def test_log_losses_of_label_sets(fitted, kind):
+    model, X, y, _, _ = fitted(kind)
+    conformal = ConformalStructures(model, 0.8, score="log_loss").conformalize(X, y)
+    sets = np.array(list(product((0.0, 1.0), repeat=len(model.classes_))))
+    if kind == "hierarchy":
+        sets = sets[(sets[:, 0] >= sets[:, 1]) & (sets[:, 0] >= sets[:, 2]) & (sets[:, 3] >= sets[:, 4])]
+    if kind == "single label":
+        sets, y = np.eye(3), (y[:, None] == model.classes_) * 1
+    odds = model._calibration.log_odds(model._evidence(model._learned.model, X))
+    listed = conformal.predict_set(X)
+    for own, gold, nonconformity, found in zip(odds, y, conformal.nonconformity_, listed, strict=True):
+        losses = logsumexp(sets @ own) - sets @ own
+        assert nonconformity == pytest.approx(losses[(sets == gold).all(axis=1)][0], abs=1e-9)
+        assert len(found) == (losses <= conformal.threshold_ + 1e-12).sum()
+    if kind != "single label":
+        assert np.array_equal(conformal.covers(X, y), conformal.nonconformity_ <= conformal.threshold_)
+
+
 @pytest.mark.parametrize("parents", [[-1] * 6, [-1, 0, 1, 2, 3, 4], [-1, 0, 0, 1, 1, -1], [3, 3, 1, -1, 5, -1]])
 def test_best_label_sets_equal_enumeration(parents):
     rng, forest = np.random.default_rng(0), Forest(parents)
@@ -296,6 +315,10 @@ def test_groups_have_thresholds_of_their_own(fitted):
         conformal.predict_set(X, groups=new)
     with pytest.raises(ValueError, match="use only one"):
         conformal.conformalize(X_cal, y_cal, groups=lengths)
+    with pytest.raises(ValueError, match=r"the group of X\[0\] is \[1\]; a group is a number"):
+        given.conformalize(X_cal, y_cal, groups=[[1]] * len(X_cal))
+    with pytest.raises(ValueError, match=r"the group of X\[0\] is \[\]; a group is a number"):
+        ConformalStructures(model, groups=lambda x: []).conformalize(X_cal, y_cal)
     with pytest.warns(UserWarning, match="of group 'rare', and there are 1,"):
         given.conformalize(X_cal, y_cal, groups=["rare"] + ["usual"] * (len(X_cal) - 1))
     assert given.covers(X[:2], y[:2], groups=["rare", "never seen"]).all()
@@ -338,6 +361,21 @@ def test_what_cannot_be_predicted_is_not_covered(fitted):
     assert np.isinf(ConformalStructures(model).nonconformity(X, trees))[long].all() and long
 
 
+def test_constraints_on_labels_hold_in_sets():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 3)) for _ in range(60)]
+    y = [["O", "B-A", "I-A", "O"] if x[1, 0] + 0.5 * rng.normal() > 0 else ["O", "O", "B-A", "O"] for x in X]
+    model = StructuredSparseMAPClassifier("chain", constraints="bio").fit(X[:20], y[:20])
+    conformal = ConformalStructures(model, 0.9).conformalize(X[20:40], y[20:40])
+    wrong = [["I-A", "O", "O", "O"]] * 20
+    assert np.isinf(conformal.nonconformity(X[40:], wrong)).all()
+    conformal.set_params(confidence_level=0.99, max_size=100)
+    assert not conformal.covers(X[40:], wrong).any() and conformal.covers(X[40:], y[40:]).all()
+    for own in conformal.predict_set(X[40:]):
+        # Of 81 sequences 34 have no I-A without a label of the entity before it.
+        assert len(own) == 34 and wrong[0] not in [labels.tolist() for labels, _ in own]
+
+
 def test_ancestors_of_labels_are_added(fitted):
     model, X, y, _, _ = fitted("hierarchy")
     leaves = y.copy()
@@ -367,8 +405,8 @@ def test_bad_input_is_named(fitted):
         ConformalStructures(model, score="aps").conformalize(X, y)
     with pytest.raises(ValueError, match=r"score='log_loss' is for models of a Gibbs distribution"):
         ConformalStructures(model, score="log_loss").conformalize(X, y)
-    with pytest.raises(ValueError, match="score='log_loss' is not for MultilabelLPSparseMAP"):
-        ConformalStructures(fitted("label sets")[0], score="log_loss").conformalize(*fitted("label sets")[1:3])
+    with pytest.raises(ValueError, match="score='log_loss' needs constraints in which each label implies one other"):
+        ConformalStructures(fitted("at most")[0], score="log_loss").conformalize(*fitted("at most")[1:3])
     with pytest.raises(NotFittedError):
         ConformalStructures(StructuredSparseMAPClassifier("chain")).conformalize(X, y)
     with pytest.raises(NotFittedError):

@@ -92,7 +92,7 @@ def learn_order(regressions, n_steps=100, rate=0.2, seed=0):
 
 
 def structural_distance(first, second):
-    """Return the number of pairs of variables whose edges differ; a reversed edge counts once."""
+    """Return the number of pairs of variables whose edges differ."""
     return int(np.triu((first != second) | (first != second).T, 1).sum())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.unwrap import transformed, unwrap
-from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, check_same_length
+from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, check_same_length, quoted
 from ._samples import samples_of
 from ._scores import SCORES
 
@@ -49,8 +50,9 @@ class ConformalStructures(BaseEstimator):
 
         - ``"reduced_cost"``: the distance of a structure from the best one under the scores minus half of the SparseMAP
           marginals. It is zero for the best structure, so that no set is empty.
-        - ``"log_loss"``: minus the logarithm of the probability under the model's Gibbs distribution. For models
-          trained with crf or margin_crf. Sets can be empty.
+        - ``"log_loss"``: minus the logarithm of the probability. For structures, that of the Gibbs distribution of
+          models trained with crf or margin_crf. For label sets, the labels are independent, with the log odds of
+          `predict_proba`, over the sets that a tree of labels allows. Sets can be empty.
     groups : callable or "class", default=None
         A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a threshold of
         its own, so that the level holds within each of them (Mondrian calibration). ``"class"``, for one label a
@@ -184,7 +186,7 @@ class ConformalStructures(BaseEstimator):
     @property
     def threshold_(self) -> Any:
         self._check_calibrated()
-        thresholds = {group: self._threshold(group) for group in Counter(self.groups_)}
+        thresholds = self._thresholds(self.groups_)
         return thresholds if self.groups is not None or self._by_array else thresholds[None]
 
     def nonconformity(self, X: Any, y: Any) -> NDArray[np.float64]:
@@ -218,7 +220,9 @@ class ConformalStructures(BaseEstimator):
         self._check_given(groups)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
-        limits = [self._threshold(group) for group in self._groups_of(found, X, groups, y)]
+        of_samples = self._groups_of(found, X, groups, y)
+        thresholds = self._thresholds(of_samples)
+        limits = [thresholds[group] for group in of_samples]
         return (nonconformity <= limits) & np.isfinite(nonconformity)
 
     def predict_set(self, X: Any, groups: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
@@ -239,11 +243,12 @@ class ConformalStructures(BaseEstimator):
         found = self._nonconformity(X)
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
+        thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
         sets, truncated = [], np.zeros(len(found), bool)
         for i, group in enumerate(of_samples):
-            own, truncated[i] = self._list(found, i, np.inf if by_class else self._threshold(group))
+            own, truncated[i] = self._list(found, i, np.inf if by_class else thresholds[group])
             if by_class:
-                own = [(label, value) for label, value in own if value <= self._threshold(label)]
+                own = [(label, value) for label, value in own if value <= thresholds.get(label, np.inf)]
             sets.append(own)
         self.truncated_ = truncated
         return sets
@@ -252,10 +257,6 @@ class ConformalStructures(BaseEstimator):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap(self.fitted_estimator)
         argmax, score = SCORES[self.score]
-        if argmax == "gibbs":
-            if not hasattr(model, "_check_gibbs"):
-                raise ValueError(f"score='log_loss' is not for {type(model).__name__}; use score='reduced_cost'")
-            model._check_gibbs("score='log_loss'")
         return score(samples_of(model, transformed(steps, X), argmax))
 
     def _check_calibrated(self):
@@ -279,7 +280,7 @@ class ConformalStructures(BaseEstimator):
         if given is not None:
             given = np.asarray(given).tolist()
             check_same_length(found, given)
-            return given
+            return _check_hashable(given)
         if self.groups == "class":
             if not found.samples.has_classes:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
@@ -287,13 +288,16 @@ class ConformalStructures(BaseEstimator):
         if self.groups is None:
             return [None] * len(found)
         X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        return [self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))]
+        return _check_hashable([self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))])
 
-    def _threshold(self, group):
-        """Return the threshold of a group; infinite if there are too few samples, or none."""
-        own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
-        rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
-        return float(own[rank - 1]) if rank <= len(own) else np.inf
+    def _thresholds(self, groups):
+        """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
+        found = {}
+        for group in dict.fromkeys(groups):
+            own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
+            rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
+            found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf
+        return found
 
     def _list(self, found, i, limit):
         """Return the structures of a sample whose nonconformity is within a limit, and whether there are too many."""
@@ -310,3 +314,11 @@ class ConformalStructures(BaseEstimator):
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def _check_hashable(groups):
+    """Return the groups of samples; a ValueError names the first that cannot be one."""
+    for i, group in enumerate(groups):
+        if not isinstance(group, Hashable):
+            raise ValueError(f"the group of X[{i}] is {quoted(group)}; a group is a number, a str or a tuple of these")
+    return groups

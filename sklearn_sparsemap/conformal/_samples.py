@@ -10,6 +10,7 @@ from ..estimators._multilabel.data import close_gold, read_indicator
 from ..estimators._structured.completions import blamed_on_known
 from ..estimators._structured.labels import codes_of, flatten_labels
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
+from ..inference._labels import LabelGraph
 from ..losses._graphs import gold_parts
 from ..structures import Structure
 from ..training._data import encode_gold
@@ -36,13 +37,15 @@ def samples_of(model, X, argmax):
         If the model is none of this package, is not fitted, or `X` is not as it should be.
     """
     if hasattr(model, "_problems_of"):
+        if argmax == "gibbs":
+            model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
         if not X.lengths.all():
             raise ValueError(f"X[{int(np.argmin(X.lengths))}] has no steps; leave out empty samples")
         kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
         return kind(model, X, argmax)
     if hasattr(model, "_evidence"):
-        return LabelSamples(model, model._check_predict(X))
+        return LabelSamples(model, model._check_predict(X), argmax)
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
         f"pipelines and searches around them; got {type(model).__name__}"
@@ -169,16 +172,31 @@ class GraphSamples:
 class LabelSamples:
     """Samples of label sets, or of a single label; the methods are those of `StructureSamples`."""
 
-    def __init__(self, model, X):
-        self.model, self.graph, self.edge_scores = model, model._graph, model._learned.model.additional
-        # Only the SparseMAP loss has a regulariser, which subtracts 1/2 for each label that is on.
-        tilt = 0.0 if model._single or model._loss == "sparsemap" else 0.5
-        self.scores = list(model._finite(model._learned.model.scores(X)) + tilt)
+    def __init__(self, model, X, argmax):
+        self.model, self.graph, network = model, model._graph, model._learned.model
+        if argmax == "gibbs":
+            # Calibrated log odds include the scores of edges.
+            scores, self.edge_scores = model._calibration.log_odds(model._evidence(network, X)), np.zeros(0)
+            if len(self.graph.edges):
+                self.graph = LabelGraph(self.graph.n_labels, self.graph.edges[:0], self.graph.constraints)
+        else:
+            # Only the SparseMAP loss has a regulariser, which subtracts 1/2 for each label that is on.
+            tilt = 0.0 if model._single or model._loss == "sparsemap" else 0.5
+            scores, self.edge_scores = model._finite(network.scores(X)) + tilt, network.additional
+        self.scores, self.has_classes = list(scores), model._single
         self.varies = [not model._single] * len(self.scores)
-        self.has_classes = model._single
 
     def marginals(self):
         return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
+
+    def log_partitions(self):
+        found = self.graph.log_partitions(np.array(self.scores))
+        if found is None:
+            raise ValueError(
+                "score='log_loss' needs constraints in which each label implies one other at most; use "
+                "score='reduced_cost'"
+            )
+        return found
 
     def maxima(self, scores):
         best = self.graph.assign(np.array(scores), self.edge_scores, n_jobs=self.model.n_jobs)

@@ -86,6 +86,20 @@ class Forest:
         self._over(lambda start, stop: best_range(self.order, self.parents, scores, start, stop, out), scores, n_jobs)
         return out
 
+    def log_partitions(self, scores):
+        """Return the logarithms of the sums of ``exp(score)`` over the sets that contain the parents of their labels.
+
+        From the leaves up: a label is off, as is all below it, or on, and what is below it is free.
+        """
+        below, total = np.zeros(scores.shape), np.zeros(len(scores))
+        for label in self.order[::-1].tolist():
+            own, above = np.logaddexp(0.0, scores[:, label] + below[:, label]), int(self.parents[label])
+            if above < 0:
+                total += own
+            else:
+                below[:, above] += own
+        return total
+
     def violated(self, labels):
         """Tell which rows of a dense indicator matrix have a label without its parent."""
         children = np.flatnonzero(self.parents >= 0)

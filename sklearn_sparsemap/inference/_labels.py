@@ -191,15 +191,26 @@ class LabelGraph:
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(found)
 
+    @property
+    def _recursive(self):
+        """The `Forest`, in which all labels are roots if there are no constraints; None as for `forest`."""
+        return Forest(np.full(self.n_labels, -1)) if self.is_plain else self.forest
+
+    def log_partitions(self, scores):
+        """Return the logarithms of the sums of ``exp(score)`` over all sets of each sample: array, or None.
+
+        There is no recursion, and hence None, with edges or if a label implies several others.
+        """
+        return None if self._recursive is None else self._recursive.log_partitions(scores)
+
     def n_best(self, scores, edge_scores, k):
         """Find the `k` best label sets of one sample that satisfy all constraints, the best first: list of bool arrays.
 
         Without edges, and if each label implies at most one other label, by a recursion. Otherwise, each set is
         searched for on its own.
         """
-        forest = Forest(np.full(self.n_labels, -1)) if self.is_plain else self.forest
-        if forest is not None:
-            return list(n_best_in_forest(scores, forest, k))
+        if self._recursive is not None:
+            return list(n_best_in_forest(scores, self._recursive, k))
         found = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
         return [labels for labels, _ in found]
 
@@ -269,6 +280,9 @@ class OneLabel:
         labels = np.zeros(scores.shape, bool)
         labels[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return labels
+
+    def log_partitions(self, scores):
+        return logsumexp(scores, axis=1)
 
     def n_best(self, scores, edge_scores, k):
         """Return the `k` best labels of one sample, as indicators: list of bool arrays."""
