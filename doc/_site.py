@@ -107,6 +107,7 @@ RELATED = [
     ["conformal.ConformalStructures", "plotting.ConformalCoverageDisplay", "n_best"],
     ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
     ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
+    ["torch.map_inference", "jax.map_inference", "torch.sparsemap"],
     ["torch.FenchelYoungLoss", "losses.FenchelYoungLoss"],
     ["DecisionFocusedRegressor", "structures.Path", "structures.LinearProgram", "metrics.normalized_regret"],
     ["DecisionFocusedRegressor", "losses.SPOPlusLoss", "losses.PerturbedFenchelYoungLoss"],

@@ -226,7 +226,7 @@ def test_python_oracles_are_called_a_few_times_for_each_sample():
 
     X, V = data(shape=(6,), n=40)
     model = DecisionFocusedRegressor(CustomStructure(counted), tol=1e-3).fit(X, V)
-    assert model.n_iter_ > 5 and len(calls) <= 5 * 40
+    assert model.n_iter_ > 5 and 40 < len(calls) <= 2 * 40
     exact = DecisionFocusedRegressor(Subset(3, 3), tol=1e-3).fit(X, V)
     assert model.score(X, V) == pytest.approx(exact.score(X, V), abs=0.02)
 

@@ -10,6 +10,9 @@ from ..structures import Structure
 from .graphs import graph_operator
 from .structures import bounds_of_structure
 
+# Surrogates of the gradient of MAP.
+SURROGATES = ("spigot", "straight_through")
+
 
 class Form(NamedTuple):
     """The properties of a call that follow from the shapes of its arguments.

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 LOSSES = ("spo_plus", "sparsemap", "perturbed")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
 _LBFGS_TOL = 1e-4
-# Maximum number of times that training over a pool of solutions is followed by calls of the solver.
-_MOST_ROUNDS = 4
+# Maximum number of times that a pool of solutions grows by those for the model; with 0 to 3, regrets were alike.
+_MOST_ROUNDS = 1
 
 
 class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
@@ -73,7 +73,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         Standard deviation of the noise of ``"perturbed"``, in units of the mean absolute value.
     n_samples : int, default=10
         Number of draws of the noise of ``"perturbed"`` for each sample and epoch.
-    alpha : float, default=0.1
+    alpha : float, default=0.3
         Strength of the penalty ``alpha / 2 * |W - W_0|^2``, in which W_0 is a ridge regression of the same strength.
         Training starts there; a large alpha stays there.
     fit_intercept : bool, default=True
@@ -124,8 +124,8 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
     Notes
     -----
     If the oracle of a structure is a Python function, such as that of `LinearProgram`, training is over a pool of
-    solutions [3]_: the best decisions of all samples and, in up to four rounds, those for the model so far. So the
-    solver is called at most five times for each sample. The loss is a lower bound of that over all solutions.
+    solutions [3]_: first the best decisions of all samples, and then also those for the model so far. So the solver is
+    called at most twice for each sample. The loss is a lower bound of that over all solutions.
 
     References
     ----------
@@ -192,7 +192,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         temperature: float = 0.3,
         sigma: float = 0.3,
         n_samples: int = 10,
-        alpha: float = 0.1,
+        alpha: float = 0.3,
         fit_intercept: bool = True,
         solver: Any = "auto",
         max_iter: int | None = None,
@@ -292,16 +292,18 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
             monitor.follow(self._learner(solver, task, X, zeros, rng))
             return
         model, pool = zeros, np.unique(task.gold > 0.0, axis=0)
-        for _ in range(_MOST_ROUNDS):
+        for left in range(_MOST_ROUNDS, -1, -1):
             own = task.over(decisions_of(Pool(pool), self._shape))
             monitor.follow(self._learner(solver, own, X, model, rng))
+            if left == 0 or monitor.stopped:
+                return
             model = monitor.model()
             predicted = task.predicted(X.values @ model.coef + model.intercept)
             # The decisions at which the loss over all solutions exceeds that over the pool.
             scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
             scores = np.where(task.values > -np.inf, scores, -np.inf)
             found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
-            if len(found) == len(pool) or monitor.stopped:
+            if len(found) == len(pool):
                 return
             pool = found
 

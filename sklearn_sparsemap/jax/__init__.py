@@ -8,5 +8,6 @@ except ImportError as error:
     ) from error
 
 from ._public import lp_sparsemap, sparsemap
+from ._surrogates import map_inference
 
-__all__ = ["lp_sparsemap", "sparsemap"]
+__all__ = ["lp_sparsemap", "map_inference", "sparsemap"]

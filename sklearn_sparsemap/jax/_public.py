@@ -223,6 +223,16 @@ def lp_sparsemap(
     return (u, nest_additional(form, parts)) if return_additional else u
 
 
+def solve_structure(structure, scores, lengths, mask, n_jobs):
+    """Return the best structures of a batch, as arrays of 0 and 1; see `map_inference`."""
+    values, lengths = _as_floats(scores, "scores"), _as_ints(lengths)
+    form = form_of_structure(structure, values.shape, (), None if lengths is None else lengths.shape)
+    if mask is not None:
+        values, mask = apply_mask(jnp, _as_mask(mask), values)
+    own = structure_operator(structure, form.extra, argmax="map", n_jobs=n_jobs)
+    return with_lead(_call(own, form, values, {}, lengths, 1.0, mask)[0], form)
+
+
 def _as_floats(values, name, dtype=None):
     """Return values as an array of float32 or float64, or of the given dtype."""
     array = jnp.asarray(values)

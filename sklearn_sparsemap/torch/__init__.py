@@ -12,6 +12,7 @@ from ._graphs import lp_sparsemap
 from ._losses import FenchelYoungLoss
 from ._modules import LPSparseMAP, SparseMAP
 from ._structures import SelectedStructures, sparsemap
+from ._surrogates import map_inference
 
 __all__ = [
     "FenchelYoungLoss",
@@ -21,5 +22,6 @@ __all__ = [
     "SelectedStructures",
     "SparseMAP",
     "lp_sparsemap",
+    "map_inference",
     "sparsemap",
 ]
