@@ -61,6 +61,7 @@ RELATED = [
     ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
+    ["structures.HeadAutomaton", "structures.DependencyTree", "factors.StructureFactor"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
     ["factors.FactorGraph", "factors.PairTable", "factors.grid_graph", "StructuredSparseMAPClassifier"],

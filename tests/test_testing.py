@@ -17,6 +17,7 @@ from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Ranking,
@@ -62,6 +63,8 @@ RIGHT = [
     (Subset(0, 0), list_subsets(max_size=0)),
     (Ranking(), lambda shape: naive.enumerate_rankings(np.zeros(shape))[0]),
     (Ranking(2), lambda shape: naive.enumerate_rankings(np.zeros(shape), top_k=2)[0]),
+    (HeadAutomaton(), lambda shape: naive.enumerate_modifiers(np.zeros(shape))[0]),
+    (HeadAutomaton(grandparents=True), None),
     (Segmentation(3), list_segmentations(3, "steps")),
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
 ]

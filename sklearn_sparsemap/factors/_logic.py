@@ -347,7 +347,7 @@ class StructureFactor(Factor):
             raise ValueError(
                 f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
             )
-        structure.dims(self.shape, {})
+        structure.dims(self.shape, {name: shapes[0] for name, shapes in self.accepted_shapes.items()})
         self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property
