@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.annotations import Iterable, NDArray
+from .._core.annotations import Any, Iterable, Mapping, NDArray
+from .._core.jit import readonly
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
@@ -359,6 +360,32 @@ class StructureFactor(Factor):
         """Accepted shapes of its additional scores, by their names."""
         accepted = self.structure.additional_shapes(self.shape)
         return {name: accepted[name] for name in self.structure.additional_names}
+
+    def kernel_shapes(self, given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of its additional scores as kernels see them: of weights of features, their products."""
+        accepted = self.accepted_shapes
+        return {name: shape if shape in accepted[name] else accepted[name][0] for name, shape in given.items()}
+
+    def best_structure(self, scores: NDArray[np.float64]) -> Any:
+        """Return the best structure without additional scores, in its own form."""
+        dims = readonly(self.structure.dims(self.shape, {}), np.int64)
+        n_slots, n_additional_slots, n_work = self.structure.sizes(dims)
+        slots, none = np.empty(n_slots, np.int32), np.empty(n_additional_slots, np.int32)
+        self.structure.oracle(readonly(scores.ravel()), readonly(np.zeros(0)), dims, np.zeros(n_work), slots, none)
+        return self.structure.decode(slots, dims)
+
+    def parts_of(self, structure: Any) -> NDArray[np.bool_]:
+        """Return a mask of the variables that a structure, given in its own form, switches on.
+
+        Raises
+        ------
+        ValueError
+            If it is no such structure.
+        """
+        slots = self.structure.encode(structure, readonly(self.structure.dims(self.shape, {}), np.int64))[0]
+        mask = np.zeros(self.literals.size, bool)
+        mask[slots[slots >= 0]] = True
+        return mask.reshape(self.shape)
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

@@ -32,7 +32,8 @@ def gold_parts(graph, layout, y):
     graph : FactorGraph
     layout : Layout
     y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
-        For variables with several values, also the indices of the values, ints in their shape without the last axis.
+        For variables with several values, also the indices of the values, ints in their shape without the last axis;
+        for arrays that are `structured`, also the structure in its own form.
 
     Returns
     -------
@@ -57,7 +58,9 @@ def gold_parts(graph, layout, y):
         if array.dtype == object:
             # A mixture of bools and ints.
             array = np.array(array.tolist())
-        n_states = graph.n_states.get(name)
+        n_states, whole = graph.n_states.get(name), layout.structured.get(name)
+        if whole is not None and (array.shape != shape or array.dtype.kind not in "buif"):
+            array = whole.parts_of(y[name])
         if n_states is not None and array.shape == shape[:-1]:
             array = _one_of_each(array, n_states, name)
         if array.shape != shape:
@@ -112,12 +115,18 @@ def _parts_of_structure(factor, arrays, f, p, n_additional):
 
 def learned_shapes(graph):
     """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
-    return {
-        factor.name: factor.structure.learned_shapes(factor.shape[-1])
-        if factor.kind == STRUCTURE
-        else factor.accepted_shapes[None][0]
-        for factor in graph.scored
-    }
+    shapes = {}
+    for factor in graph.scored:
+        if factor.kind == STRUCTURE:
+            own = factor.structure.learned_shapes(factor.shape[-1])
+            of_features = graph.features.get(factor.name, {})
+            names = [name for name in factor.structure.additional_names if name in own or name in of_features]
+            shapes[factor.name] = {
+                name: of_features[name].shape[1:] if name in of_features else own[name] for name in names
+            }
+        else:
+            shapes[factor.name] = factor.accepted_shapes[None][0]
+    return shapes
 
 
 def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):

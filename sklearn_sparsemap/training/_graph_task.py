@@ -114,7 +114,8 @@ class GraphTask(Task):
         """Samples that share a layout and are solved together: list of (numbers, rows of their variables, layout)."""
         groups = {}
         for i, layout in enumerate(self.layouts):
-            groups.setdefault(id(layout), []).append(i)
+            # Layouts with different features share their arrays.
+            groups.setdefault(id(layout.arrays), []).append(i)
         n_rows = {key: self.layouts[p[0]].n_variables // self.n_outputs for key, p in groups.items()}
         rows = [self.row_ptr[p][:, None] + np.arange(n_rows[key]) for key, p in groups.items()]
         return [(places, own, self.layouts[places[0]]) for places, own in zip(groups.values(), rows)]
@@ -129,11 +130,17 @@ class GraphTask(Task):
         """Warm starts of `loss_gradient` between calls."""
         return SolutionMemory(_WARM_START_BYTES)
 
+    def _distinct(self, places):
+        """Return the layouts of samples of a group: one for each, or a single one if they share it."""
+        layouts = [self.layouts[i] for i in places]
+        return layouts[:1] if all(layout is layouts[0] for layout in layouts) else layouts
+
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
         for places, rows, layout in self._groups:
             own = scores[rows].reshape(len(places), -1)
-            yield places, rows, GraphProblems(layout, own, layout.expanded(additional)[None])
+            expanded = [one.expanded(additional) for one in self._distinct(places)]
+            yield places, rows, GraphProblems(layout, own, np.array(expanded))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
@@ -156,7 +163,10 @@ class GraphTask(Task):
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
             residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)
-            joined += problems.layout.summed(shares[places] @ dv)
+            changes = shares[places, None] * dv
+            layouts = self._distinct(places)
+            for own, change in zip(layouts, changes if len(layouts) > 1 else [changes.sum(axis=0)]):
+                joined += own.summed(change)
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
@@ -192,6 +202,9 @@ class GraphTask(Task):
         if all(n > 1 for n in n_values):
             right = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
             return accuracy_of(right, weights)
+        if all(layout.fixed_size and layout.structured for layout in self.layouts):
+            # The fraction of gold parts that are found, such as the heads of trees.
+            return accuracy_of([found[own] for own, found in pairs], weights)
         if all(layout.fixed_size for layout in self.layouts):
             return accuracy_of([right == found for right, found in pairs], weights)
         return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)

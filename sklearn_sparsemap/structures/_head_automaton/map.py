@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
 
-# The entries of dims: numbers of modifiers and of candidates for the grandparent (0 if that is not part of a structure),
+# The entries of dims: numbers of modifiers and of candidates for the grandparent (0 if there is none in a structure),
 # and 1 if there are scores of siblings, and of grandparents.
 N_MODIFIERS, N_CANDIDATES, SIBLINGS, GRANDPARENTS = range(4)
 
