@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from html import escape
 from itertools import groupby
 from math import prod
@@ -215,7 +214,9 @@ class FactorGraph:
         >>> map_inference(own, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
         array([ True, False])
         """
-        found = copy(self)
+        # The copy shares the layouts.
+        found = object.__new__(FactorGraph)
+        found.__dict__.update(self.__dict__)
         found.features = {
             owner: {name: self._check_features(owner, name, matrix) for name, matrix in own.items()}
             for owner, own in features.items()
@@ -228,12 +229,11 @@ class FactorGraph:
             raise ValueError(f"the graph has no structure factors named {owner!r} with additional scores {name!r}")
         matrix = sparse.csr_array(matrix)
         n_scores = sum(prod(factor.accepted_shapes[name][0]) for factor in factors)
+        label = f"features[{owner!r}][{name!r}]"
         if matrix.shape[0] != n_scores:
-            raise ValueError(
-                f"features[{owner!r}][{name!r}] has {matrix.shape[0]} rows; there must be one for each of {n_scores} scores"
-            )
+            raise ValueError(f"{label} has {matrix.shape[0]} rows; there must be one for each of {n_scores} scores")
         if not np.isfinite(matrix.data).all():
-            raise ValueError(f"features[{owner!r}][{name!r}] contains NaN or infinity")
+            raise ValueError(f"{label} contains NaN or infinity")
         return matrix
 
     @property

@@ -1,6 +1,5 @@
 """Layout of factors as flat arrays for the kernels."""
 
-from copy import copy
 from functools import cached_property
 from math import prod
 
@@ -241,7 +240,8 @@ class Layout(UserForms):
             return self
         # Computed once for all features.
         self.fixed_size  # noqa: B018
-        found = copy(self)
+        found = object.__new__(Layout)
+        found.__dict__.update(self.__dict__)
         found._features, found.mixes = features, list(self.mixes)
         for owner, own in features.items():
             for name, matrix in own.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.annotations import ArrayLike, Iterable, NDArray
+from .._core.annotations import ArrayLike, Iterable
 from .._core.validation import check_numbers
 from ..graphs.arrays import TABLE
 from ..structures import LinearChain
@@ -244,9 +244,3 @@ def grid_graph(
     ]
     graph.add(*tables)
     return graph
-
-
-def table_cells(factor: PairTable, u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cells of the tables of all pairs that an assignment `u` of a graph's variables selects: flat."""
-    sides = [u[side.indices].reshape(factor.count, factor.n_states) for side in (factor.first, factor.second)]
-    return (sides[0][:, :, None] * sides[1][:, None, :]).ravel()

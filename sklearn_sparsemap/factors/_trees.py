@@ -67,7 +67,7 @@ def sibling_tree(arcs: Any, siblings: Any = None, *, tree: DependencyTree | None
     n_rows = arcs.shape[0]
     n = (isqrt(4 * n_rows + 1) - 1) // 2
     if n < 1 or n * (n + 1) != n_rows:
-        raise ValueError(f"the arcs of a sentence of n words have (n + 1) * n rows, as from ArcVectorizer; got {n_rows}")
+        raise ValueError(f"arcs of a sentence of n words have (n + 1) * n rows, as from ArcVectorizer; got {n_rows}")
     graph = _graph_of_length(n, DependencyTree(single_root=True) if tree is None else tree)
     return graph if siblings is None else graph.with_features({"siblings": {"siblings": siblings}})
 

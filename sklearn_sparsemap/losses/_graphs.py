@@ -7,8 +7,9 @@ from scipy import sparse
 
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
-from ..factors._tables import table_cells
-from ..graphs.arrays import FORBIDDEN, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE
+from ..graphs.gold import add_structure_parts
+from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
@@ -21,6 +22,7 @@ _MAX_ITER = 1000
 _INEXACT = 1e-4
 # With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
 # squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
+# Where structures share variables, mini-batches end at a residual as large as this error.
 EXACT, ROUGH = 5e-5, 1e-3
 
 
@@ -79,17 +81,10 @@ def gold_parts(graph, layout, y):
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
     joint[arrays.additional_ptr[arrays.pairs]] = p.prod(axis=1)
-    number = 0
-    for factor in layout.factors:
-        if factor.kind == TABLE:
-            own = slice(arrays.additional_ptr[number], arrays.additional_ptr[number + factor.count])
-            joint[own] = table_cells(factor, u)
-        number += factor.count
-    for f in arrays.structures[~layout.of_tables[arrays.structures]]:
-        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
-        own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
-        p = np.where(arrays.signs[links] > 0, u[arrays.links[links]], 1.0 - u[arrays.links[links]])
-        joint[own] = _parts_of_structure(layout.factor_of(int(f)), arrays, f, p, own.stop - own.start)
+    if len(arrays.structures):
+        wrong = add_structure_parts(arrays, layout.all_oracles(layout.oracles[0]), readonly(u), joint)
+        if wrong >= 0:
+            raise ValueError(f"the assignment is no structure of {layout.factor_of(wrong)!r}")
     return u, joint
 
 
@@ -98,19 +93,6 @@ def _one_of_each(y, n_states, name):
     if y.dtype.kind not in "buif" or not np.isin(y, np.arange(n_states)).all():
         raise ValueError(f"{name} must hold whole numbers from 0 to {n_states - 1}, the values of its variables")
     return y.astype(np.int64)[..., None] == np.arange(n_states)
-
-
-def _parts_of_structure(factor, arrays, f, p, n_additional):
-    """Return the additional parts of the structure with exactly the parts `p`: the best structure if these score 1."""
-    dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
-    n_slots, n_extra, n_work = arrays.sizes[f, :3]
-    slots, extra = np.full(n_slots, -1, np.int32), np.full(n_extra, -1, np.int32)
-    scores, none = readonly(np.where(p > 0, 1.0, -1.0)), readonly(np.zeros(n_additional))
-    factor.structure.oracle(scores, none, dims, np.zeros(n_work), slots, extra)
-    found = np.bincount(slots[slots >= 0], minlength=len(p))
-    if not np.array_equal(found, p):
-        raise ValueError(f"the assignment is no structure of {factor!r}")
-    return np.bincount(extra[extra >= 0], minlength=n_additional)
 
 
 def learned_shapes(graph):
@@ -170,7 +152,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         Memory of these samples between calls, for graphs with tables. Inference starts from ``memory["warm"]``, one
         row for each sample, unless that is NaN, and stores its solutions there.
     share : float
-        For graphs with tables: duality gap of inference, as a fraction of max(loss, 1).
+        For graphs with tables, or in which structures share variables: how exact inference is; see `EXACT`.
 
     Returns
     -------
@@ -188,7 +170,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
+    scaled, most, is_rough = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT, False
     if recipe.argmax == "map":
         solutions = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
     else:
@@ -197,6 +179,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
             scaled = scaled.scaled(np.ones(len(scores)))
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
             tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
+        is_rough = layout.shares_variables and share > EXACT
+        tol = np.sqrt(2.0 * share) if is_rough else tol
         warm = memory.get("warm") if is_tables and memory is not None else None
         # Tables have no multipliers.
         start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
@@ -207,6 +191,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)
+    if is_rough:
+        inexact = solutions.statistics[:, RESIDUAL] > tol
     return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
 
 

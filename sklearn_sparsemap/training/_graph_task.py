@@ -1,12 +1,12 @@
 """Samples of factor graphs as a task."""
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from .._core.threads import over_groups
 from ..inference._graph.exact import warn_of_time_limit
-from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
+from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses
@@ -16,6 +16,8 @@ from ._task import Task, accuracy_of, f1_of
 _WARM_START_BYTES = 512 * 2**20
 # Tolerance of the residual at prediction, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
+# Tolerance of the linear relaxation, relative to the scores, if its marginals are rounded to a structure.
+_ROUNDING_TOL = 1e-4
 
 
 class SolutionMemory:
@@ -156,7 +158,7 @@ class GraphTask(Task):
             return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, share), memory
 
         groups = list(zip(self._gold, self._problems(scores, additional)))
-        for (_, (places, rows, problems)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
+        for (_, (places, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
             losses, du, dv, inexact = found
             if memory is not None:
                 known.keep(self.numbers[places], memory)
@@ -171,12 +173,43 @@ class GraphTask(Task):
 
     def predict(self, scores, additional, n_jobs):
         found, late = np.empty(len(self.graphs), dtype=object), {}
-        for places, _, problems in self._problems(scores, additional):
-            best = best_assignments(problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late)
-            for i, structure in zip(places, best.structures):
-                found[i] = problems.layout.shape_assignment(structure)
+
+        def solve(group, n_jobs):
+            places, _, problems = group
+            rounded = self._round(places, problems, n_jobs)
+            left = [k for k, assignment in enumerate(rounded) if assignment is None]
+            if left:
+                own, numbers = problems.take(left), [places[k] for k in left]
+                best = best_assignments(own, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit, late=late)
+                for k, structure in zip(left, best.structures):
+                    rounded[k] = problems.layout.shape_assignment(structure)
+            return rounded
+
+        groups = list(self._problems(scores, additional))
+        for (places, _, _), assignments in zip(groups, over_groups(solve, groups, n_jobs)):
+            for i, assignment in zip(places, assignments):
+                found[i] = assignment
         warn_of_time_limit(late, self.map_time_limit)
         return found
+
+    def _round(self, places, problems, n_jobs):
+        """Return assignments of samples of a group in which all variables are the parts of one structure, or None.
+
+        They are the best structures under the marginals of the linear relaxation, if these satisfy all factors.
+        """
+        layout = problems.layout
+        if not (layout.structured and layout.single):
+            return [None] * len(places)
+        (whole,) = layout.structured.values()
+        assignments = []
+        for i, u in zip(places, relax(problems, _ROUNDING_TOL, n_jobs, partial(check_feasible, layout)).marginals):
+            assignment = whole.best_structure(u)
+            try:
+                gold_parts(self.graphs[i], layout, assignment)
+                assignments.append(assignment)
+            except ValueError:
+                assignments.append(None)
+        return assignments
 
     def marginals(self, scores, additional, n_jobs):
         u = np.empty_like(scores)

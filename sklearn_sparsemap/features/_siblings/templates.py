@@ -20,8 +20,8 @@ class SiblingTemplate(BaseTemplate):
     (``left`` or ``right``), and ``distance`` the number of words from the nearer modifier to the farther one (``1`` to
     ``5``, ``6-10`` or ``11+``).
 
-    The first modifier has the head's distance, and ``<root>`` as all fields of ``sib``. After the last modifier, ``mod``
-    has ``<root>`` as all fields, and the distance is 1.
+    For the first modifier, the distance is that from the head, and all fields of ``sib`` are ``<root>``. After the last
+    modifier, all fields of ``mod`` are ``<root>``, and the distance is 1.
 
     Parameters
     ----------
