@@ -86,7 +86,8 @@ class UserForms:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
                 given = {name: shape for (owner, name), shape in self.shapes.items() if owner == factor.name}
-                shapes = {(factor.name, name): shape for name, shape in factor.kernel_shapes(given).items()}
+                own_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
+                shapes = {(factor.name, name): shape for name, shape in own_shapes.items()}
             size = size_of(shapes)
             # A structure without scores also has an (empty) entry.
             own = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]

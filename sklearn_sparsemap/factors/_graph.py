@@ -336,8 +336,10 @@ class FactorGraph:
         key = tuple(
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
+        featured = {owner: tuple(own) for owner, own in self.features.items()}
+        key = key, tuple(sorted(featured.items()))
         if key not in self._layouts:
-            self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given)
+            self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
         return self._layouts[key].with_features(self.features)
 
     def _counts(self):

@@ -27,6 +27,9 @@ class Layout(UserForms):
     factors : list of Factor
     given : dict of str -> tuple of int, or dict of str -> tuple of int
         Shapes of the additional scores: of a pair's scores, or of a structure's by name.
+    featured : dict of str -> tuple of str
+        Names of structure factors, and of their additional scores that come from features; `given` then has the shapes
+        of the weights.
 
     Attributes
     ----------
@@ -49,11 +52,11 @@ class Layout(UserForms):
         See `FactorGraph.structured`.
     """
 
-    def __init__(self, graph, variable_shapes, factors, given):
+    def __init__(self, graph, variable_shapes, factors, given, featured):
         # The graph may grow; this layout, and results made with it, do not.
         self.graph = graph
         self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
-        self._given, self._features = given, {}
+        self._given, self.featured, self._features = given, featured, {}
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
         self.shapes, self.mixes, self.structured = {}, [], graph._structured
@@ -95,7 +98,7 @@ class Layout(UserForms):
                 if factor.kind == TABLE:
                     shape, of_own = (2, factor.n_states), {"transitions": (factor.n_states, factor.n_states)}
                 elif factor.kind == STRUCTURE:
-                    of_own = factor.kernel_shapes(of_name)
+                    of_own = factor.kernel_shapes(of_name, featured.get(factor.name, ()))
                     self._note_featured(factor.name, of_name, of_own, first, n_entries)
                 if factor.kind != PAIR:
                     n_own = sum(map(prod, of_own.values()))
@@ -129,7 +132,8 @@ class Layout(UserForms):
         self._featured = {key: (_as_slice(_join(places)), first) for key, (places, first) in self._featured.items()}
         expand = _join(expand)
         self.n_additional = len(expand)
-        self.expand = None if not self.mixes and np.array_equal(expand, np.arange(joined)) else expand
+        is_plain = not (self.mixes or self._featured)
+        self.expand = None if is_plain and np.array_equal(expand, np.arange(joined)) else expand
         self.n_joined = joined
         structures = np.flatnonzero(kinds == STRUCTURE)
         link_ptr = _ptr(lengths)
@@ -253,7 +257,7 @@ class Layout(UserForms):
     def _note_featured(self, owner, given, shapes, first, start):
         """Note the places of additional scores of a structure factor that are not given, but their weights."""
         for name, shape in shapes.items():
-            if shape != given[name]:
+            if name in self.featured.get(owner, ()):
                 self._featured.setdefault((owner, name), ([], first))[0].append(start + np.arange(prod(shape)))
             first, start = first + prod(given[name]), start + prod(shape)
 
@@ -277,7 +281,8 @@ class Layout(UserForms):
 
 
 def _lay_out(graph, variable_shapes, factors, given, features):
-    return Layout(graph, variable_shapes, factors, given).with_features(features)
+    featured = {owner: tuple(own) for owner, own in features.items()}
+    return Layout(graph, variable_shapes, factors, given, featured).with_features(features)
 
 
 def _as_slice(places):

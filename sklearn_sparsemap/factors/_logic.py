@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.annotations import Any, Iterable, Mapping, NDArray
+from .._core.annotations import Any, Iterable, Mapping, NDArray, Sequence
 from .._core.jit import readonly
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
@@ -361,10 +361,12 @@ class StructureFactor(Factor):
         accepted = self.structure.additional_shapes(self.shape)
         return {name: accepted[name] for name in self.structure.additional_names}
 
-    def kernel_shapes(self, given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of its additional scores as kernels see them: of weights of features, their products."""
+    def kernel_shapes(
+        self, given: Mapping[str, tuple[int, ...]], featured: Sequence[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of its additional scores as kernels see them, also of scores that come from features."""
         accepted = self.accepted_shapes
-        return {name: shape if shape in accepted[name] else accepted[name][0] for name, shape in given.items()}
+        return {name: accepted[name][0] if name in featured else shape for name, shape in given.items()}
 
     def best_structure(self, scores: NDArray[np.float64]) -> Any:
         """Return the best structure without additional scores, in its own form."""
