@@ -8,6 +8,7 @@ from registry import RANDOM, listed
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, marginal_inference, n_best, sparsemap
 from sklearn_sparsemap.factors import AtMost, FactorGraph, StructureFactor
+from sklearn_sparsemap.plotting import PartsDisplay
 from sklearn_sparsemap.structures import HeadAutomaton
 
 KINDS = "modifiers", "grandparents"
@@ -162,6 +163,12 @@ def test_in_graphs_it_is_like_an_enumerated_structure(grandparents):
 def test_bad_input_is_refused(structure, scores, given, message):
     with pytest.raises(ValueError, match=message):
         map_inference(structure, scores, **given)
+
+
+def test_pictures_show_its_words():
+    result = sparsemap(HeadAutomaton(), [0.6, 0.3, -1.0])
+    display = PartsDisplay(result, names=["dogs", "bark", "here"])
+    assert display.marginals.tolist() == result.marginals.tolist()
 
 
 def test_structures_that_are_none():

@@ -315,6 +315,8 @@ def test_features_and_structured_arrays_that_do_not_fit():
     own = graph.with_features({"head": {"siblings": np.zeros((16, 2))}})
     with pytest.raises(ValueError, match="there are 2 features"):
         lp_sparsemap(own, np.zeros((4, 3)), additional={"head": {"siblings": np.zeros(3)}})
+    with pytest.raises(ValueError, match="weights of 2 features"):
+        own.layout({"head": {"siblings": (4, 4)}})
     with pytest.raises(ValueError, match="another graph"):
         own.add(AtMost(u[0], 1))
     with pytest.raises(ValueError, match="tree over n words"):

@@ -94,18 +94,13 @@ class Layout(UserForms):
                 if first == joined:
                     self.shapes |= {(factor.name, key): shape for key, shape in of_name.items()}
                     joined += size
-                n_own, shape, of_own = 1, factor.shape, of_name
-                if factor.kind == TABLE:
-                    shape, of_own = (2, factor.n_states), {"transitions": (factor.n_states, factor.n_states)}
-                elif factor.kind == STRUCTURE:
-                    of_own = factor.kernel_shapes(of_name, featured.get(factor.name, ()))
-                    self._note_featured(factor.name, of_name, of_own, first, n_entries)
+                n_own = 1
                 if factor.kind != PAIR:
+                    of_own = factor.kernel_shapes(of_name, featured.get(factor.name, ()))
                     n_own = sum(map(prod, of_own.values()))
-                    own = check_dims(factor.structure, factor.structure.dims(shape, of_own))
+                    own = check_dims(factor.structure, factor.structure.dims(factor.kernel_shape, of_own))
                     own_sizes, oracle = factor.structure.layout(own), self._number(factor.structure)
-                if factor.kind == TABLE and factor.features is not None:
-                    self.mixes.append((slice(n_entries, n_entries + n * n_own), first, factor.features))
+                    self._note_features(factor, of_name, of_own, first, n_entries)
                 expand.append(first + np.arange(n * n_own) % max(size, 1))
                 n_entries += n * n_own
             for places, coefs, bound, lowest, highest in factor.rows():
@@ -250,15 +245,25 @@ class Layout(UserForms):
         for owner, own in features.items():
             for name, matrix in own.items():
                 if (owner, name) in self._featured:
+                    if self.shapes[owner, name] != matrix.shape[1:]:
+                        raise ValueError(
+                            f"{owner}[{name!r}] has shape {self.shapes[owner, name]}, but as the weights of "
+                            f"{matrix.shape[1]} features it must have {matrix.shape[1:]}"
+                        )
                     places, first = self._featured[owner, name]
                     found.mixes.append((places, first, matrix))
         return found
 
-    def _note_featured(self, owner, given, shapes, first, start):
-        """Note the places of additional scores of a structure factor that are not given, but their weights."""
+    def _note_features(self, factor, given, shapes, first, start):
+        """Note the places of additional scores of a factor that are not given themselves, but weights of features."""
+        if factor.kind == TABLE:
+            if factor.features is not None:
+                stop = start + factor.count * factor.n_states**2
+                self.mixes.append((slice(start, stop), first, factor.features))
+            return
         for name, shape in shapes.items():
-            if name in self.featured.get(owner, ()):
-                self._featured.setdefault((owner, name), ([], first))[0].append(start + np.arange(prod(shape)))
+            if name in self.featured.get(factor.name, ()):
+                self._featured.setdefault((factor.name, name), ([], first))[0].append(start + np.arange(prod(shape)))
             first, start = first + prod(given[name]), start + prod(shape)
 
     def __reduce__(self):

@@ -361,6 +361,11 @@ class StructureFactor(Factor):
         accepted = self.structure.additional_shapes(self.shape)
         return {name: accepted[name] for name in self.structure.additional_names}
 
+    @property
+    def kernel_shape(self) -> tuple[int, ...]:
+        """Shape of the structure's scores."""
+        return self.shape
+
     def kernel_shapes(
         self, given: Mapping[str, tuple[int, ...]], featured: Sequence[str]
     ) -> dict[str, tuple[int, ...]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.annotations import ArrayLike, Iterable
+from .._core.annotations import Any, ArrayLike, Iterable, Mapping, Sequence
 from .._core.validation import check_numbers
 from ..graphs.arrays import TABLE
 from ..structures import LinearChain
@@ -158,6 +158,15 @@ class PairTable(Factor):
         """Accepted shapes of its scores, those that are learned first: `shape`, or one table for all pairs."""
         table = self.n_states, self.n_states
         return {None: (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))}
+
+    @property
+    def kernel_shape(self) -> tuple[int, int]:
+        """Shape of the scores of a pair, a chain of two steps."""
+        return 2, self.n_states
+
+    def kernel_shapes(self, given: Mapping[None, tuple[int, ...]], featured: Sequence[str]) -> dict[str, Any]:
+        """Return the shapes of the additional scores of a pair."""
+        return {"transitions": (self.n_states, self.n_states)}
 
     def __repr__(self):
         how = ", tied" if self.tied else "" if self.features is None else f", {self.features.shape[1]} features"

@@ -11,7 +11,7 @@ from ._graph import FactorGraph
 from ._logic import StructureFactor
 
 # Number of lengths of sentences whose graphs are kept.
-_MOST_GRAPHS = 256
+_MOST_GRAPHS = 64
 
 
 def sibling_tree(arcs: Any, siblings: Any = None, *, tree: DependencyTree | None = None) -> FactorGraph:
