@@ -12,7 +12,7 @@ from ..graphs.gold import add_structure_parts
 from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
-from ..inference._graph.solve import check_feasible, solve_graph
+from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
 
 # Tolerance of the residual of inference in training.
@@ -149,8 +149,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     gold : (u, joint)
         As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
-        Memory of these samples between calls, for graphs with tables. Inference starts from ``memory["warm"]``, one
-        row for each sample, unless that is NaN, and stores its solutions there.
+        Memory of these samples between calls, for graphs with tables, or in which structures share variables. Inference
+        starts from ``memory["warm"]``, one row for each sample, unless that is NaN, and stores its solutions there.
     share : float
         For graphs with tables, or in which structures share variables: how exact inference is; see `EXACT`.
 
@@ -181,12 +181,16 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
             tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
         is_rough = layout.shares_variables and share > EXACT
         tol = np.sqrt(2.0 * share) if is_rough else tol
-        warm = memory.get("warm") if is_tables and memory is not None else None
-        # Tables have no multipliers.
+        is_kept = (is_tables or is_rough) and memory is not None
+        warm = memory.get("warm") if is_kept else None
+        if warm is not None and is_rough:
+            # Block coordinate ascent starts from zeros if it knows nothing.
+            warm = np.nan_to_num(warm)
+        # These solvers use no multipliers.
         start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
-        if is_tables and memory is not None:
-            memory["warm"] = np.hstack([solutions.links, solutions.joint])
+        if is_kept:
+            memory["warm"] = start_of(layout, solutions.links, solutions.joint)
         check_feasible(layout, solutions)
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
