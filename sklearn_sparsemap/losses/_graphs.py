@@ -15,8 +15,8 @@ from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
 
-# Tolerance of the residual of inference in training.
-_TOL = 1e-7
+# Tolerance of the residual of inference in training, and of the linear relaxation relative to the scores.
+_TOL, _MAP_TOL = 1e-7, 1e-9
 _MAX_ITER = 1000
 # Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-4
@@ -170,17 +170,18 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled, most, is_rough = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT, False
+    scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
+    is_rough = layout.shares_variables and share > EXACT
+    tol = np.sqrt(2.0 * share) if is_rough else _TOL
     if recipe.argmax == "map":
-        solutions = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
+        accuracy = share if is_rough else _MAP_TOL
+        solutions = relax(scaled, accuracy, n_jobs, partial(check_feasible, layout))
     else:
-        tol, is_tables = _TOL, layout.tables is not None
+        is_tables = layout.tables is not None
         if is_tables:
             scaled = scaled.scaled(np.ones(len(scores)))
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
             tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
-        is_rough = layout.shares_variables and share > EXACT
-        tol = np.sqrt(2.0 * share) if is_rough else tol
         is_kept = (is_tables or is_rough) and memory is not None
         warm = memory.get("warm") if is_kept else None
         if warm is not None and is_rough:
