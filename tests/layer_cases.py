@@ -12,6 +12,7 @@ from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Kna
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Ranking,
@@ -49,6 +50,8 @@ class Case:
             if name in ("pairs", "transitions") and value.ndim in (1, 3):
                 # One for each pair of neighbours.
                 value = value[: shape[0] - 1]
+            elif name == "siblings":
+                value = _corner(value, (shape[0] + 1,) * 2)
             elif name.startswith("chain/"):
                 value = _corner(value, (shape[1],) * value.ndim)
             additional[name] = value
@@ -136,6 +139,7 @@ def structure_cases():
         _draw(seed, shape) for seed, shape in ((2, (3, 5, 4)), (3, (3, 3, 4)), (4, (3, 5)), (5, (3, 6)))
     )
     runs, sizes = _draw(6, (3, 5), (2,))
+    (siblings,) = _draw(7, (6, 6))
     two = [(4, 3), (3, 3), (1, 3)]
     words, cells = [(5, 4), (3, 2), (2, 1)], [(3, 4), (2, 3), (1, 1)]
     return {
@@ -170,6 +174,7 @@ def structure_cases():
         "simplex": Case(Simplex(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "subset": Case(Subset(max_size=2), subset, {}, np.array([6, 4, 1]), [(6,), (4,), (1,)]),
         "ranking": Case(Ranking(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
+        "modifiers": Case(HeadAutomaton(), simplex, {"siblings": siblings}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "custom": Case(RUNS, runs, {"sizes": sizes}, np.array([5, 4, 3]), [(5,), (4,), (3,)]),
     }
 

@@ -255,6 +255,24 @@ def all_paths(edges, node, target):
     return [[e, *rest] for e in leaving for rest in all_paths(edges, edges[e][1], target)]
 
 
+def enumerate_modifiers(scores, siblings=None, grandparents=None):
+    """Return (bools, unary indicators M, total scores) of all modifiers of a head, with one of its candidates."""
+    n_candidates = 0 if grandparents is None else len(grandparents)
+    n = len(scores) - n_candidates
+    heads = [tuple(g == i for i in range(n_candidates)) for g in range(n_candidates)] or [()]
+    structures = [head + words for head in heads for words in product((False, True), repeat=n)]
+    structures, M, theta = _indicators(structures, scores, lambda chosen: [(i,) for i, on in enumerate(chosen) if on])
+    for s, chosen in enumerate(structures):
+        modifiers = [j for j in range(n) if chosen[n_candidates + j]]
+        if siblings is not None:
+            for i, j in pairwise([-1, *modifiers, n]):
+                theta[s] += siblings[i + 1, j]
+        if grandparents is not None:
+            for j in modifiers:
+                theta[s] += grandparents[chosen.index(True), j]
+    return structures, M, theta
+
+
 def enumerate_segments(scores, lengths):
     """Return (parts, unary indicators M, total scores) of all segments, with a score for each length."""
     n = len(scores)

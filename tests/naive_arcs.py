@@ -52,3 +52,37 @@ def naive_arcs(sentence, templates):
         for h in range(n + 1)
         for m in range(1, n + 1)
     ]
+
+
+def naive_sides(n):
+    """Return the words on each side of each head of a sentence of n words, nearest first: list of (head, words)."""
+    sides = [(h, side) for h in range(n + 1) for side in (list(range(h - 1, 0, -1)), list(range(h + 1, n + 1)))]
+    return [(h, side) for h, side in sides if side]
+
+
+def naive_siblings(sentence, templates):
+    """Return the names of the features of each row of siblings: a set for each pair of places on a side of a head."""
+    rows = []
+    for h, side in naive_sides(len(sentence)):
+        for i in range(len(side) + 1):
+            for j in range(len(side) + 1):
+                sib, mod = side[i - 1] if i else None, side[j] if j < len(side) else None
+                is_row = j >= i
+                rows.append({_sibling_name(sentence, h, sib, mod, side[0] > h, t) for t in templates if is_row})
+    return rows
+
+
+def _sibling_name(sentence, h, sib, mod, is_right, template):
+    """Return the name of one feature; `sib` is None at the start, `mod` at the end."""
+    values = []
+    for atom in str(template).split("|"):
+        if atom == "direction":
+            values.append("right" if is_right else "left")
+        elif atom == "distance":
+            values.append("1" if mod is None else naive_distance(h if sib is None else sib, mod))
+        else:
+            side, rest = atom.rstrip("]").split(".", 1)
+            field, offset = rest.split("[")
+            word = {"head": h, "sib": sib or 0, "mod": mod or 0}[side]
+            values.append(naive_arc_value(sentence, word + int(offset), field))
+    return f"{template}={'|'.join(values)}"

@@ -11,6 +11,7 @@ from sklearn_sparsemap.structures import (
     Alignment,
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Path,
@@ -41,9 +42,11 @@ class Instance:
             Ranking: naive.enumerate_rankings,
             Segmentation: naive.enumerate_segmentations,
             Path: naive.enumerate_paths,
+            HeadAutomaton: naive.enumerate_modifiers,
             CustomStructure: naive.enumerate_segments,
         }
-        options = {} if isinstance(self.structure, CustomStructure) else self.structure._params()
+        told_by_scores = CustomStructure, HeadAutomaton
+        options = {} if isinstance(self.structure, told_by_scores) else self.structure._params()
         return enumerate_all[type(self.structure)](self.scores, **self.additional, **options)
 
     def __repr__(self):
@@ -250,6 +253,37 @@ def random_path(rng, scale=1.0, ties=False, forbid=False):
     return Instance(structure, scores, {})
 
 
+def random_modifiers(rng, scale=1.0, ties=False, forbid=False):
+    n = int(rng.integers(1, 8))
+    additional = {"siblings": draw(rng, (n + 1, n + 1), scale, ties)} if rng.random() < 0.8 else {}
+    return _forbid_modifiers(rng, Instance(HeadAutomaton(), draw(rng, (n,), scale, ties), additional), forbid)
+
+
+def random_grandparents(rng, scale=1.0, ties=False, forbid=False):
+    n_candidates, n = int(rng.integers(1, 5)), int(rng.integers(1, 6))
+    additional = {"siblings": draw(rng, (n + 1, n + 1), scale, ties)} if rng.random() < 0.7 else {}
+    additional["grandparents"] = draw(rng, (n_candidates, n), scale, ties)
+    instance = Instance(HeadAutomaton(grandparents=True), draw(rng, (n_candidates + n,), scale, ties), additional)
+    return _forbid_modifiers(rng, instance, forbid)
+
+
+def _forbid_modifiers(rng, instance, forbid):
+    """Forbid some parts, such that a structure is left."""
+    if forbid:
+        structures = instance.enumerate()[0]
+        kept = np.array(structures[rng.integers(len(structures))])
+        instance.scores[(rng.random(kept.shape) < 0.3) & ~kept] = -np.inf
+        shapes = {name: values.shape for name, values in instance.additional.items()}
+        _, own = instance.structure.encode(kept, instance.structure.dims(kept.shape, shapes))
+        first = 0
+        for values in instance.additional.values():
+            forbidden = rng.random(values.size) < 0.3
+            forbidden[own[(own >= first) & (own < first + values.size)] - first] = False
+            values[forbidden.reshape(values.shape)] = -np.inf
+            first += values.size
+    return instance
+
+
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
     scores, additional, runs = scores.tolist(), additional.tolist(), []
@@ -294,5 +328,7 @@ RANDOM = {
     "segmentation": random_segmentation,
     "spans": random_spans,
     "path": random_path,
+    "modifiers": random_modifiers,
+    "grandparents": random_grandparents,
     "custom": random_segment,
 }

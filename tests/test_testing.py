@@ -17,6 +17,7 @@ from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Ranking,
@@ -77,6 +78,8 @@ RIGHT = [
     (SequenceBudget(0, state=0), list_budgeted(0, state=0)),
     (SequenceBudget(0.5, exactly=True), list_budgeted(0.5, exactly=True)),
     (SequenceBudget(2, state=2, exactly=True), list_budgeted(2, 2, True)),
+    (HeadAutomaton(), lambda shape: naive.enumerate_modifiers(np.zeros(shape))[0]),
+    (HeadAutomaton(grandparents=True), None),
     (Segmentation(3), list_segmentations(3, "steps")),
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
     (structures.Path.grid(2, 3), list_ways(structures.Path.grid(2, 3))),

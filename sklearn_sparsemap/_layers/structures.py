@@ -86,7 +86,8 @@ class StructureOperator(Operator):
         accepted = self.structure.additional_shapes(shape)
         given, masks = {}, [np.zeros(0, bool)]
         for name, full in self.extra:
-            given[name] = next(own for own in accepted[name] if len(own) == len(full))
+            alike = [own for own in accepted[name] if len(own) == len(full)]
+            given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
         return _Kind(block_mask(padded, shape), np.concatenate(masks), plan_of(self.structure, shape, given))
 

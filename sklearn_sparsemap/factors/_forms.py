@@ -35,11 +35,13 @@ class UserForms:
         return next(iter(arrays.values())) if self.single else arrays
 
     def shape_assignment(self, flat):
-        """Return an assignment in the user's form: indices of values for variables with several values."""
-        arrays = {
-            name: array.argmax(axis=-1) if name in self.n_states else array
-            for name, array in split_flat(flat.copy(), self.variable_shapes).items()
-        }
+        """Return an assignment in the user's form: indices of values, structures of arrays that are `structured`."""
+        arrays = split_flat(flat.copy(), self.variable_shapes)
+        for name, array in arrays.items():
+            if name in self.n_states:
+                arrays[name] = array.argmax(axis=-1)
+            elif name in self.structured:
+                arrays[name] = self.structured[name].best_structure(np.where(array, 1.0, -1.0))
         return next(iter(arrays.values())) if self.single else arrays
 
     def join_variables(self, values, name, check=None):
@@ -83,7 +85,9 @@ class UserForms:
             elif factor.kind == TABLE:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
-                shapes = {key: shape for key, shape in self.shapes.items() if key[0] == factor.name}
+                given = {name: shape for (owner, name), shape in self.shapes.items() if owner == factor.name}
+                own_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
+                shapes = {(factor.name, name): shape for name, shape in own_shapes.items()}
             size = size_of(shapes)
             # A structure without scores also has an (empty) entry.
             own = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
@@ -102,11 +106,11 @@ class UserForms:
         if not self.mixes:
             return np.bincount(self.expand, flat, minlength=self.n_joined)
         plain, mixed = flat.copy(), np.zeros(self.n_joined)
-        for start, stop, first, features in self.mixes:
-            own = features.T @ flat[start:stop].reshape(len(features), -1)
+        for places, first, features in self.mixes:
+            own = features.T @ flat[places].reshape(features.shape[0], -1)
             mixed[first : first + own.size] += own.ravel()
-            plain[start:stop] = 0.0
-        return mixed + np.bincount(self.expand, plain, minlength=self.n_joined)
+            plain[places] = 0.0
+        return mixed + np.bincount(self.expand, plain, minlength=self.n_joined) if plain.any() else mixed
 
     def join_additional(self, given):
         """Join arrays in the form of the additional scores; omitted ones are zero."""
@@ -129,10 +133,11 @@ class UserForms:
         if self.expand is None:
             return joined
         flat = joined[self.expand]
-        for start, stop, first, features in self.mixes:
-            size = (stop - start) // max(len(features), 1) * features.shape[1]
-            own = features @ joined[first : first + size].reshape(features.shape[1], -1)
-            flat[start:stop] = own.reshape(stop - start, *joined.shape[1:])
+        for places, first, features in self.mixes:
+            own = flat[places]
+            size = len(own) // max(features.shape[0], 1) * features.shape[1]
+            weights = joined[first : first + size].reshape(features.shape[1], -1)
+            flat[places] = (features @ weights).reshape(own.shape)
         return flat
 
 

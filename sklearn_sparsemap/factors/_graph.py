@@ -8,10 +8,13 @@ from math import prod
 from operator import index
 
 import numpy as np
+from scipy import sparse
 
+from .._core.annotations import Any, Mapping
 from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
+from ..structures import Structure
 from ._layout import Layout
-from ._logic import Factor
+from ._logic import Factor, StructureFactor
 from ._rules import Or
 from ._tables import OneValueEach
 from ._variables import Condition, Variables, as_condition
@@ -60,6 +63,10 @@ class FactorGraph:
         # Factors with scores and a name, in the order in which they were added.
         self._scored = []
         self.n_variables = 0
+        # Structures in whose form arrays of variables are given and returned, by the names of the arrays.
+        self._structured = {}
+        # The graph without features, which has the layouts; features by the names of factors and of their scores.
+        self._plain, self.features = self, {}
         self._layouts = {}
 
     @property
@@ -128,6 +135,108 @@ class FactorGraph:
         self.factors.append(OneValueEach(array, name))
         return array
 
+    def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
+        """Add an array of variables that are the parts of a structure.
+
+        It is the array of `variables` with a `StructureFactor`. In addition, gold assignments may have the form of the
+        structure, such as the heads of a tree, and `StructuredSparseMAPClassifier` predicts in this form: the best
+        structure under the marginals of the linear relaxation, unless that violates another factor.
+
+        Parameters
+        ----------
+        structure : Structure
+            A structure without additional scores.
+        shape : int or tuple of int
+            The shape of its scores.
+        name : str, default=None
+            As in `variables`.
+
+        Returns
+        -------
+        variables : Variables
+
+        Raises
+        ------
+        ValueError
+            If the structure has no such scores.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
+        >>> from sklearn_sparsemap.losses import FenchelYoungLoss
+        >>> from sklearn_sparsemap.structures import DependencyTree
+        >>> graph = FactorGraph()
+        >>> arcs = graph.structured(DependencyTree(), (3, 2), name="tree")
+        >>> graph.add(AtMost(arcs[0], 1))
+        >>> loss, _ = FenchelYoungLoss(graph).loss_gradient([[2.0, 1.5], [0.0, 1.0], [0.5, 0.0]], [0, 1])
+        >>> round(loss, 6)
+        0.125
+        """
+        array = self._add_variables(_as_shape(shape), name)
+        name = next(reversed(self._arrays))
+        self._structured[name] = StructureFactor(structure, array)
+        self.factors.append(self._structured[name])
+        return array
+
+    def with_features(self, features: Mapping[str, Mapping[str, Any]]) -> FactorGraph:
+        """Return this graph with features of additional scores.
+
+        The scores are then the products of these features with weights. The weights are passed, or learned, in place of
+        the scores. Graphs with different features of the same graph share its layout and are solved together.
+
+        Parameters
+        ----------
+        features : dict of str -> dict of str -> sparse or dense array of shape (n_scores, n_features)
+            For names of structure factors and of their additional scores: the features of each score. Rows follow the
+            order in which factors of this name were added, and of each factor its scores in C order.
+
+        Returns
+        -------
+        graph : FactorGraph
+            No factors can be added to it.
+
+        Raises
+        ------
+        ValueError
+            If there are no such scores, or there is not one row of finite features for each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import map_inference
+        >>> from sklearn_sparsemap.factors import FactorGraph, StructureFactor
+        >>> from sklearn_sparsemap.structures import HeadAutomaton
+        >>> graph = FactorGraph()
+        >>> u = graph.variables(2)
+        >>> graph.add(StructureFactor(HeadAutomaton(), u, name="head"))
+        >>> adjacent = np.zeros((3, 3))
+        >>> adjacent[1, 1] = 1.0
+        >>> own = graph.with_features({"head": {"siblings": adjacent.reshape(9, 1)}})
+        >>> map_inference(own, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
+        array([ True, False])
+        """
+        # The copy shares the layouts.
+        found = object.__new__(FactorGraph)
+        found.__dict__.update(self.__dict__)
+        found.features = {
+            owner: {name: self._check_features(owner, name, matrix) for name, matrix in own.items()}
+            for owner, own in features.items()
+        }
+        return found
+
+    def _check_features(self, owner, name, matrix):
+        factors = [factor for factor in self._scored if factor.name == owner and factor.kind == STRUCTURE]
+        if not factors or name not in factors[0].structure.additional_names:
+            raise ValueError(f"the graph has no structure factors named {owner!r} with additional scores {name!r}")
+        matrix = sparse.csr_array(matrix)
+        n_scores = sum(prod(factor.accepted_shapes[name][0]) for factor in factors)
+        label = f"features[{owner!r}][{name!r}]"
+        if matrix.shape[0] != n_scores:
+            raise ValueError(f"{label} has {matrix.shape[0]} rows; there must be one for each of {n_scores} scores")
+        if not np.isfinite(matrix.data).all():
+            raise ValueError(f"{label} contains NaN or infinity")
+        return matrix
+
     @property
     def n_states(self) -> dict[str, int]:
         """Number of values of the arrays that `categorical` made, by name: dict of str -> int."""
@@ -159,7 +268,7 @@ class FactorGraph:
         indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
         self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
         self.n_variables += prod(shape)
-        self._layouts.clear()
+        self._layouts = {}
         return self._arrays[name]
 
     def add(self, *factors: Factor | Condition) -> None:
@@ -207,7 +316,7 @@ class FactorGraph:
         self._named |= named
         self.factors.extend(factors)
         self._scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
-        self._layouts.clear()
+        self._layouts = {}
 
     def __getitem__(self, name: str) -> Variables:
         """Return the variable array of this name."""
@@ -228,9 +337,11 @@ class FactorGraph:
         key = tuple(
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
+        featured = {owner: tuple(own) for owner, own in self.features.items()}
+        key = key, tuple(sorted(featured.items()))
         if key not in self._layouts:
-            self._layouts[key] = Layout(self, self.shapes, self.factors, given)
-        return self._layouts[key]
+            self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
+        return self._layouts[key].with_features(self.features)
 
     def _counts(self):
         """Return the number of factors of each type, in the order in which they appear."""
@@ -289,4 +400,6 @@ def _share_scores(known, factor):
     if factor.kind == TABLE:
         of_features = known.features is not None and factor.features is not None
         return ((known.tied and factor.tied) or of_features) and known.shape == factor.shape
-    return known.structure == factor.structure and known.shape[-1] == factor.shape[-1]
+    # Scores that are not learned by themselves come from features, and then their shapes may differ.
+    alike = known.shape[-1] == factor.shape[-1] or not known.structure.learned_shapes(known.shape[-1])
+    return known.structure == factor.structure and alike

@@ -29,6 +29,9 @@ class Layout(UserForms):
     factors : list of Factor
     given : dict of str -> tuple of int, or dict of str -> tuple of int
         Shapes of the additional scores: of a pair's scores, or of a structure's by name.
+    featured : dict of str -> tuple of str
+        Names of structure factors, and of their additional scores that come from features; `given` then has the shapes
+        of the weights.
 
     Attributes
     ----------
@@ -44,23 +47,27 @@ class Layout(UserForms):
         structure's (None for pairs).
     expand : int array of shape (n_additional,) or None
         Where each entry comes from in the joined scores of the user; None if they are the same.
-    mixes : list of (start, stop, first, features)
-        What comes from several scores instead, tables of pairs with features: entries start..stop are ``features``
-        times the tables that begin at `first` among the joined scores.
+    mixes : list of (places, first, features)
+        Entries that are products of features with weights: those at these places are ``features`` times the weights, or
+        the tables of pairs, that begin at `first` among the joined scores.
+    structured : dict of str -> StructureFactor
+        See `FactorGraph.structured`.
     """
 
-    def __init__(self, graph, variable_shapes, factors, given):
+    def __init__(self, graph, variable_shapes, factors, given, featured):
         # The graph may grow; this layout, and results made with it, do not.
         self.graph = graph
         self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
-        self._given = given
+        self._given, self.featured, self._features = given, featured, {}
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
-        self.shapes, self.mixes = {}, []
+        self.shapes, self.mixes, self.structured = {}, [], graph._structured
+        # The places and the first weight of additional scores that come from features, by their names.
+        self._featured = {}
         # The first entry of each name in the user's additional scores.
         firsts = {}
         self.oracles, self.polytope_solvers = [], []
-        joined, expand = 0, []
+        joined, expand, n_entries = 0, [], 0
         number, first_link = 0, 0
         kinds, lengths, n_additional, low, high = [], [], [], [], []
         links, signs, costs = [], [], []
@@ -89,17 +96,15 @@ class Layout(UserForms):
                 if first == joined:
                     self.shapes |= {(factor.name, key): shape for key, shape in of_name.items()}
                     joined += size
-                n_own = 1 if factor.kind == PAIR else factor.n_states**2 if factor.kind == TABLE else size
+                n_own = 1
                 if factor.kind != PAIR:
-                    shape, of_own = factor.shape, shapes
-                    if factor.kind == TABLE:
-                        shape, of_own = (2, factor.n_states), {"transitions": (factor.n_states, factor.n_states)}
-                    own = check_dims(factor.structure, factor.structure.dims(shape, of_own))
+                    of_own = factor.kernel_shapes(of_name, featured.get(factor.name, ()))
+                    n_own = sum(map(prod, of_own.values()))
+                    own = check_dims(factor.structure, factor.structure.dims(factor.kernel_shape, of_own))
                     own_sizes, oracle = factor.structure.layout(own), self._number(factor.structure)
-                if factor.kind == TABLE and factor.features is not None:
-                    start = sum(map(len, expand))
-                    self.mixes.append((start, start + n * n_own, first, factor.features))
+                    self._note_features(factor, of_name, of_own, first, n_entries)
                 expand.append(first + np.arange(n * n_own) % max(size, 1))
+                n_entries += n * n_own
             for places, coefs, bound, lowest, highest in factor.rows():
                 own_signs = signs[-1][places]
                 row_lengths.append(len(places))
@@ -121,9 +126,11 @@ class Layout(UserForms):
         links = _join(links)
         if not are_places(links, n_variables):
             raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
+        self._featured = {key: (_as_slice(_join(places)), first) for key, (places, first) in self._featured.items()}
         expand = _join(expand)
         self.n_additional = len(expand)
-        self.expand = None if not self.mixes and np.array_equal(expand, np.arange(joined)) else expand
+        is_plain = not (self.mixes or self._featured)
+        self.expand = None if is_plain and np.array_equal(expand, np.arange(joined)) else expand
         self.n_joined = joined
         structures = np.flatnonzero(kinds == STRUCTURE)
         link_ptr = _ptr(lengths)
@@ -227,12 +234,45 @@ class Layout(UserForms):
     def with_clause(self, indices, negated):
         """Return the layout with one more factor: at least one of these literals is true."""
         clause = Or(Variables(self.graph, np.asarray(indices), np.asarray(negated)))
-        return Layout(self.graph, self.variable_shapes, [*self.factors, clause], self._given)
+        return _lay_out(self.graph, self.variable_shapes, [*self.factors, clause], self._given, self._features)
+
+    def with_features(self, features):
+        """Return the layout with the features of `FactorGraph.with_features`."""
+        if not features:
+            return self
+        # Computed once for all features.
+        self.fixed_size  # noqa: B018
+        found = object.__new__(Layout)
+        found.__dict__.update(self.__dict__)
+        found._features, found.mixes = features, list(self.mixes)
+        for owner, own in features.items():
+            for name, matrix in own.items():
+                if (owner, name) in self._featured:
+                    if self.shapes[owner, name] != matrix.shape[1:]:
+                        raise ValueError(
+                            f"{owner}[{name!r}] has shape {self.shapes[owner, name]}, but as the weights of "
+                            f"{matrix.shape[1]} features it must have {matrix.shape[1:]}"
+                        )
+                    places, first = self._featured[owner, name]
+                    found.mixes.append((places, first, matrix))
+        return found
+
+    def _note_features(self, factor, given, shapes, first, start):
+        """Note the places of additional scores of a factor that are not given themselves, but weights of features."""
+        if factor.kind == TABLE:
+            if factor.features is not None:
+                stop = start + factor.count * factor.n_states**2
+                self.mixes.append((slice(start, stop), first, factor.features))
+            return
+        for name, shape in shapes.items():
+            if name in self.featured.get(factor.name, ()):
+                self._featured.setdefault((factor.name, name), ([], first))[0].append(start + np.arange(prod(shape)))
+            first, start = first + prod(given[name]), start + prod(shape)
 
     def __reduce__(self):
         # Lay out again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new
         # numbers.
-        return Layout, (self.graph, self.variable_shapes, self.factors, self._given)
+        return _lay_out, (self.graph, self.variable_shapes, self.factors, self._given, self._features)
 
     def _number(self, structure):
         oracle, own = structure.oracle, structure.polytope_solver
@@ -246,6 +286,17 @@ class Layout(UserForms):
     def all_oracles(self, unused):
         """Return the oracles in the form that kernels take; see `table_of` for `unused`."""
         return table_of(ORACLES, self.oracles, unused)
+
+
+def _lay_out(graph, variable_shapes, factors, given, features):
+    featured = {owner: tuple(own) for owner, own in features.items()}
+    return Layout(graph, variable_shapes, factors, given, featured).with_features(features)
+
+
+def _as_slice(places):
+    """Return places that are adjacent as a slice, which copies nothing."""
+    is_range = np.array_equal(places, np.arange(len(places)) + places[0])
+    return slice(places[0], places[0] + len(places)) if is_range else places
 
 
 def _check_lengths(factor, graph, signs, coefficients):

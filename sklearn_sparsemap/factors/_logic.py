@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.annotations import Iterable, NDArray
+from .._core.annotations import Any, Iterable, Mapping, NDArray, Sequence
+from .._core.jit import readonly
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
@@ -347,7 +348,7 @@ class StructureFactor(Factor):
             raise ValueError(
                 f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
             )
-        structure.dims(self.shape, {})
+        structure.dims(self.shape, {name: shapes[0] for name, shapes in self.accepted_shapes.items()})
         self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property
@@ -359,6 +360,45 @@ class StructureFactor(Factor):
         """Accepted shapes of its additional scores, by their names."""
         accepted = self.structure.additional_shapes(self.shape)
         return {name: accepted[name] for name in self.structure.additional_names}
+
+    @property
+    def kernel_shape(self) -> tuple[int, ...]:
+        """Shape of the structure's scores."""
+        return self.shape
+
+    def kernel_shapes(
+        self, given: Mapping[str, tuple[int, ...]], featured: Sequence[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of its additional scores as kernels see them, also of scores that come from features."""
+        accepted = self.accepted_shapes
+        return {name: accepted[name][0] if name in featured else shape for name, shape in given.items()}
+
+    def best_structure(self, scores: NDArray[np.float64]) -> Any:
+        """Return the best structure without additional scores, in its own form."""
+        dims = readonly(self.structure.dims(self.shape, {}), np.int64)
+        n_slots, n_additional_slots, n_work = self.structure.sizes(dims)
+        slots, none = np.empty(n_slots, np.int32), np.empty(n_additional_slots, np.int32)
+        self.structure.oracle(readonly(scores.ravel()), readonly(np.zeros(0)), dims, np.zeros(n_work), slots, none)
+        return self.structure.decode(slots, dims)
+
+    def parts_of(self, structure: Any) -> NDArray[np.bool_]:
+        """Return a mask of the variables that a structure, given in its own form, switches on.
+
+        Raises
+        ------
+        ValueError
+            If it is no such structure.
+        """
+        slots = self.structure.encode(structure, readonly(self.structure.dims(self.shape, {}), np.int64))[0]
+        mask = np.zeros(self.literals.size, bool)
+        mask[slots[slots >= 0]] = True
+        return mask.reshape(self.shape)
+
+    def known_parts_of(self, known: Any) -> NDArray[np.float64]:
+        """Return 0.0 for the variables that a partially known structure rules out, and NaN for the others."""
+        if not self.structure.parts_can_be_known:
+            raise ValueError(f"structures of {self.structure!r} cannot be known in part; give their variables")
+        return np.where(self.structure.forbidden_by(list(known), self.shape), 0.0, np.nan)
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

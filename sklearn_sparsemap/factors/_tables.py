@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.annotations import ArrayLike, Iterable, NDArray
+from .._core.annotations import Any, ArrayLike, Iterable, Mapping, Sequence
 from .._core.validation import check_numbers
 from ..graphs.arrays import TABLE
 from ..structures import LinearChain
@@ -159,6 +159,15 @@ class PairTable(Factor):
         table = self.n_states, self.n_states
         return {None: (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))}
 
+    @property
+    def kernel_shape(self) -> tuple[int, int]:
+        """Shape of the scores of a pair, a chain of two steps."""
+        return 2, self.n_states
+
+    def kernel_shapes(self, given: Mapping[None, tuple[int, ...]], featured: Sequence[str]) -> dict[str, Any]:
+        """Return the shapes of the additional scores of a pair."""
+        return {"transitions": (self.n_states, self.n_states)}
+
     def __repr__(self):
         how = ", tied" if self.tied else "" if self.features is None else f", {self.features.shape[1]} features"
         return f"PairTable({self.count} pairs of variables of {self.n_states} values, name={self.name!r}{how})"
@@ -244,9 +253,3 @@ def grid_graph(
     ]
     graph.add(*tables)
     return graph
-
-
-def table_cells(factor: PairTable, u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cells of the tables of all pairs that an assignment `u` of a graph's variables selects: flat."""
-    sides = [u[side.indices].reshape(factor.count, factor.n_states) for side in (factor.first, factor.second)]
-    return (sides[0][:, :, None] * sides[1][:, None, :]).ravel()

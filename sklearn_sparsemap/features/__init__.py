@@ -9,6 +9,8 @@ from ._rows.frames import sentences_from_frame
 from ._rows.on_rows import OnRows
 from ._rows.row_union import RowUnion
 from ._rows.token_dicts import TokenDictVectorizer
+from ._siblings.templates import SiblingTemplate, sibling_templates
+from ._siblings.vectorizer import SiblingVectorizer
 from ._tokens.templates import Template, chunking_templates, ner_templates, ngrams
 from ._tokens.vectorizer import TemplateVectorizer
 from ._words import DERIVED_FIELDS, word_case, word_digits, word_punctuation, word_shape
@@ -20,6 +22,8 @@ __all__ = [
     "InformationGainSelector",
     "OnRows",
     "RowUnion",
+    "SiblingTemplate",
+    "SiblingVectorizer",
     "Template",
     "TemplateVectorizer",
     "TokenDictVectorizer",
@@ -29,6 +33,7 @@ __all__ = [
     "ner_templates",
     "ngrams",
     "sentences_from_frame",
+    "sibling_templates",
     "word_case",
     "word_digits",
     "word_punctuation",

@@ -25,6 +25,8 @@ class Plan:
 
     #: Number of places just before each sentence that are a root, with a value of its own for every field.
     n_roots = 0
+    #: The kinds of atoms that read a field at a place.
+    sides = ("head", "mod")
 
     def __init__(self, templates, derived_fields):
         self.templates = templates
@@ -42,7 +44,7 @@ class Plan:
         offsets = [place[2] for own in places for place in own if len(place) == 3]
         self.before = self.n_roots + max(0, -min(offsets, default=0))
         self.after = max(0, max(offsets, default=0))
-        self._sides = {side: self._lay_out(side) for side in ("head", "mod")}
+        self._sides = {side: self._lay_out(side) for side in self.sides}
 
     def needed_by(self, field):
         """Name the first template that reads a field, for messages."""
@@ -59,8 +61,8 @@ class Plan:
 
         Parameters
         ----------
-        side : {"head", "mod"}
-            "head" is the current token in templates of tokens.
+        side : str
+            One of `sides`; "head" is the current token in templates of tokens.
         n_places : int
             Number of places of a padded field.
 
@@ -77,12 +79,12 @@ class Plan:
         shifts = fields * n_places + offsets
         return readonly(atom_ptr, np.int64), readonly(shifts, np.int64), readonly(factors, np.uint64)
 
-    def _atoms_of(self, kind):
+    def atoms_of(self, kind):
         """For each template, list its atoms of a kind, each with its odd factor."""
         return [[(place, factor) for place, factor in own if place[0] == kind] for own in self._atoms]
 
     def _lay_out(self, side):
-        atoms = self._atoms_of(side)
+        atoms = self.atoms_of(side)
         fields = [self.fields.index(place[1]) for own in atoms for place, _ in own]
         offsets = [place[2] for own in atoms for place, _ in own]
         factors = [factor for own in atoms for _, factor in own]

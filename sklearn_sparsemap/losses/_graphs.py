@@ -7,20 +7,22 @@ from scipy import sparse
 
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
-from ..factors._tables import table_cells
-from ..graphs.arrays import FORBIDDEN, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, STRUCTURE
+from ..graphs.gold import add_structure_parts
+from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
-from ..inference._graph.solve import check_feasible, solve_graph
+from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
 
-# Tolerance of the residual of inference in training.
-_TOL = 1e-7
+# Tolerance of the residual of inference in training, and of the linear relaxation relative to the scores.
+_TOL, _MAP_TOL = 1e-7, 1e-9
 _MAX_ITER = 1000
 # Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-4
 # With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
 # squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
+# Where structures share variables, mini-batches end at a residual as large as this error.
 EXACT, ROUGH = 5e-5, 1e-3
 
 
@@ -32,7 +34,8 @@ def gold_parts(graph, layout, y):
     graph : FactorGraph
     layout : Layout
     y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
-        For variables with several values, also the indices of the values, ints in their shape without the last axis.
+        For variables with several values, also the indices of the values, ints in their shape without the last axis;
+        for arrays that are `structured`, also the structure in its own form.
 
     Returns
     -------
@@ -44,7 +47,7 @@ def gold_parts(graph, layout, y):
     ValueError
         If y is not an assignment of the variables, or violates a factor, which the message names.
     """
-    arrays, u = layout.arrays, read_assignment(graph, y)
+    arrays, u = layout.arrays, read_assignment(graph, layout, y)
     rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
     excess = rows @ u - arrays.row_bounds
     wrong = ((excess > 1e-9) & (arrays.row_high > 0)) | ((excess < -1e-9) & (arrays.row_low < 0))
@@ -54,21 +57,14 @@ def gold_parts(graph, layout, y):
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
     joint[arrays.additional_ptr[arrays.pairs]] = p.prod(axis=1)
-    number = 0
-    for factor in layout.factors:
-        if factor.kind == TABLE:
-            own = slice(arrays.additional_ptr[number], arrays.additional_ptr[number + factor.count])
-            joint[own] = table_cells(factor, u)
-        number += factor.count
-    for f in arrays.structures[~layout.of_tables[arrays.structures]]:
-        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
-        own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
-        p = np.where(arrays.signs[links] > 0, u[arrays.links[links]], 1.0 - u[arrays.links[links]])
-        joint[own] = _parts_of_structure(layout.factor_of(int(f)), arrays, f, p, own.stop - own.start)
+    if len(arrays.structures):
+        wrong = add_structure_parts(arrays, layout.all_oracles(layout.oracles[0]), readonly(u), joint)
+        if wrong >= 0:
+            raise ValueError(f"the assignment is no structure of {layout.factor_of(wrong)!r}")
     return u, joint
 
 
-def read_assignment(graph, y, partly=False):
+def read_assignment(graph, layout, y, partly=False):
     """Return an assignment in the user's form, see `gold_parts`, as a flat float array.
 
     With `partly`, entries may be None and arrays may be missing: they are unknown, and NaN in the result.
@@ -85,7 +81,9 @@ def read_assignment(graph, y, partly=False):
         if array.dtype == object:
             # A mixture of bools and ints; None, which is unknown, becomes NaN.
             array = np.array(array.tolist(), np.float64 if partly else None)
-        n_states = graph.n_states.get(name)
+        n_states, whole = graph.n_states.get(name), layout.structured.get(name)
+        if whole is not None and (array.shape != shape or array.dtype.kind not in "buif"):
+            array = whole.known_parts_of(y[name]) if partly else whole.parts_of(y[name])
         if n_states is not None and array.shape == shape[:-1]:
             array = _one_of_each(array, n_states, name, partly)
         if array.shape != shape:
@@ -105,27 +103,20 @@ def _one_of_each(y, n_states, name, partly):
     return np.where(unknown[..., None], np.nan, y[..., None] == np.arange(n_states))
 
 
-def _parts_of_structure(factor, arrays, f, p, n_additional):
-    """Return the additional parts of the structure with exactly the parts `p`: the best structure if these score 1."""
-    dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
-    n_slots, n_extra, n_work = arrays.sizes[f, :3]
-    slots, extra = np.full(n_slots, -1, np.int32), np.full(n_extra, -1, np.int32)
-    scores, none = readonly(np.where(p > 0, 1.0, -1.0)), readonly(np.zeros(n_additional))
-    factor.structure.oracle(scores, none, dims, np.zeros(n_work), slots, extra)
-    found = np.bincount(slots[slots >= 0], minlength=len(p))
-    if not np.array_equal(found, p):
-        raise ValueError(f"the assignment is no structure of {factor!r}")
-    return np.bincount(extra[extra >= 0], minlength=n_additional)
-
-
 def learned_shapes(graph):
     """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
-    return {
-        factor.name: factor.structure.learned_shapes(factor.shape[-1])
-        if factor.kind == STRUCTURE
-        else factor.accepted_shapes[None][0]
-        for factor in graph.scored
-    }
+    shapes = {}
+    for factor in graph.scored:
+        if factor.kind == STRUCTURE:
+            own = factor.structure.learned_shapes(factor.shape[-1])
+            of_features = graph.features.get(factor.name, {})
+            names = [name for name in factor.structure.additional_names if name in own or name in of_features]
+            shapes[factor.name] = {
+                name: of_features[name].shape[1:] if name in of_features else own[name] for name in names
+            }
+        else:
+            shapes[factor.name] = factor.accepted_shapes[None][0]
+    return shapes
 
 
 def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):
@@ -166,10 +157,10 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     gold : (u, joint)
         As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
-        Memory of these samples between calls, for graphs with tables. Inference starts from ``memory["warm"]``, one
-        row for each sample, unless that is NaN, and stores its solutions there.
+        Memory of these samples between calls, for graphs with tables, or in which structures share variables. Inference
+        starts from ``memory["warm"]``, one row for each sample, unless that is NaN, and stores its solutions there.
     share : float
-        For graphs with tables: duality gap of inference, as a fraction of max(loss, 1).
+        For graphs with tables, or in which structures share variables: how exact inference is; see `EXACT`.
 
     Returns
     -------
@@ -188,24 +179,33 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
     scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
+    is_rough = layout.shares_variables and share > EXACT
+    tol = np.sqrt(2.0 * share) if is_rough else _TOL
     if recipe.argmax == "map":
-        solutions = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
+        accuracy = share if is_rough else _MAP_TOL
+        solutions = relax(scaled, accuracy, n_jobs, partial(check_feasible, layout))
     else:
-        tol, is_tables = _TOL, layout.tables is not None
+        is_tables = layout.tables is not None
         if is_tables:
             scaled = scaled.scaled(np.ones(len(scores)))
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
             tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
-        warm = memory.get("warm") if is_tables and memory is not None else None
-        # Tables have no multipliers.
+        is_kept = (is_tables or is_rough) and memory is not None
+        warm = memory.get("warm") if is_kept else None
+        if warm is not None and is_rough:
+            # Block coordinate ascent starts from zeros if it knows nothing.
+            warm = np.nan_to_num(warm)
+        # These solvers use no multipliers.
         start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
-        if is_tables and memory is not None:
-            memory["warm"] = np.hstack([solutions.links, solutions.joint])
+        if is_kept:
+            memory["warm"] = start_of(layout, solutions.links, solutions.joint)
         check_feasible(layout, solutions)
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)
+    if is_rough:
+        inexact = solutions.statistics[:, RESIDUAL] > tol
     return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
 
 

@@ -4,6 +4,7 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
+from ._head_automaton.structure import HeadAutomaton
 from ._linear_program import LinearProgram
 from ._matching.structure import Matching
 from ._path.structure import Path
@@ -18,6 +19,7 @@ __all__ = [
     "Alignment",
     "CustomStructure",
     "DependencyTree",
+    "HeadAutomaton",
     "LinearChain",
     "LinearProgram",
     "Matching",

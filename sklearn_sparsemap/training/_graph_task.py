@@ -1,6 +1,6 @@
 """Samples of factor graphs as a task."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
-from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
+from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ..inference._graph.n_best import best_of_problem
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
@@ -19,6 +19,8 @@ from ._task import Task, accuracy_of, f1_of
 _WARM_START_BYTES = 512 * 2**20
 # Tolerance of the residual at prediction, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
+# Tolerance of the linear relaxation, relative to the scores, if its marginals are rounded to a structure.
+_ROUNDING_TOL = 1e-4
 
 
 class SolutionMemory:
@@ -117,7 +119,8 @@ class GraphTask(Task):
         """Samples that share a layout and are solved together: list of (numbers, rows of their variables, layout)."""
         groups = {}
         for i, layout in enumerate(self.layouts):
-            groups.setdefault(id(layout), []).append(i)
+            # Layouts with different features share their arrays.
+            groups.setdefault(id(layout.arrays), []).append(i)
         n_rows = {key: self.layouts[p[0]].n_variables // self.n_outputs for key, p in groups.items()}
         rows = [self.row_ptr[p][:, None] + np.arange(n_rows[key]) for key, p in groups.items()]
         return [(places, own, self.layouts[places[0]]) for places, own in zip(groups.values(), rows)]
@@ -132,11 +135,17 @@ class GraphTask(Task):
         """Warm starts of `loss_gradient` between calls."""
         return SolutionMemory(_WARM_START_BYTES)
 
+    def _distinct(self, places):
+        """Return the layouts of samples of a group: one for each, or a single one if they share it."""
+        layouts = [self.layouts[i] for i in places]
+        return layouts[:1] if all(layout is layouts[0] for layout in layouts) else layouts
+
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
         for places, rows, layout in self._groups:
             own = scores[rows].reshape(len(places), -1)
-            yield places, rows, GraphProblems(layout, own, layout.expanded(additional)[None])
+            expanded = [one.expanded(additional) for one in self._distinct(places)]
+            yield places, rows, GraphProblems(layout, own, np.array(expanded))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
@@ -152,22 +161,37 @@ class GraphTask(Task):
             return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, share), memory
 
         groups = list(zip(self._gold, self._problems(scores, additional)))
-        for (_, (places, rows, problems)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
+        for (_, (places, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
             losses, du, dv, inexact = found
             if memory is not None:
                 known.keep(self.numbers[places], memory)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
             residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)
-            joined += problems.layout.summed(shares[places] @ dv)
+            changes = shares[places, None] * dv
+            layouts = self._distinct(places)
+            for own, change in zip(layouts, changes if len(layouts) > 1 else [changes.sum(axis=0)]):
+                joined += own.summed(change)
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
         found, late = np.empty(len(self.graphs), dtype=object), {}
-        for places, _, problems in self._problems(scores, additional):
-            best = best_assignments(problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late)
-            for i, structure in zip(places, best.structures):
-                found[i] = problems.layout.shape_assignment(structure)
+
+        def solve(group, n_jobs):
+            places, _, problems = group
+            rounded = self._round(places, problems, n_jobs)
+            left = [k for k, assignment in enumerate(rounded) if assignment is None]
+            if left:
+                own, numbers = problems.take(left), [places[k] for k in left]
+                best = best_assignments(own, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit, late=late)
+                for k, structure in zip(left, best.structures):
+                    rounded[k] = problems.layout.shape_assignment(structure)
+            return rounded
+
+        groups = list(self._problems(scores, additional))
+        for (places, _, _), assignments in zip(groups, over_groups(solve, groups, n_jobs)):
+            for i, assignment in zip(places, assignments):
+                found[i] = assignment
         warn_of_time_limit(late, self.map_time_limit)
         return found
 
@@ -188,7 +212,7 @@ class GraphTask(Task):
                 continue
             graph, layout = self.graphs[i], self.layouts[i]
             try:
-                u = read_assignment(graph, own, partly=True)
+                u = read_assignment(graph, layout, own, partly=True)
             except ValueError as error:
                 raise ValueError(f"known[{i}]: {error}") from None
             scores[self.row_ptr[i] : self.row_ptr[i + 1]].reshape(-1)[u == 0.0] = FORBIDDEN
@@ -203,6 +227,25 @@ class GraphTask(Task):
         (graph,), (layout,) = self.graphs, self.layouts
         (u, joint), (v, other) = (gold_parts(graph, layout, assignment) for assignment in (first, second))
         return u - v, layout.summed(joint - other)
+
+    def _round(self, places, problems, n_jobs):
+        """Return assignments of samples of a group in which all variables are the parts of one structure, or None.
+
+        They are the best structures under the marginals of the linear relaxation, if these satisfy all factors.
+        """
+        layout = problems.layout
+        if not (layout.structured and layout.single):
+            return [None] * len(places)
+        (whole,) = layout.structured.values()
+        assignments = []
+        for i, u in zip(places, relax(problems, _ROUNDING_TOL, n_jobs, partial(check_feasible, layout)).marginals):
+            assignment = whole.best_structure(u)
+            try:
+                gold_parts(self.graphs[i], layout, assignment)
+                assignments.append(assignment)
+            except ValueError:
+                assignments.append(None)
+        return assignments
 
     def marginals(self, scores, additional, n_jobs):
         u = np.empty_like(scores)
@@ -228,6 +271,9 @@ class GraphTask(Task):
         if all(n > 1 for n in n_values):
             right = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
             return accuracy_of(right, weights)
+        if all(layout.fixed_size and layout.structured for layout in self.layouts):
+            # The fraction of gold parts that are found, such as the heads of trees.
+            return accuracy_of([found[own] for own, found in pairs], weights)
         if all(layout.fixed_size for layout in self.layouts):
             return accuracy_of([right == found for right, found in pairs], weights)
         return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)

@@ -24,8 +24,8 @@ class ArcPlan(Plan):
 
     def __init__(self, templates, derived_fields):
         super().__init__(templates, derived_fields)
-        self._relations = self._relation_totals()
-        between = [own[0] if own else ((None, None), 0) for own in self._atoms_of("between")]
+        self._relations = relation_totals(self)
+        between = [own[0] if own else ((None, None), 0) for own in self.atoms_of("between")]
         names = [name for (_, name), _ in between]
         middle_fields = list(dict.fromkeys(name for name in names if name is not None))
         self._middles = [-1 if name is None else middle_fields.index(name) for name in names]
@@ -47,15 +47,16 @@ class ArcPlan(Plan):
             readonly(self._middle_fields * n_places, np.int64),
         )
 
-    def _relation_totals(self):
-        """The part of direction and distance in each template's key: shape (n_relations, n_templates)."""
-        values = {"direction": hash_values(kernels.DIRECTIONS)[:, None], "distance": hash_values(kernels.DISTANCES)}
-        totals = np.zeros((len(kernels.DIRECTIONS), len(kernels.DISTANCES), len(self.templates)), dtype=np.uint64)
-        for relation, hashes in values.items():
-            for j, atoms in enumerate(self._atoms_of(relation)):
-                for _, factor in atoms:
-                    totals[:, :, j] += factor * hashes
-        return totals.reshape(-1, len(self.templates))
+
+def relation_totals(plan):
+    """Return the part of direction and distance in each template's key: shape (n_relations, n_templates)."""
+    values = {"direction": hash_values(kernels.DIRECTIONS)[:, None], "distance": hash_values(kernels.DISTANCES)}
+    totals = np.zeros((len(kernels.DIRECTIONS), len(kernels.DISTANCES), len(plan.templates)), dtype=np.uint64)
+    for relation, hashes in values.items():
+        for j, atoms in enumerate(plan.atoms_of(relation)):
+            for _, factor in atoms:
+                totals[:, :, j] += factor * hashes
+    return totals.reshape(-1, len(plan.templates))
 
 
 def arcs_of(plan, encoded):

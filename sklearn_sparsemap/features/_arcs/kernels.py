@@ -52,7 +52,7 @@ Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "found"])
 
 
 @kernel
-def _relation(h, m):
+def relation_of(h, m):
     """The row of `relations` of the arc between two places or two word numbers."""
     distance = abs(m - h)
     if distance > 5:
@@ -137,7 +137,7 @@ def count_middles(arcs, counts):
 def _sum_totals(h, n, heads, mods, relations, totals):
     """The totals, without values between, of all arcs of a head and all templates."""
     for m in range(1, n + 1):
-        relation = _relation(h, m) if h != m else 0
+        relation = relation_of(h, m) if h != m else 0
         for j in range(totals.shape[1]):
             totals[m, j] = heads[h, j] + mods[m, j] + relations[relation, j]
 
@@ -281,7 +281,7 @@ def learn_template(arcs, j, word_ptr, gold, min_count):
             for m in range(1, n + 1):
                 if h == m or (len(gold) > 0 and gold[word_ptr[s] + m - 1] != h):
                     continue
-                total = head + mods[m] + arcs.relations[_relation(h, m), j]
+                total = head + mods[m] + arcs.relations[relation_of(h, m), j]
                 for i in range(n_seen[0, m]):
                     middle = 0
                     key = total
@@ -324,7 +324,7 @@ def keys_of_columns(arcs, firsts, column_ptr, keys):
         f = arcs.middles[j]
         for column in range(column_ptr[j], column_ptr[j + 1]):
             head, mod, middle = firsts[column, 0], firsts[column, 1], firsts[column, 2]
-            total = _head_total(arcs, head, j) + _mod_total(arcs, mod, j) + arcs.relations[_relation(head, mod), j]
+            total = _head_total(arcs, head, j) + _mod_total(arcs, mod, j) + arcs.relations[relation_of(head, mod), j]
             if f >= 0:
                 total += arcs.middle_factors[j] * arcs.hashes[arcs.middle_starts[f] + middle]
             keys[column] = mix(total)

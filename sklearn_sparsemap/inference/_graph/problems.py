@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.validation import check_numbers, check_scores
+from ...factors._forms import check_finite
 from ...factors._graph import FactorGraph
 from ...graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
 from .._problems import check_additional
@@ -200,7 +201,7 @@ def _check_additional(graph, additional, label):
             scores_of = _pair_scores if factor.kind == PAIR else _table_scores
             given[name] = scores_of(additional[name], factor, what)
         else:
-            own = _structure_scores(additional.get(name, {}), factor, what)
+            own = _structure_scores(additional.get(name, {}), factor, what, graph.features.get(name, {}))
             if own:
                 given[name] = own
     return given
@@ -228,7 +229,7 @@ def _table_scores(value, factor, what):
     return array
 
 
-def _structure_scores(value, factor, what):
+def _structure_scores(value, factor, what, features):
     if not isinstance(value, dict):
         raise ValueError(f"{what} must be a dict of the structure's additional scores; got {type(value).__name__}")
     structure = factor.structure
@@ -237,4 +238,13 @@ def _structure_scores(value, factor, what):
         takes = ", ".join(structure.additional_names) or "none"
         raise ValueError(f"{what}: {structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
     names = [name for name in structure.additional_names if value.get(name) is not None]
-    return {name: check_additional(f"{what}[{name!r}]", value[name], structure, factor.shape, name) for name in names}
+    found = {}
+    for name in names:
+        label = f"{what}[{name!r}]"
+        if name in features:
+            found[name] = check_finite(value[name], 1, label)
+            if found[name].shape != features[name].shape[1:]:
+                raise ValueError(f"{label} has shape {found[name].shape}; there are {features[name].shape[1]} features")
+        else:
+            found[name] = check_additional(label, value[name], structure, factor.shape, name)
+    return found

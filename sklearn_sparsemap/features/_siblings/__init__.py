@@ -1,0 +1,1 @@
+"""Features of consecutive modifiers of a head, for parsers of second order."""

@@ -1,0 +1,46 @@
+"""The additional parts of the structures that an assignment of the variables selects."""
+
+import numpy as np
+from numba import types
+
+from .._core.jit import FLOATS, FLOATS_OUT, entry
+from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
+
+
+@entry(types.int64(GRAPH_ARRAYS, ORACLES.type, FLOATS, FLOATS_OUT))
+def add_structure_parts(graph, oracles, u, joint):
+    """Count the additional parts of each structure factor under an assignment `u` of the variables, into `joint`.
+
+    The structure is the best one if the parts that are on score 1, and all others -1.
+
+    Returns
+    -------
+    f : int
+        The first factor of which the assignment is no structure; -1 if there is none.
+    """
+    for f in graph.structures:
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+        scores, n_on = np.empty(stop - start), 0
+        for link in range(start, stop):
+            is_on = (u[graph.links[link]] > 0.0) == (graph.signs[link] > 0.0)
+            scores[link - start] = 1.0 if is_on else -1.0
+            n_on += is_on
+        slots, extra = np.empty(graph.sizes[f, 0], np.int32), np.empty(graph.sizes[f, 1], np.int32)
+        oracle_at(oracles, graph.oracles[f])(
+            scores,
+            np.zeros(last - first),
+            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+            np.zeros(graph.sizes[f, 2]),
+            slots,
+            extra,
+        )
+        for part in slots:
+            if part >= 0:
+                n_on += -1 if scores[part] > 0.0 else 1
+        if n_on != 0:
+            return f
+        for part in extra:
+            if part >= 0:
+                joint[first + part] += 1.0
+    return np.int64(-1)

@@ -1,0 +1,91 @@
+"""Marginals of the modifiers of a head: log-sums in place of the maxima of `map.py`, and then their derivatives."""
+
+import numpy as np
+
+from ..._core.jit import as_oracle, kernel
+from .._exp import add_logs
+from .map import (
+    GRANDPARENTS,
+    N_CANDIDATES,
+    N_MODIFIERS,
+    SIBLINGS,
+    place_of_grandparents,
+    score_modifiers,
+    siblings_after,
+)
+
+
+@kernel
+def _sum_paths(additional, dims, own, arrived):
+    """Write the log-sum over paths from the start to each modifier, without its own score, and to the end."""
+    n = dims[N_MODIFIERS]
+    for j in range(n + 1):
+        arrived[j] = -np.inf
+    for before in range(n + 1):
+        so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+        after = siblings_after(additional, dims, before)
+        for j in range(before, n + 1):
+            total = so_far + (after[j] if dims[SIBLINGS] else 0.0)
+            arrived[j] = add_logs(arrived[j], total)
+
+
+@kernel
+def _pass_back(additional, dims, own, arrived, probability, passed, counts):
+    """Write the probability of passing each modifier, and add to the counts of siblings.
+
+    The paths to the end have a given probability. That of each modifier is distributed over the modifiers before it.
+    """
+    n = dims[N_MODIFIERS]
+    for j in range(n):
+        passed[j] = 0.0
+    passed[n] = probability
+    for j in range(n, -1, -1):
+        for before in range(j + 1 if passed[j] > 0.0 else 0):
+            total = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            if dims[SIBLINGS]:
+                total += siblings_after(additional, dims, before)[j]
+            share = passed[j] * np.exp(total - arrived[j])
+            if dims[SIBLINGS]:
+                counts[before * (n + 1) + j] += share
+            if before > 0:
+                passed[before - 1] += share
+
+
+@as_oracle
+def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
+    n, n_candidates, n_parts = dims[N_MODIFIERS], dims[N_CANDIDATES], scores.shape[0]
+    n_found = n_parts + additional.shape[0]
+    own, arrived = work[n_found : n_found + n], work[n_found + n : n_found + 2 * n + 1]
+    passed, logs = work[n_found + 2 * n + 1 : n_found + 3 * n + 2], work[n_found + 3 * n + 2 :]
+    for i in range(n_found):
+        work[i] = 0.0
+    log_partition = -np.inf
+    for candidate in range(max(n_candidates, 1)):
+        score_modifiers(scores, additional, dims, candidate, own)
+        _sum_paths(additional, dims, own, arrived)
+        logs[candidate] = arrived[n] + (scores[candidate] if n_candidates else 0.0)
+        log_partition = add_logs(log_partition, logs[candidate])
+    if log_partition == -np.inf:
+        return log_partition
+    at = n_parts + place_of_grandparents(dims)
+    for candidate in range(max(n_candidates, 1)):
+        probability = np.exp(logs[candidate] - log_partition)
+        if n_candidates:
+            work[candidate] = probability
+        if probability > 0.0:
+            score_modifiers(scores, additional, dims, candidate, own)
+            _sum_paths(additional, dims, own, arrived)
+            _pass_back(additional, dims, own, arrived, probability, passed, work[n_parts:])
+            for j in range(n):
+                work[n_candidates + j] += passed[j]
+                if dims[GRANDPARENTS]:
+                    work[at + candidate * n + j] = passed[j]
+    return log_partition
+
+
+def modifier_marginal_work(dims):
+    """Return the length of `work` that `modifier_marginals` needs."""
+    n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+    n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+    return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)
