@@ -133,10 +133,6 @@ class SPOPlusLoss(_DecisionLoss):
         losses = self._compare(scores, decisions, lengths, mask)
         return self._loss._reduced(losses, losses.shape)
 
-    def extra_repr(self) -> str:
-        """Return the options in the module's repr."""
-        return ""
-
 
 class PerturbedFenchelYoungLoss(_DecisionLoss):
     """The perturbed Fenchel-Young loss; see `sklearn_sparsemap.losses.PerturbedFenchelYoungLoss`.
