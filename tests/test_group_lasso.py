@@ -198,7 +198,8 @@ def test_threads_and_warm_starts_do_not_change_the_minimum():
     np.testing.assert_array_equal(model.coef_, other.coef_)
     warm = clone(model).set_params(warm_start=True, alpha=0.012).fit(X, y)
     warm.set_params(alpha=0.01).fit(X, y)
-    assert warm.n_iter_ < model.n_iter_ and warm.objective_ == pytest.approx(model.objective_, abs=2e-6)
+    assert warm.objective_ == pytest.approx(model.objective_, abs=2e-6)
+    assert warm.loss_curve_[0] - model.objective_ < 0.1 * (model.loss_curve_[0] - model.objective_)
     with pytest.raises(ValueError, match="warm_start=True needs the features"):
         warm.fit(X[:, :30], y)
 
