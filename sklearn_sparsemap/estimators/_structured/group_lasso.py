@@ -150,7 +150,8 @@ default=None
     crf losses there may be no minimum: the score of a transition that never occurs tends to minus infinity. Training
     then ends when the rest of the way within this distance gains less than `tol`.
 
-    SparseMAP losses are not smooth in the additional scores. At such kinks, averages of gradients give the bound. If
+    SparseMAP losses are not smooth in the additional scores. At such kinks, averages of gradients give the bound. This
+    takes longer, and may end with a warning at gaps of about 1e-6; set a larger `tol`, or use a crf loss. If
     inference of training samples did not converge, which a warning says, `objective_` may be too low by the gaps of
     that inference.
 

@@ -16,7 +16,7 @@ _MOST_CALLS, _MOST_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
 # Accuracy of the minimum over the free weights.
 _SETTLED = 1e-8
 # Rounds that gain at most this fraction of the objective, and their maximum number in sequence.
-_IDLE_GAIN, _MOST_IDLE = 1e-14, 10
+_IDLE_GAIN, _MOST_IDLE = 1e-14, 20
 # Maximum number of rounds.
 _MOST_ROUNDS = 50
 
