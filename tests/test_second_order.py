@@ -14,6 +14,7 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_i
 from sklearn_sparsemap.factors import AtMost, FactorGraph, StructureFactor, sibling_tree
 from sklearn_sparsemap.features import ArcVectorizer, SiblingTemplate, SiblingVectorizer, sibling_templates
 from sklearn_sparsemap.inference._graph.problems import as_graph_problems
+from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
 from sklearn_sparsemap.structures import DependencyTree, HeadAutomaton
@@ -354,3 +355,28 @@ def test_rounding_keeps_to_the_other_factors():
     model = StructuredSparseMAPClassifier(graph_of, solver="adagrad", max_iter=2).fit(X, y)
     for heads in model.predict(X):
         assert np.bincount(heads).max() == 1
+
+
+def test_known_heads_and_explanations_of_parsers():
+    rng = np.random.default_rng(5)
+    sentences = [s for s in make_sentences(rng, 14, most=4) if len(s) > 1]
+    heads = [np.arange(len(s)) for s in sentences]
+    arcs, siblings = ArcVectorizer(["head.pos[0]|mod.pos[0]"]), SiblingVectorizer(TEMPLATES, n_features=256)
+    X = list(zip(arcs.fit_transform(sentences), siblings.fit_transform(sentences)))
+    model = StructuredSparseMAPClassifier(sibling_tree, loss="hinge", max_iter=3, tol=0.0, random_state=0)
+    with pytest.warns(Warning, match="max_iter|converge"):
+        model.fit(X, heads)
+    compared = 0
+    for x, own in zip(X, heads):
+        known = [None] * len(own)
+        known[0] = 2
+        (found,) = model.predict([x], known=[known])
+        assert found[0] == 2
+        (best,) = model.predict_n_best([x], 2)
+        why = explain(model, x)
+        assert why.score_difference == pytest.approx(best[0][1] - best[1][1], abs=1e-6)
+        assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-6)
+        compared += 1
+    assert compared > 5
+    with pytest.raises(ValueError, match=r"known\[0\]: "):
+        model.predict(X[:1], known=[[99] * len(heads[0])])

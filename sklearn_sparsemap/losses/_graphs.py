@@ -22,7 +22,7 @@ _MAX_ITER = 1000
 _INEXACT = 1e-4
 # With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
 # squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
-# Where structures share variables, mini-batches end at a residual as large as this error.
+# If structures share variables, mini-batches end at a residual as large as this error.
 EXACT, ROUGH = 5e-5, 1e-3
 
 

@@ -1,4 +1,4 @@
-"""Kernels that hash the features of consecutive siblings; places and keys are as in `_arcs/kernels.py`."""
+"""Kernels that hash the features of consecutive siblings; places and keys are as in `features/_arcs/kernels.py`."""
 
 from collections import namedtuple
 
