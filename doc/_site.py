@@ -140,7 +140,7 @@ EXAMPLES = [
     *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_rationales.py", "plot_listops.py"),
     *("plot_hopfield.py", "plot_bit_vae.py"),
     *("dataframe_tagger.py", "from_crfsuite.py", "parser.py", "embeddings_and_templates.py", "column_groups.py"),
-    *("attention.py", "soft_rules.py"),
+    *("attention.py", "soft_rules.py", "knapsack.py"),
 ]
 
 

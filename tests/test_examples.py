@@ -15,6 +15,7 @@ SHORT = {
     "embeddings_and_templates": (20, ["templates__case[0]", "'vectors'", "span F1"]),
     "parser": (15, ["labelled attachment score", "# sent_id = toy-41"]),
     "column_groups": (12, ["selected [", "by the accuracy 0.9"]),
+    "knapsack": (12, ["taken: [", "that is lost: "]),
     "soft_rules": (12, ["[3 4 5 2 8 6 1 7 9]", "wrong: [(4, 5, 5)]"]),
     "attention": (12, ["attention (3, 4, 5, 5)", ", 0]"]),
 }
