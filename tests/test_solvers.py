@@ -479,7 +479,7 @@ def test_products_with_a_face_that_the_solution_does_not_span(kind):
     # A batch looks for structures of weight zero along the direction of each product only; a single result for all.
     rng = np.random.default_rng(21)
     larger, n_along_all = 0, 0
-    for _ in range(12):
+    for _ in range(20):
         instance = RANDOM[kind](rng, ties=True)
         additional = {name: [a] for name, a in instance.additional.items()}
         batch = sparsemap(instance.structure, [instance.scores], solver="active_set", **additional)

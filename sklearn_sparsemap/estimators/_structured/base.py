@@ -354,6 +354,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
 
     # The parameter for the step size.
     _step_size = "eta0"
+    # The weights have the type of X in the first call.
+    _dtype = None
 
     def _check_stream(self, X, y, classes, sample_weight):
         """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
