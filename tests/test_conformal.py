@@ -317,11 +317,18 @@ def test_groups_have_thresholds_of_their_own(fitted):
         conformal.conformalize(X_cal, y_cal, groups=lengths)
     with pytest.raises(ValueError, match=r"the group of X\[0\] is \[1\]; a group is a number"):
         given.conformalize(X_cal, y_cal, groups=[[1]] * len(X_cal))
+    with pytest.raises(ValueError, match=r"the group of X\[0\] is nan, a missing value"):
+        given.conformalize(X_cal, y_cal, groups=[np.nan] * len(X_cal))
+    with pytest.raises(ValueError, match=r"groups has 1 entries for \d+ samples"):
+        given.covers(X, y, groups=[True])
+    with pytest.warns(UserWarning, match="no calibration sample is of group 7"):
+        assert given.covers(X, y, groups=[7] * len(X)).all()
     with pytest.raises(ValueError, match=r"the group of X\[0\] is \[\]; a group is a number"):
         ConformalStructures(model, groups=lambda x: []).conformalize(X_cal, y_cal)
     with pytest.warns(UserWarning, match="of group 'rare', and there are 1,"):
         given.conformalize(X_cal, y_cal, groups=["rare"] + ["usual"] * (len(X_cal) - 1))
-    assert given.covers(X[:2], y[:2], groups=["rare", "never seen"]).all()
+    with pytest.warns(UserWarning, match="no calibration sample is of group 'never seen'"):
+        assert given.covers(X[:2], y[:2], groups=["rare", "never seen"]).all()
 
 
 @pytest.mark.parametrize("kind", ["classes", "single label"])
@@ -415,7 +422,7 @@ def test_bad_input_is_named(fitted):
         ConformalStructures(model).covers(X, y)
     with pytest.raises(ValueError, match="got StandardScaler"):
         ConformalStructures(StandardScaler()).conformalize(X, y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples: 30 and 2"):
+    with pytest.raises(ValueError, match="groups has 2 entries for 30 samples"):
         conformal.conformalize(X, y, groups=[0, 1])
     tree, X_tree, y_tree, _, _ = fitted("tree")
     with pytest.raises(ValueError, match=r"y\[0\]"):

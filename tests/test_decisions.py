@@ -317,3 +317,10 @@ X_60, V_60 = data()
 def test_wrong_input_is_named(act, message):
     with pytest.raises(ValueError, match=message):
         act()
+
+
+def test_the_score_compares_as_many_values_as_samples():
+    X, V = np.random.default_rng(0).normal(size=(2, 10, 4))
+    model = DecisionFocusedRegressor(Subset(1, 2)).fit(X, V)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples: 10 and 3"):
+        model.score(X, V[:3])

@@ -338,3 +338,21 @@ def test_cross_validation_chooses_the_strength():
     assert fewer.alpha_ >= model.alpha_ and len(fewer.selected_groups_) <= len(model.selected_groups_)
     chains = StructuredGroupLassoCV("chain", groups=GROUP_OF, loss="crf", alphas=[0.5, 0.05], cv=3).fit(*kinked())
     assert chains.alpha_ == 0.05
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e7, 1e8])
+def test_features_of_any_scale_are_learned(scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    model = StructuredGroupLasso(groups=[0, 0, 1, 1, 2, 2], alpha=0.02 * min(scale, 1.0)).fit(scale * X, y)
+    assert model.dual_gap_ <= 1e-6 and 0 in model.selected_groups_ and model.score(scale * X, y) > 0.9
+
+
+def test_paths_and_folds_refuse_what_they_cannot_use():
+    X, y = np.arange(12.0).reshape(6, 2), [0, 1] * 3
+    for name in ("alpha", "warm_start"):
+        with pytest.raises(TypeError, match=f"has no parameter '{name}'"):
+            structured_group_lasso_path(X, y, **{name: 1})
+    with pytest.raises(ValueError, match=r"cv=\[\] yields no splits"):
+        StructuredGroupLassoCV(cv=[]).fit(X, y)

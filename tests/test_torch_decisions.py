@@ -144,3 +144,11 @@ def test_rankings_count_points():
 def test_wrong_input_is_named(act, message):
     with pytest.raises(ValueError, match=message):
         act(torch.zeros(2, 12) - 0.5)
+
+
+def test_empty_batches_have_a_sum_of_zero():
+    none = torch.zeros(0, 4, requires_grad=True)
+    for loss in (SPOPlusLoss(Subset(2, 2), reduction="sum"), PerturbedFenchelYoungLoss(Subset(2, 2), reduction="sum")):
+        total = loss(none, none.detach())
+        total.backward()
+        assert total.item() == 0.0 and none.grad.shape == (0, 4)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.unwrap import transformed, unwrap
-from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, check_same_length, quoted
+from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
 from ._samples import samples_of
 from ._scores import SCORES
 
@@ -279,7 +279,8 @@ class ConformalStructures(BaseEstimator):
             raise ValueError(f"groups were passed, but the parameter groups={self.groups!r} names them; use only one")
         if given is not None:
             given = np.asarray(given).tolist()
-            check_same_length(found, given)
+            if len(given) != len(found):
+                raise ValueError(f"groups has {len(given)} entries for {len(found)} samples; pass one for each")
             return _check_hashable(given)
         if self.groups == "class":
             if not found.samples.has_classes:
@@ -295,6 +296,12 @@ class ConformalStructures(BaseEstimator):
         found = {}
         for group in dict.fromkeys(groups):
             own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
+            if not len(own):
+                warnings.warn(
+                    f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure",
+                    UserWarning,
+                    stacklevel=3,
+                )
             rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
             found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf
         return found
@@ -321,4 +328,6 @@ def _check_hashable(groups):
     for i, group in enumerate(groups):
         if not isinstance(group, Hashable):
             raise ValueError(f"the group of X[{i}] is {quoted(group)}; a group is a number, a str or a tuple of these")
+        if group != group:
+            raise ValueError(f"the group of X[{i}] is {quoted(group)}, a missing value; give this sample a group")
     return groups

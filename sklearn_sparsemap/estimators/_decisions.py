@@ -424,8 +424,10 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         score : float
         """
         check_is_fitted(self)
-        structures = _structures_for(self._structure, self._check_X(X, reset=False))
+        checked = self._check_X(X, reset=False)
+        structures = _structures_for(self._structure, checked)
         values = check_values(structures, y, "y")
+        check_same_length(checked, values)
         return -normalized_regret(values, self.predict(X, values > -np.inf), structures)
 
     def _check_X(self, X, reset):

@@ -43,7 +43,7 @@ class _DecisionLoss(nn.Module):
             raise ValueError("decisions must be 0 and 1")
         dtype, tensors, form = self._loss._prepare(scores, lengths, mask, {})
         first, none = tensors[0], torch.zeros_like(tensors[1])
-        parts = decisions.to(first).reshape(len(first), -1)
+        parts = decisions.to(first).reshape(first.shape)
         gold = Gold(parts, none, 0.0, torch.zeros_like(first))
         losses = self._loss._losses(*tensors, gold, self._loss._operator(form.extra).handle, form.lead)
         return losses.to(dtype).reshape(form.lead)

@@ -79,6 +79,9 @@ def structured_group_lasso_path(
     >>> [np.flatnonzero(coef.any(axis=0)).tolist() for coef in coefs]
     [[], [2, 3], [2, 3], [2, 3]]
     """
+    excluded = [name for name in ("alpha", "warm_start") if name in parameters]
+    if excluded:
+        raise TypeError(f"structured_group_lasso_path has no parameter {excluded[0]!r}; a path has its own strengths")
     model = StructuredGroupLasso(**parameters)
     alphas = _strengths(model, X, y, sample_weight, alphas, n_alphas, eps)
     fitted = list(_fits(model, X, y, sample_weight, alphas))
@@ -259,6 +262,8 @@ n_jobs, verbose
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
             fits = _fits(model, X_train, y_train, weights, self.alphas_)
             columns.append([scorer(each, X_test, y_test) for each in fits])
+        if not columns:
+            raise ValueError(f"cv={self.cv!r} yields no splits; pass a number of folds, or a splitter")
         self.split_scores_ = np.array(columns).T
         self.mean_scores_ = self.split_scores_.mean(axis=1)
         self.alpha_ = float(self.alphas_[self._choose()])

@@ -12,8 +12,8 @@ from .._quasi_newton.descent import Descent
 # A step is accepted if the objective falls below the largest of the last `_MEMORY` ones, by this fraction of what a
 # quadratic model of curvature 1 / step promises.
 _MEMORY, _SUFFICIENT = 5, 1e-2
-# Range of step sizes, and their factor after a rejected step.
-_SMALLEST, _LARGEST, _SHORTER = 1e-12, 1e12, 0.4
+# Range of step sizes, in units of the squared scale of the features, and their factor after a rejected step.
+_SMALLEST, _LARGEST, _SHORTER = 1e-30, 1e12, 0.4
 _AFTER_KINK = 1e-2
 # Differences of objectives up to this fraction are rounding errors.
 _ROUNDING = 8 * np.finfo(float).eps
