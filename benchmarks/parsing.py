@@ -6,7 +6,9 @@
 For each treebank and each loss, first-order trees are learned online from hashed arc features in mini-batches, so that
 memory does not grow with the treebank. All losses see the same mini-batches in the same order; the strength of the
 penalty and the number of epochs are chosen for each loss by the attachment score on the development part. Prints a
-table with the score on the test part, and the score and the mean number of selected structures by epoch.
+table with the score on the test part, and the score and the mean number of selected structures by epoch. Each epoch
+also prints the mean number of heads of a word with nonzero probability, and the percentages of sentences whose gold
+tree is selected, and is the first of those selected.
 """
 
 import argparse
@@ -71,10 +73,28 @@ def attachment_scores(models, corpus, pool):
     return [100 * unlabeled_attachment_score(corpus.heads, trees) for trees in found]
 
 
-def support_sizes(models, corpus, pool, n=BATCH):
-    """Return the mean number of structures that each model selects for the first sentences."""
+def supports(models, corpus, pool, n=BATCH):
+    """Describe what each model selects for the first sentences.
+
+    Returns
+    -------
+    described : list of tuple
+        The mean number of trees, the mean number of heads of a word, and the percentages of sentences whose gold tree
+        is selected, and has the largest weight.
+    """
     X = corpus.vectorizer.transform(corpus.sentences[:n])
-    return [np.mean([len(s) for s in few]) for few in pool.map(lambda model: model.predict_structures(X), models)]
+    described = []
+    for selected in pool.map(lambda model: model.predict_structures(X), models):
+        n_heads, is_selected, is_first = [], [], []
+        for pairs, gold in zip(selected, corpus.heads):
+            trees = np.array([tree for tree, _ in pairs])
+            n_heads += [len(np.unique(heads)) for heads in trees.T]
+            is_gold = (trees == gold).all(axis=1)
+            is_selected.append(is_gold.any())
+            is_first.append(is_gold[np.argmax([weight for _, weight in pairs])])
+        sizes = [len(pairs) for pairs in selected]
+        described.append((np.mean(sizes), np.mean(n_heads), 100 * np.mean(is_selected), 100 * np.mean(is_first)))
+    return described
 
 
 def train(name, directory, losses, alphas, n_epochs, n_features, most):
@@ -102,9 +122,9 @@ def train(name, directory, losses, alphas, n_epochs, n_features, most):
                     features_seconds += seconds
                     fit_seconds += list(pool.map(learn, range(len(models))))
                 dev = attachment_scores(models, parts["dev"], pool)
-                sizes = support_sizes(models, parts["dev"], pool)
+                described = supports(models, parts["dev"], pool)
                 for m, loss in enumerate(losses):
-                    curves[m].append((dev[m], sizes[m]))
+                    curves[m].append((dev[m], described[m][0]))
                     seconds = features_seconds + fit_seconds[m]
                     if loss not in best or dev[m] > best[loss]["dev"]:
                         best[loss] = {"dev": dev[m], "alpha": alpha, "epochs": epoch + 1, "seconds": seconds,
@@ -112,8 +132,9 @@ def train(name, directory, losses, alphas, n_epochs, n_features, most):
                 print(
                     f"{name} alpha={alpha:g} epoch {epoch + 1}: features {features_seconds:.1f} s, "
                     + ", ".join(
-                        f"{loss} {d:.2f} ({k:.1f} trees, {s:.0f} s)"
-                        for loss, d, k, s in zip(losses, dev, sizes, fit_seconds)
+                        f"{loss} {d:.2f} ({s:.0f} s, {trees:.1f} trees, {heads:.2f} heads a word, "
+                        f"gold selected {selected:.1f} %, first {first:.1f} %)"
+                        for loss, d, s, (trees, heads, selected, first) in zip(losses, dev, fit_seconds, described)
                     ),
                     flush=True,
                 )

@@ -1,8 +1,12 @@
-"""What the site needs beyond settings: which methods a page shows, what belongs together, the order of the examples."""
+"""What the site needs beyond settings: which methods a page shows, what belongs together, the order of the examples,
+and the tables of the papers."""
 
+import csv
 import importlib
 import inspect
+import re
 from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
 
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 PACKAGE = "sklearn_sparsemap"
@@ -147,3 +151,55 @@ EXAMPLES = [
 def example_order(name):
     """Return the key by which the examples of a section are sorted."""
     return EXAMPLES.index(name) if name in EXAMPLES else len(EXAMPLES), name
+
+
+# Each row: paper, number, item, where, command, published, ours, status, why.
+PAPERS = Path(__file__).parent / "papers.csv"
+STATUSES = ("as published", "other data", "other model", "in part", "not reproduced", "contradicted")
+
+
+def read_papers():
+    """Return the items of the papers, in their order: list of dicts."""
+    with open(PAPERS, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _plain(text):
+    """Return a text in which nothing is markup."""
+    return re.sub(r"([\\*_|`])", r"\\\1", text)
+
+
+def _place(where):
+    """Return the link to a public name or a page."""
+    return f":py:obj:`~{where}`" if where.startswith(_S) else f":doc:`/{where}`"
+
+
+def _command(command):
+    """Return a command as code, or the link to its example."""
+    example = re.fullmatch(r"python examples/(.*plot_\w+)\.py", command)
+    if example:
+        return f":doc:`/auto_examples/{example[1]}`"
+    return f"``{command}``" if command else ""
+
+
+def paper_table(paper):
+    """Return the table of a paper's items, as lines of reStructuredText."""
+    head = ["", "item", "in the library", "reproduced by", "the paper", "here", "status"]
+    rows = [head]
+    for row in read_papers():
+        if row["paper"] == paper:
+            status = f"**{row['status']}**. {_plain(row['why'])}"
+            cells = [row["number"], _plain(row["item"]), _place(row["where"]), _command(row["command"])]
+            rows.append([*cells, _plain(row["published"]), _plain(row["ours"]), status])
+    lines = [".. list-table::", "   :class: papers", "   :header-rows: 1", ""]
+    for row in rows:
+        for place, cell in enumerate(row):
+            lines.append(f"   {'* -' if place == 0 else '  -'} {cell}".rstrip())
+    return lines
+
+
+def fill_tables(app, docname, source):
+    """Put the tables of the papers into the page that asks for them by ``.. paper-table:: PAPER``."""
+    if docname == "papers":
+        asked = re.compile(r"^\.\. paper-table:: (.+)$", re.M)
+        source[0] = asked.sub(lambda found: "\n".join(paper_table(found[1])), source[0])

@@ -100,3 +100,7 @@ plot_html_show_formats = False
 plot_formats = [("png", 110)]
 plot_rcparams = {"figure.facecolor": "white", "savefig.bbox": "tight"}
 plot_apply_rcparams = True
+
+
+def setup(app):
+    app.connect("source-read", _site.fill_tables)
