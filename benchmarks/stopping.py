@@ -105,7 +105,8 @@ def main():
                 seconds = process_time() - start
                 reached = 100 * np.mean(score(y_dev, model.predict(X_dev)))
                 shown = "default" if tol is None else f"{tol:g}"
-                print(f"| {name} | {loss} | {shown} | {gap:g} | {model.n_iter_} | {seconds:.1f} | {reached:.2f} |", flush=True)
+                row = f"| {name} | {loss} | {shown} | {gap:g} | {model.n_iter_} | {seconds:.1f} | {reached:.2f} |"
+                print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind):
         assert naive.objective(found) == pytest.approx(model.objective_, abs=1e-10)
         # Away from the solution, so that the twin must find its own way back.
         start = [0.7 * each for each in found]
-        twin, value = naive.minimise(start, 15)
+        _, value = naive.minimise(start, 15)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
         _, value = naive.minimise(found, 4)
         assert value >= model.objective_ - model.dual_gap_ - 1e-10
@@ -218,7 +218,8 @@ def test_names_selection_and_debiasing():
     assert np.linalg.norm(refit.coef_) > 1.5 * np.linalg.norm(model.coef_) and refit.score(X, y) >= model.score(X, y)
     stronger = clone(model).set_params(debias=1.0).fit(X, y)
     assert np.linalg.norm(stronger.coef_) < np.linalg.norm(refit.coef_)
-    chosen = make_pipeline(SelectFromModel(clone(model), threshold=1e-12), clone(model).set_params(groups=None)).fit(X, y)
+    selector = SelectFromModel(clone(model), threshold=1e-12)
+    chosen = make_pipeline(selector, clone(model).set_params(groups=None)).fit(X, y)
     assert chosen[0].get_support().sum() == 9
 
 

@@ -145,7 +145,7 @@ default=None
     -----
     The objective includes a squared penalty of ``5e-9 |b|^2`` of the intercepts and additional scores b. Without it,
     there may be no minimum: with a crf loss, the score of a transition that never occurs would tend to minus infinity.
-    `dual_gap_` holds for this objective. The minimum without that penalty is at most ``5e-9 |b|^2`` lower, for its own b.
+    `dual_gap_` holds for this objective. The minimum without that penalty is at most ``5e-9 |b|^2`` lower, for its b.
 
     The bound follows from Fenchel duality. The gradient of a Fenchel-Young loss, scaled into the dual ball of the
     penalty, is a feasible point of the dual problem, because gold plus a fraction of the residual remains in the
@@ -333,8 +333,8 @@ default=None
         """Raise ValueError if groups overlap without being nested, or are not penalised."""
         if not groups.is_nested:
             raise ValueError(
-                "groups overlap without being nested, so the penalty has no proximal operator in closed form; make them "
-                "disjoint or nested, or use GroupLassoPerceptron"
+                "groups overlap without being nested, so the penalty has no proximal operator in closed form; make "
+                "them disjoint or nested, or use GroupLassoPerceptron"
             )
         free = np.flatnonzero(group_weights == 0.0)
         if len(free) and self.l1_ratio == 0.0:

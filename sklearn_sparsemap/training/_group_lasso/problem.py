@@ -91,7 +91,7 @@ class WorkingProblem:
         return LinearModel(model.coef, np.zeros_like(model.intercept), model.additional)
 
     def free_loss(self, scores, free):
-        """Return the mean loss, its gradient in the free weights, and the residuals, given scores without intercepts."""
+        """Return the mean loss, its gradient in the free weights, and the residuals of scores without intercepts."""
         m, share = self.shape[1], 1.0 / self.total_weight
         loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores + free[:m], free[m:], self.n_jobs)
         slope = np.concatenate([residuals.sum(axis=0) if self.fit_intercept else np.zeros(m), joined])
