@@ -5,8 +5,8 @@
 DIR holds dags/sachs and dags/syntren. The learner is that of examples/learning/plot_dag_orderings.py and its defaults:
 a Gaussian model with equal noise, parents by the Bayesian information criterion, on variables of unit variance. Rows
 of "coefficients of 0.3 or more" keep only such edges, a threshold that is common for these data. The baselines are the
-empty graph, and the same regressions along the order of the raw variances (what grows along the edges is sorted by them) and along random
-orders. Nothing is chosen by the true graphs.
+empty graph, and the same regressions along the order of the raw variances (what grows along the edges is sorted by
+them) and along random orders. Nothing is chosen by the true graphs.
 
 Distances are means over data sets and seeds. SHD is the number of pairs of variables whose edges differ, so that a
 reversed edge counts once. SHD-C is the same for the graphs of the Markov equivalence classes (CPDAG), in which an edge
