@@ -92,7 +92,7 @@ RELATED = [
     ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],
     ["penalties.groups_from", "penalties.groups_by_name", "penalties.as_groups", "GroupLassoPerceptron"],
     [f"penalties.{name}" for name in ("GroupLasso", "SparseGroupLasso", "L1", "ElasticNet", "Penalty")],
-    [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "budget_strength", "Groups")],
+    [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "Groups")],
     [
         f"features.{name}"
         for name in ("TemplateVectorizer", "Template", "ngrams", "chunking_templates", "ner_templates")

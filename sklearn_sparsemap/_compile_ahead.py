@@ -94,7 +94,7 @@ def _features():
 
 
 # The values of `what` in `compile`, slowest first, so that parallel processes end at about the same time.
-USES = {
+_USES = {
     "structured_graphs": _structured_graphs,
     "graphs": _graphs,
     "classifier": _classifier,
@@ -136,13 +136,13 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     >>> import sklearn_sparsemap
     >>> sklearn_sparsemap.compile("simplex", n_jobs=1)
     """
-    names = list(USES) if what is None else [what] if isinstance(what, str) else list(what)
-    unknown = [name for name in names if name not in USES]
+    names = list(_USES) if what is None else [what] if isinstance(what, str) else list(what)
+    unknown = [name for name in names if name not in _USES]
     if unknown or not names:
-        raise ValueError(f"what={(unknown or names)!r} cannot be compiled; choose among {', '.join(sorted(USES))}")
+        raise ValueError(f"what={(unknown or names)!r} cannot be compiled; choose among {', '.join(sorted(_USES))}")
     check_n_jobs(n_jobs)
     n_processes = min(len(names), effective_n_jobs(os.cpu_count() if n_jobs is None else n_jobs))
-    ordered = [name for name in USES if name in names]
+    ordered = [name for name in _USES if name in names]
     began = perf_counter()
     done = Parallel(n_processes, return_as="generator_unordered")(delayed(_use)(name) for name in ordered)
     for count, (name, seconds) in enumerate(done, 1):
@@ -156,7 +156,7 @@ def _use(name):
     # Models end long before they have converged.
     with compiling_is_expected(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        USES[name]()
+        _USES[name]()
     return name, perf_counter() - began
 
 
@@ -164,7 +164,7 @@ def main(arguments=None):
     """Parse the command line, compile, and show progress on standard error."""
     about = compile.__doc__.splitlines()[0]
     parser = argparse.ArgumentParser(prog="python -m sklearn_sparsemap.compile", description=about)
-    parser.add_argument("what", nargs="*", help=f"some of {', '.join(sorted(USES))}; all if nothing is given")
+    parser.add_argument("what", nargs="*", help=f"some of {', '.join(sorted(_USES))}; all if nothing is given")
     parser.add_argument("--n-jobs", type=int, help="number of processes; one for each core if not given")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s")

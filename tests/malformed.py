@@ -34,7 +34,8 @@ from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.features import InformationGainSelector, OnRows, RowUnion
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.metrics import example_f1_score
-from sklearn_sparsemap.penalties import GroupLasso, GroupOrder, Groups, as_groups, budget_strength
+from sklearn_sparsemap.penalties import GroupLasso, GroupOrder, Groups, as_groups
+from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain
 

@@ -147,7 +147,8 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
-from sklearn_sparsemap.penalties import GroupLasso, budget_strength
+from sklearn_sparsemap.penalties import GroupLasso
+from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 print(sum(compile_statistics().values()))

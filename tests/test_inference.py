@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import example_f1_score
-from sklearn_sparsemap.penalties import GroupLasso, budget_strength
+from sklearn_sparsemap.penalties import GroupLasso
+from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 CHAIN = LinearChain()

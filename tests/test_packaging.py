@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -117,6 +118,28 @@ def test_citation():
         cited = next(line for line in readme.split("\n") if paper["title"] in line)
         assert ", ".join(author["family-names"] for author in paper["authors"]) in cited
     assert len(citation["references"]) == 3
+
+
+def test_the_version_and_the_addresses_are_the_same_everywhere():
+    """CHANGES.md has the version at its head, and pyproject.toml the repository in each of its addresses."""
+    changes = (ROOT / "CHANGES.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == __version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    urls = project["urls"]
+    assert urls["Repository"] == urls["Homepage"] == REPOSITORY
+    for name in ("Documentation", "Changelog"):
+        path = urls[name].removeprefix(f"{REPOSITORY}/").split("/main/")[1]
+        assert (ROOT / path).exists(), name
+    assert f'REPOSITORY = "{REPOSITORY}"' in (ROOT / "doc" / "_site.py").read_text(encoding="utf-8")
+    # The oldest Python is the same for pip, ruff, readers and CI.
+    oldest = project["requires-python"].removeprefix(">=")
+    pythons = [c.rsplit(" ", 1)[1] for c in project["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
+    assert pythons[0] == oldest
+    for name in ("README.md", "doc/install.rst"):
+        assert f"Python {oldest} or later" in (ROOT / name).read_text(encoding="utf-8")
+    # CI installs exactly the lower bounds.
+    bounds = (ROOT / ".ci" / "lower-bounds.txt").read_text(encoding="utf-8").split()
+    assert bounds == [text.replace(">=", "==") for text in project["dependencies"]]
 
 
 def public_callables():

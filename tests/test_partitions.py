@@ -80,7 +80,9 @@ def test_what_is_no_such_file(tmp_path):
     save_partition(tmp_path / "cut.npz", np.eye(3), ["a", "b", "a"])
     whole = (tmp_path / "cut.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    for name in ("other", "text", "cut"):
+    # Places in the table of contents are then negative.
+    (tmp_path / "moved.npz").write_bytes(whole[:4] + whole[104:])
+    for name in ("other", "text", "cut", "moved"):
         with pytest.raises(ValueError, match=f"{name}.npz is no whole file of save_partition"):
             load_partition(tmp_path / f"{name}.npz")
     with pytest.raises(FileNotFoundError):

@@ -2,15 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-else:
-    # Only Python 3.11 and later have it, and annotations are not evaluated.
-    Self = Any
 
 LossName = Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import chain
 
 import numpy as np
@@ -107,9 +108,10 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
                 raise KeyError("format")
             arrays = {name: file[name] for name in file.files}
         return _read(arrays)
-    except OSError:
-        raise
     except Exception as error:
+        # A damaged table of contents lets zipfile seek to a negative place, which is an OSError, too.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise ValueError(f"{path} is no whole file of save_partition ({error})") from error
 
 

@@ -39,7 +39,7 @@ from ._fitting import Batch, Monitor, held_out_fraction, learn_online, leaves_wh
 from ._progress import Progress
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from .._core.annotations import Callable
 

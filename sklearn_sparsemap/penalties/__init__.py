@@ -1,6 +1,5 @@
-"""Penalties that select groups of features: groups, their weights, proximal operators, and the budget rule."""
+"""Penalties that select groups of features: groups, their weights, and proximal operators."""
 
-from ._budget import budget_strength
 from ._group_weights import as_group_weights
 from ._groups import Groups, as_groups
 from ._names import groups_by_name, groups_from
@@ -19,7 +18,6 @@ __all__ = [
     "SparseGroupLasso",
     "as_group_weights",
     "as_groups",
-    "budget_strength",
     "groups_by_name",
     "groups_from",
 ]

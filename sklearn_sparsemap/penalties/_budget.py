@@ -180,7 +180,7 @@ def budget_strength(
 
     Examples
     --------
-    >>> from sklearn_sparsemap.penalties import budget_strength
+    >>> from sklearn_sparsemap.penalties._budget import budget_strength
     >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1)
     2.5
     >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1, group_weights=[4.0, 1.0, 1.0, 1.0])

@@ -1,0 +1,105 @@
+"""All public names. An edit of this list by hand is the decision that a name is public, or no longer is."""
+
+import importlib
+import pkgutil
+from importlib.util import find_spec
+
+import pytest
+
+import sklearn_sparsemap
+
+NAMES = {
+    "": """
+        DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
+        StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference marginal_inference
+        n_best sparsemap stability_selection
+    """,
+    "conformal": """
+        ConformalStructures
+    """,
+    "datasets": """
+        ConlluSentence dump_conllu load_conll load_conllu load_hierarchical_arff load_listops load_multilabel_arff
+        load_partition make_listops save_partition
+    """,
+    "distributed": """
+        ParameterMixing
+    """,
+    "estimators": """
+        DecisionFocusedRegressor GroupLassoPerceptron GroupPath Monitor MultilabelLPSparseMAP StabilitySelection
+        StructuredGroupLasso StructuredSparseMAPClassifier TrainingState average_states cross_val_marginals
+        group_path stability_selection
+    """,
+    "factors": """
+        AndOut AtLeast AtMost AtMostOne Budget Condition Exactly Exclusive FactorGraph Hierarchy Iff Implies Imply
+        Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph
+    """,
+    "features": """
+        ArcTemplate ArcVectorizer DERIVED_FIELDS InformationGainSelector OnRows RowUnion Template TemplateVectorizer
+        TokenDictVectorizer arc_templates chunking_templates dependency_templates ner_templates ngrams
+        sentences_from_frame word_case word_digits word_punctuation word_shape
+    """,
+    "inference": """
+        LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch
+        SparseMAPResult lp_sparsemap map_inference marginal_inference n_best sparsemap
+    """,
+    "inspection": """
+        Explanation explain feature_table transition_table
+    """,
+    "jax": """
+        lp_sparsemap sparsemap
+    """,
+    "losses": """
+        FenchelYoungLoss LOSSES PerturbedFenchelYoungLoss SPOPlusLoss
+    """,
+    "metrics": """
+        example_f1_score example_f1_scorer flat_accuracy_score flat_accuracy_scorer hierarchical_f1_score
+        labeled_attachment_score labeled_attachment_scorer normalized_regret parts_f1_score parts_f1_scorer
+        precision_at_1_scorer precision_at_3_scorer precision_at_5_scorer precision_at_k
+        propensity_scored_precision_at_k sequence_accuracy_score sequence_accuracy_scorer span_f1_score
+        span_f1_scorer span_precision_recall_f1 unlabeled_attachment_score unlabeled_attachment_scorer
+    """,
+    "penalties": """
+        ElasticNet GroupLasso GroupOrder GroupTree Groups L1 Penalty SparseGroupLasso as_group_weights as_groups
+        groups_by_name groups_from
+    """,
+    "pipeline": """
+        StructuredPipeline make_structured_pipeline
+    """,
+    "plotting": """
+        ChainDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay FactorGraphDisplay
+        FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay LabelCalibrationDisplay
+        LabelConfusionDisplay LabelGraphDisplay MatchingDisplay MemoryCurveDisplay PartsDisplay RankingDisplay
+        SegmentationDisplay TransitionsDisplay TreeDisplay
+    """,
+    "structures": """
+        Alignment CustomStructure DependencyTree LinearChain LinearProgram Matching Path Ranking Segmentation
+        SequenceBudget Simplex Structure Subset
+    """,
+    "testing": """
+        check_structure
+    """,
+    "torch": """
+        FenchelYoungLoss LPSparseMAP PerturbedFenchelYoungLoss SPOPlusLoss SelectedStructures SparseMAP lp_sparsemap
+        sparsemap
+    """,
+}
+# Rooms that hold no public name.
+INTERNAL = {"graphs", "numerics", "training"}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_public_names(module):
+    if module in ("torch", "jax") and find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    found = importlib.import_module(f"sklearn_sparsemap{module and '.'}{module}")
+    assert sorted(found.__all__) == NAMES[module].split()
+    assert all(hasattr(found, name) for name in found.__all__)
+
+
+def test_each_module_is_listed_or_internal():
+    modules = {module.name for module in pkgutil.iter_modules(sklearn_sparsemap.__path__)}
+    # `compile` is the command ``python -m sklearn_sparsemap.compile``.
+    public = {name for name in modules if not name.startswith("_")} - {"compile"}
+    assert public == (NAMES.keys() - {""}) | INTERNAL
+    for name in INTERNAL:
+        assert not hasattr(importlib.import_module(f"sklearn_sparsemap.{name}"), "__all__")
