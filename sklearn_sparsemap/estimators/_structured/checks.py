@@ -162,7 +162,7 @@ def _check_structured(structure, X, n_features, dtype, allow_empty=False):
 
 
 def _split(structure, X):
-    """Return the features of samples, and the extra arguments of graphs or None; see `GraphsOf.split`."""
+    """Return the features of samples, and the extra arguments of graphs or None."""
     return (X, None) if isinstance(structure, Structure) else structure.split(X)
 
 
