@@ -4,8 +4,8 @@ A memory of digits
 
 A Hopfield network stores pictures and completes what it is shown: a query q becomes
 the mixture ``X' p(beta X q)`` of the stored pictures X, again and again. With softmax
-for p this is attention, and no picture has a weight of zero. With SparseMAP it retrieves
-whole structures exactly (Santos, Niculae, McNamee and Martins, "Sparse and
+for p this is attention, and no picture has a weight of zero. With SparseMAP it
+retrieves whole structures exactly (Santos, Niculae, McNamee and Martins, "Sparse and
 Structured Hopfield Networks", ICML 2024): one picture, a set of k pictures
 (:class:`~sklearn_sparsemap.structures.Subset`), or a run of neighbours among pictures
 in order (:class:`~sklearn_sparsemap.structures.SequenceBudget`).
