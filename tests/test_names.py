@@ -11,8 +11,8 @@ import sklearn_sparsemap
 NAMES = {
     "": """
         DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
-        StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference marginal_inference
-        n_best sparsemap stability_selection
+        StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference
+        marginal_inference n_best sparsemap stability_selection structured_group_lasso_path
     """,
     "conformal": """
         ConformalStructures
@@ -26,17 +26,18 @@ NAMES = {
     """,
     "estimators": """
         DecisionFocusedRegressor GroupLassoPerceptron GroupPath Monitor MultilabelLPSparseMAP StabilitySelection
-        StructuredGroupLasso StructuredSparseMAPClassifier TrainingState average_states cross_val_marginals
-        group_path stability_selection
+        StructuredGroupLasso StructuredGroupLassoCV StructuredSparseMAPClassifier TrainingState average_states
+        cross_val_marginals group_path stability_selection structured_group_lasso_path
     """,
     "factors": """
         AndOut AtLeast AtMost AtMostOne Budget Condition Exactly Exclusive FactorGraph Hierarchy Iff Implies Imply
-        Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph
+        Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph sibling_tree
     """,
     "features": """
-        ArcTemplate ArcVectorizer DERIVED_FIELDS InformationGainSelector OnRows RowUnion Template TemplateVectorizer
-        TokenDictVectorizer arc_templates chunking_templates dependency_templates ner_templates ngrams
-        sentences_from_frame word_case word_digits word_punctuation word_shape
+        ArcTemplate ArcVectorizer DERIVED_FIELDS InformationGainSelector OnRows RowUnion SiblingTemplate
+        SiblingVectorizer Template TemplateVectorizer TokenDictVectorizer arc_templates chunking_templates
+        dependency_templates ner_templates ngrams sentences_from_frame sibling_templates word_case word_digits
+        word_punctuation word_shape
     """,
     "inference": """
         LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch
@@ -46,7 +47,7 @@ NAMES = {
         Explanation explain feature_table transition_table
     """,
     "jax": """
-        lp_sparsemap sparsemap
+        lp_sparsemap map_inference sparsemap
     """,
     "losses": """
         FenchelYoungLoss LOSSES PerturbedFenchelYoungLoss SPOPlusLoss
@@ -72,15 +73,15 @@ NAMES = {
         SegmentationDisplay TransitionsDisplay TreeDisplay
     """,
     "structures": """
-        Alignment CustomStructure DependencyTree LinearChain LinearProgram Matching Path Ranking Segmentation
-        SequenceBudget Simplex Structure Subset
+        Alignment CustomStructure DependencyTree HeadAutomaton LinearChain LinearProgram Matching Path Ranking
+        Segmentation SequenceBudget Simplex Structure Subset
     """,
     "testing": """
         check_structure
     """,
     "torch": """
         FenchelYoungLoss LPSparseMAP PerturbedFenchelYoungLoss SPOPlusLoss SelectedStructures SparseMAP lp_sparsemap
-        sparsemap
+        map_inference sparsemap
     """,
 }
 # Rooms that hold no public name.

@@ -17,8 +17,8 @@ from sklearn_sparsemap.penalties import (
     SparseGroupLasso,
     as_group_weights,
     as_groups,
-    budget_strength,
 )
+from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.penalties._shrink import shrink_atoms
 
 SEEDS = range(8)
