@@ -1,5 +1,7 @@
 """The edges that lie on paths from the source to the target, in the order in which dynamic programs visit them."""
 
+from graphlib import CycleError, TopologicalSorter
+
 import numpy as np
 
 
@@ -27,11 +29,12 @@ def usable_arcs(edges, source, target):
     ValueError
         If the graph has a cycle, which the message names, or no path from the source to the target.
     """
-    leaving = {}
+    leaving, entering = {}, {}
     for tail, head in edges.tolist():
         leaving.setdefault(tail, []).append(head)
         leaving.setdefault(head, [])
-    order = _topological_order(leaving)
+        entering.setdefault(head, []).append(tail)
+    order = _topological_order(entering)
     shortest, longest = {source: 0}, {source: 0}
     for node in order:
         for head in leaving[node] if node in shortest else ():
@@ -56,38 +59,12 @@ def usable_arcs(edges, source, target):
     return np.array(arcs, np.int64), shortest[target] == longest[target]
 
 
-def _topological_order(leaving):
+def _topological_order(entering):
     """Return the nodes in an order in which all edges lead forward; raise ValueError if there is a cycle."""
-    n_entering = dict.fromkeys(leaving, 0)
-    for heads in leaving.values():
-        for head in heads:
-            n_entering[head] += 1
-    order = [node for node, n in n_entering.items() if n == 0]
-    for node in order:
-        for head in leaving[node]:
-            n_entering[head] -= 1
-            if n_entering[head] == 0:
-                order.append(head)
-    if len(order) < len(leaving):
-        cycle = " -> ".join(map(str, _cycle(leaving, n_entering)))
+    try:
+        return list(TopologicalSorter(entering).static_order())
+    except CycleError as error:
+        cycle = " -> ".join(map(str, error.args[1]))
         raise ValueError(
             f"the graph has a cycle, {cycle}; paths need a directed acyclic graph, so remove one of its edges"
-        )
-    return order
-
-
-def _cycle(leaving, n_entering):
-    """Return the nodes of a cycle, the first one also at the end."""
-    entered_from = {}
-    for node, heads in leaving.items():
-        for head in heads:
-            # Each node that is left is entered from another one that is left.
-            if n_entering[node] > 0:
-                entered_from[head] = node
-    node = next(node for node, n in n_entering.items() if n > 0)
-    walked = [node]
-    while entered_from[node] not in walked:
-        node = entered_from[node]
-        walked.append(node)
-    start = walked.index(entered_from[node])
-    return [walked[start], *walked[start:][::-1]]
+        ) from None
