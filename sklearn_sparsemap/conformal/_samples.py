@@ -147,7 +147,7 @@ class GraphSamples:
 
     def marginals(self):
         marginals, _, _ = self.task.marginals(self._matrix, self._additional, self.model.n_jobs)
-        return [_flat(u) for u in marginals]
+        return [layout.join_variables(u, "marginals") for layout, u in zip(self.task.layouts, marginals)]
 
     def maxima(self, scores):
         shaped = [layout.shape_variables(own) for layout, own in zip(self.task.layouts, scores)]
@@ -225,9 +225,3 @@ class LabelSamples:
         closed, _ = close_gold(read_indicator(y), self.graph.constraints)
         rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
         return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]
-
-
-def _flat(values):
-    """Return the values of all variables of a graph in one array."""
-    arrays = values.values() if isinstance(values, dict) else [values]
-    return np.concatenate([array.ravel() for array in arrays])

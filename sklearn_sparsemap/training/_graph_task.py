@@ -9,7 +9,7 @@ from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
-from ..inference._graph.n_best import best_of_problem
+from ..inference._graph.n_best import best_of_groups
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
@@ -196,12 +196,10 @@ class GraphTask(Task):
         return found
 
     def n_best(self, scores, additional, k, n_jobs):
-        found, late = [None] * len(self.graphs), {}
-        for places, _, problems in self._problems(scores, additional):
-            for row, i in enumerate(places):
-                best = best_of_problem(problems.take([row]), k, n_jobs, [i], self.map_time_limit, late)
-                found[i] = [(problems.layout.shape_assignment(u), value) for u, value in best]
-        warn_of_time_limit(late, self.map_time_limit)
+        found = [None] * len(self.graphs)
+        groups = ((places, problems) for places, _, problems in self._problems(scores, additional))
+        for i, layout, best in best_of_groups(groups, k, n_jobs, self.map_time_limit):
+            found[i] = [(layout.shape_assignment(u), value) for u, value in best]
         return found
 
     def restrict(self, scores, known):

@@ -10,18 +10,44 @@ from .problems import problems_by_graph
 def n_best_of_graph(graph, scores, k, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the `k` best assignments of each sample; see `n_best`."""
     groups, many = problems_by_graph(graph, scores, additional)
-    results, late = [None] * sum(len(places) for places, _ in groups), {}
-    for places, problems in groups:
-        for row, i in enumerate(places):
-            own = problems.take([row])
-            numbers = [i] if many else None
-            found = best_of_problem(own, k, n_jobs, numbers, map_time_limit, late, tol)
-            results[i] = [(problems.layout.shape_variables(assignment), value) for assignment, value in found]
-    warn_of_time_limit(late, map_time_limit)
+    results = [None] * sum(len(places) for places, _ in groups)
+    for i, layout, found in best_of_groups(groups, k, n_jobs, map_time_limit, tol, many):
+        results[i] = [(layout.shape_variables(assignment), value) for assignment, value in found]
     return results if many else results[0]
 
 
-def best_of_problem(problem, k, n_jobs, numbers, map_time_limit, late, tol=1e-9):
+def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9, many=True):
+    """Find the `k` best assignments of samples in groups that share a layout.
+
+    Parameters
+    ----------
+    groups : iterable of (places, GraphProblems)
+        The numbers of the samples of a group, and their problems.
+    k : int
+    n_jobs : int or None
+    map_time_limit : float or None
+        As in `map_inference`.
+    tol : float, default=1e-9
+    many : bool, default=True
+        Whether messages give the number of a sample.
+
+    Yields
+    ------
+    i : int
+        The number of a sample.
+    layout : Layout
+    found : list of (assignment, value)
+        Assignments are flat arrays.
+    """
+    late = {}
+    for places, problems in groups:
+        for row, i in enumerate(places):
+            numbers = [i] if many else None
+            yield i, problems.layout, _best_of(problems.take([row]), k, n_jobs, tol, numbers, map_time_limit, late)
+    warn_of_time_limit(late, map_time_limit)
+
+
+def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
     """Return a list of (assignment, value) for one sample; assignments are flat arrays."""
     found = []
     while len(found) < k:
