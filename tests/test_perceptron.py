@@ -217,6 +217,20 @@ def test_a_fixed_strength_is_that_which_the_budget_implied():
     assert fixed.sigma_ == budgeted.sigma_
 
 
+def test_the_implied_strength_is_the_mean_over_all_shrinkages():
+    X, y = sensors(600)
+    stream, strengths = quick(budget=2, shrink_every=100, debias=None), []
+    for start in range(0, 600, 100):
+        stream.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.unique(y))
+        strengths.append(stream.sigma_)
+    # Each shrinkage had a strength of its own, so the last one is that of its block.
+    assert len(set(strengths)) == 6
+    assert stream.implied_alpha_ == pytest.approx(np.mean(strengths), rel=1e-12)
+    assert pickle.loads(pickle.dumps(stream)).implied_alpha_ == stream.implied_alpha_
+    deferred = quick(budget=2, shrink_every="auto", debias=None).fit(X, y)
+    assert deferred.implied_alpha_ == deferred.sigma_ > 0.0
+
+
 @pytest.mark.parametrize("weights", ["uniform", "log2", "sqrt", [3.0, 1.0, 0.2, 1.0, 2.0]])
 @pytest.mark.parametrize("budget", [1, 2, 4, 5])
 def test_just_the_budget_survives(budget, weights):

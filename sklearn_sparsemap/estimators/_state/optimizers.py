@@ -138,7 +138,7 @@ def _read_groups(optimizer):
     return {
         "norms": optimizer.group_norms(),
         "kept": optimizer.store.kept.copy(),
-        "sigma": float(optimizer.sigma[0]),
+        "sigma": optimizer.sigma.copy(),
         "curve": optimizer.joined_curve(),
         "held": optimizer.held.copy(),
     }
@@ -147,7 +147,7 @@ def _read_groups(optimizer):
 def _write_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
-    optimizer.sigma[0] = groups["sigma"]
+    optimizer.sigma[:] = groups["sigma"]
     optimizer.held[:] = groups["held"]
     optimizer.curve = Course(highest_of)
     for step, count in groups["curve"].tolist():

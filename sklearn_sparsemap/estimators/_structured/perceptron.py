@@ -149,6 +149,9 @@ default=None
         budget, of their averages.
     sigma_ : float
         Strength of the last nonzero shrinkage, in the unit of `alpha`.
+    implied_alpha_ : float
+        Mean strength of all shrinkages: the value of `alpha` that the budget has implied ([1]_, footnote 6). With
+        ``shrink_every="auto"`` and a budget, shrinkages are deferred, and one strength serves all steps.
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
@@ -265,6 +268,7 @@ default=None
     loss_curve_: list[float]
     group_weights_: NDArray[np.float64]
     sigma_: float
+    implied_alpha_: float
 
     def __init__(
         self,

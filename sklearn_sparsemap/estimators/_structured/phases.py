@@ -156,7 +156,7 @@ def final_state(first, last, loss):
         "selected": first.selected_groups(),
         "shrunk": first.has_shrunk,
         "norms": first.group_norms(),
-        "sigma": float(first.sigma[0]),
+        "sigma": first.sigma.copy(),
         "curve": curve,
         "loss": loss,
     }

@@ -85,7 +85,11 @@ class SelectionMixin(SelectedGroupsMixin):
 
     @property
     def sigma_(self) -> float:
-        return self._state("sigma")
+        return float(self._state("sigma")[0])
+
+    @property
+    def implied_alpha_(self) -> float:
+        return float(self._state("sigma")[1])
 
     @property
     def memory_curve_(self) -> NDArray[np.int64]:

@@ -61,7 +61,7 @@ class GroupOptimizer(OnlineOptimizer):
             first_state=0.0 if mira else None, average=average,
         )  # fmt: skip
         self._begin(store, average)
-        self.sigma, self.held = np.zeros(1), np.zeros(groups.n_atoms, np.int64)
+        self.sigma, self.held = np.zeros(2), np.zeros(groups.n_atoms, np.int64)
         self.curve = Course(highest_of)
 
     def __setstate__(self, state):

@@ -27,7 +27,8 @@ _TIE_BREAK = 1e-9
 
 # The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`, `order`, `indptr` and
 # `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are deferred, which needs
-# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and the last strength.
+# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and two strengths, the last nonzero
+# one and the mean of all.
 Gradient = namedtuple(
     "Gradient",
     [
@@ -100,10 +101,11 @@ def defer_shrinkage(rule, store, counters, before):
     measure_cancelled(store)
     factors = np.empty(store.rho.shape[0])
     strength = budget_factors(rule, store, store.rho.copy(), factors)
+    # The weights hold the gradients of all samples so far, so one strength serves all steps.
+    step = max(1, counters[STEP])
+    rule.sigma[1] = strength / (step_size(rule, step) * step)
     if strength > 0.0:
-        # The weights hold the gradients of all samples so far.
-        step = max(1, counters[STEP])
-        rule.sigma[0] = strength / (step_size(rule, step) * step)
+        rule.sigma[0] = rule.sigma[1]
     for atom in range(factors.shape[0]):
         scale_scores(store, atom, store.scale[atom] * factors[atom], before)
 
@@ -130,6 +132,7 @@ def shrink_groups(rule, store, counters):
         scale_atoms(store, counters, factors)
         record(rule, counters)
     counters[N_SHRINKAGES] += 1
+    rule.sigma[1] += (strength / rate - rule.sigma[1]) / counters[N_SHRINKAGES]
     for atom in range(store.kept.shape[0]):
         store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
 
