@@ -12,6 +12,8 @@ from .._core.template_grammar import read_template
 _FIELD = re.compile(r"[^\s\[\]|]+")
 # Sentences are padded by the largest offset.
 _LARGEST_OFFSET = 1000
+# How the tokens of a template stand to each other.
+RELATIONS = ("direction", "distance")
 
 
 class BaseTemplate:
@@ -80,6 +82,51 @@ class BaseTemplate:
 
     def __repr__(self):
         return f"{type(self).__name__}.parse({str(self)!r})"
+
+
+class SidedTemplate(BaseTemplate):
+    """A template of several tokens, called sides, and of relations between them.
+
+    A subclass names its sides (`SIDES`), and those that have a field but no offset because they are several tokens
+    (`SPANS`).
+    """
+
+    __slots__ = ()
+    SIDES: ClassVar[tuple[str, ...]]
+    SPANS: ClassVar[tuple[str, ...]] = ()
+    MADE_OF: ClassVar = "tuples"
+
+    @property
+    def _places(self):
+        return self.atoms
+
+    @classmethod
+    def _check_atom(cls, atom):
+        atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
+        kind, *rest = atom or (None,)
+        if kind in cls.SIDES and len(rest) == 2:
+            return kind, *check_place(*rest)
+        if kind in cls.SPANS and len(rest) == 1:
+            check_field(rest[0])
+            return atom
+        if kind in RELATIONS and not rest:
+            return atom
+        forms = [f"('{side}', field, offset)" for side in cls.SIDES] + [f"('{span}', field)" for span in cls.SPANS]
+        raise ValueError(f"an atom is {', '.join(forms)}, ('direction',) or ('distance',); got {atom!r}")
+
+    @classmethod
+    def _as_atom(cls, side, field, offset, name):
+        if side in cls.SIDES:
+            return None if offset is None else (side, field, offset)
+        if offset is not None:
+            return None
+        if side in cls.SPANS:
+            return side, field
+        return (field,) if side is None and field in RELATIONS else None
+
+    @staticmethod
+    def _text_of(atom):
+        return f"{atom[0]}.{atom[1]}[{atom[2]}]" if len(atom) == 3 else ".".join(atom)
 
 
 def check_field(field):

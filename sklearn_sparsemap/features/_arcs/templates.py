@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .._template import BaseTemplate, check_field, check_place
-
-RELATIONS = ("direction", "distance")
+from .._template import SidedTemplate
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ArcTemplate(BaseTemplate):
+class ArcTemplate(SidedTemplate):
     """A conjunction of what is seen around the two ends of an arc, between them, and of how it runs.
 
     ``head.pos[0]`` is a field of the head, ``mod.pos[-1]`` one of the token before the modifier,
@@ -60,49 +58,13 @@ class ArcTemplate(BaseTemplate):
     )
 
     WHAT: ClassVar = "an arc template"
-    MADE_OF: ClassVar = "tuples"
+    SIDES: ClassVar = ("head", "mod")
+    SPANS: ClassVar = ("between",)
 
     def __post_init__(self):
-        BaseTemplate.__post_init__(self)
+        SidedTemplate.__post_init__(self)
         if sum(atom[0] == "between" for atom in self.atoms) > 1:
             raise ValueError(f"an arc template has at most one atom of between; got {str(self)!r}")
-
-    @property
-    def _places(self) -> tuple[tuple, ...]:
-        """The same as `atoms`."""
-        return self.atoms
-
-    @staticmethod
-    def _check_atom(atom):
-        atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
-        kind, *rest = atom or (None,)
-        if kind in ("head", "mod") and len(rest) == 2:
-            return kind, *check_place(*rest)
-        if kind == "between" and len(rest) == 1:
-            check_field(rest[0])
-            return atom
-        if kind in RELATIONS and not rest:
-            return atom
-        raise ValueError(
-            "an atom is ('head', field, offset), ('mod', field, offset), ('between', field), ('direction',) or "
-            f"('distance',); got {atom!r}"
-        )
-
-    @staticmethod
-    def _as_atom(side, field, offset, name):
-        if side in ("head", "mod"):
-            return None if offset is None else (side, field, offset)
-        if offset is not None:
-            return None
-        if side == "between":
-            return side, field
-        return (field,) if side is None and field in RELATIONS else None
-
-    @staticmethod
-    def _text_of(atom):
-        if len(atom) == 3:
-            return f"{atom[0]}.{atom[1]}[{atom[2]}]"
-        return ".".join(atom)
 
 
 def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:

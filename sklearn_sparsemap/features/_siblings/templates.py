@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .._arcs.templates import RELATIONS
-from .._template import BaseTemplate, check_place
-
-SIDES = ("head", "sib", "mod")
+from .._template import SidedTemplate
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SiblingTemplate(BaseTemplate):
+class SiblingTemplate(SidedTemplate):
     """A conjunction of what is seen of a head, of one of its modifiers, and of the next modifier on the same side.
 
     ``head.pos[0]`` is a field of the head, ``sib.pos[0]`` one of the modifier that is nearer to the head, and
@@ -57,35 +54,7 @@ class SiblingTemplate(BaseTemplate):
     )
 
     WHAT: ClassVar = "a sibling template"
-    MADE_OF: ClassVar = "tuples"
-
-    @property
-    def _places(self) -> tuple[tuple, ...]:
-        """The same as `atoms`."""
-        return self.atoms
-
-    @staticmethod
-    def _check_atom(atom):
-        atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
-        kind, *rest = atom or (None,)
-        if kind in SIDES and len(rest) == 2:
-            return kind, *check_place(*rest)
-        if kind in RELATIONS and not rest:
-            return atom
-        raise ValueError(
-            "an atom is ('head', field, offset), ('sib', field, offset), ('mod', field, offset), ('direction',) or "
-            f"('distance',); got {atom!r}"
-        )
-
-    @staticmethod
-    def _as_atom(side, field, offset, name):
-        if side in SIDES:
-            return None if offset is None else (side, field, offset)
-        return (field,) if side is None and offset is None and field in RELATIONS else None
-
-    @staticmethod
-    def _text_of(atom):
-        return f"{atom[0]}.{atom[1]}[{atom[2]}]" if len(atom) == 3 else atom[0]
+    SIDES: ClassVar = ("head", "sib", "mod")
 
 
 def sibling_templates(*, fine_pos: str | None = None) -> list[SiblingTemplate]:
