@@ -1,0 +1,147 @@
+"""The flat arrays of a graph, written factor by factor."""
+
+from collections import defaultdict
+from math import prod
+
+import numpy as np
+
+from .._core.indices import are_places
+from .._core.jit import readonly
+from ..graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
+from ..structures._base import check_dims
+
+
+def graph_arrays(graph, factors, n_variables, scores, number_of):
+    """Return the `GraphArrays` of factors, whose additional scores are added to `scores`.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    factors : list of Factor
+    n_variables : int
+    scores : AdditionalScores
+    number_of : callable
+        Returns the number of a structure's oracle.
+
+    Raises
+    ------
+    ValueError
+        If a factor was edited, or has a variable that the graph does not have.
+    """
+    columns, number, first_link = defaultdict(list), 0, 0
+    for factor in factors:
+        _check_lengths(factor, graph)
+        _add_factor(columns, factor, scores.add(factor), number_of)
+        _add_rows(columns, factor, number, first_link)
+        number, first_link = number + factor.count, first_link + factor.literals.size
+    kinds, links, link_ptr = join(columns["kinds"]), join(columns["links"]), _ptr(join(columns["lengths"]))
+    if not are_places(links, n_variables):
+        raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
+    signs, structures, pairs = join(columns["signs"], float), np.flatnonzero(kinds == STRUCTURE), kinds == PAIR
+    ends = link_ptr[:-1][pairs][:, None] + [0, 1]
+    return GraphArrays(
+        kinds=readonly(kinds, np.int64),
+        link_ptr=readonly(link_ptr, np.int64),
+        links=readonly(links, np.int64),
+        signs=readonly(signs),
+        costs=readonly(join(columns["costs"], float)),
+        low=readonly(join(columns["low"], float)),
+        high=readonly(join(columns["high"], float)),
+        additional_ptr=readonly(_ptr(join(columns["n_additional"])), np.int64),
+        oracles=readonly(join(columns["oracles"]), np.int64),
+        dims_ptr=readonly(_ptr(join(columns["n_dims"])), np.int64),
+        dims=readonly(join(columns["dims"]), np.int64),
+        sizes=readonly(np.concatenate(columns["sizes"] or [np.zeros((0, 4))]), np.int64),
+        row_ptr=readonly(_ptr(columns["row_lengths"]), np.int64),
+        row_vars=readonly(join(columns["row_vars"]), np.int64),
+        row_coefs=readonly(join(columns["row_coefs"], float)),
+        row_links=readonly(join(columns["row_links"]), np.int64),
+        row_bounds=readonly(np.array(columns["row_bounds"], float)),
+        row_low=readonly(np.array(columns["row_low"], float)),
+        row_high=readonly(np.array(columns["row_high"], float)),
+        row_factors=readonly(columns["row_factors"], np.int64),
+        pairs=readonly(np.flatnonzero(pairs), np.int64),
+        pair_ends=readonly(links[ends], np.int64),
+        pair_signs=readonly(signs[ends]),
+        slot_ptr=readonly(_ptr(np.bincount(links[ends].ravel(), minlength=n_variables)), np.int64),
+        slots=readonly(np.argsort(links[ends], axis=None, kind="stable"), np.int64),
+        structures=readonly(structures, np.int64),
+        degrees=readonly(np.bincount(links, minlength=n_variables), np.int64),
+        owners=readonly(_owners(structures, links, link_ptr, n_variables), np.int64),
+    )
+
+
+def _add_factor(columns, factor, shapes, number_of):
+    """Add the entries of a factor, which stands for `count` pairs, structures or rules, all of one size."""
+    n, literals, (low, high) = factor.count, factor.literals, factor.bounds()
+    dims, sizes, oracle = (), (0, 0, 0, 0), -1
+    if factor.kind in (STRUCTURE, TABLE):
+        dims = check_dims(factor.structure, factor.structure.dims(factor.kernel_shape, shapes))
+        sizes, oracle = factor.structure.layout(dims), number_of(factor.structure)
+    columns["links"].append(literals.indices)
+    columns["signs"].append(factor.signs)
+    columns["costs"].append(factor.coefficients)
+    columns["dims"].append(np.tile(np.array(dims, np.int64), n))
+    columns["sizes"].append(np.tile(sizes, (n, 1)))
+    of_each = {
+        "kinds": STRUCTURE if factor.kind == TABLE else factor.kind,
+        "lengths": literals.size // n if n else 0,
+        "low": low,
+        "high": high,
+        "n_additional": sum(map(prod, shapes.values())),
+        "n_dims": len(dims),
+        "oracles": oracle,
+    }
+    for name, value in of_each.items():
+        columns[name].append(np.full(n, value))
+
+
+def _add_rows(columns, factor, number, first_link):
+    """Add the inequalities of a factor whose number and first link are given, in terms of the variables."""
+    indices, signs = factor.literals.indices, factor.signs
+    for places, coefs, bound, low, high in factor.rows():
+        row_signs = signs[places]
+        columns["row_lengths"].append(len(places))
+        columns["row_factors"].append(number + places[0] * factor.count // len(indices))
+        columns["row_vars"].append(indices[places])
+        columns["row_coefs"].append(coefs * row_signs)
+        columns["row_links"].append(first_link + places)
+        # A negated literal is 1 - u.
+        columns["row_bounds"].append(bound - coefs[row_signs < 0].sum())
+        columns["row_low"].append(low)
+        columns["row_high"].append(high)
+
+
+def _owners(structures, links, link_ptr, n_variables):
+    """Return the structure that holds each variable; -1 if none does, -2 if several do."""
+    owners = np.full(n_variables, -1)
+    for f in structures:
+        held = links[link_ptr[f] : link_ptr[f + 1]]
+        owners[held] = np.where(owners[held] == -1, f, -2)
+    return owners
+
+
+def _check_lengths(factor, graph):
+    """Raise ValueError unless the arrays of a factor are as long as kernels take them to be; they may be edited."""
+    n, size = factor.count, factor.literals.size
+    lengths = {"signs": np.size(factor.signs), "coefficients": np.size(factor.coefficients)}
+    if factor.kind == STRUCTURE:
+        lengths["shape"] = n * prod(factor.shape)
+    wrong = [f"{length} by its {name}" for name, length in lengths.items() if length != size]
+    if factor.literals._graph is not graph:
+        wrong.append("of another graph")
+    if wrong or (n and size % n):
+        what = wrong[0] if wrong else f"{n} factors that cannot share these evenly"
+        raise ValueError(
+            f"{type(factor).__name__} (name={factor.name!r}) was edited: it has {size} variables, but {what}; make a "
+            "new factor, and add it to a new graph"
+        )
+
+
+def join(parts, dtype=np.int64):
+    """Return arrays one after another, in a dtype."""
+    return np.concatenate([np.asarray(part, dtype=dtype) for part in parts]) if parts else np.zeros(0, dtype)
+
+
+def _ptr(lengths):
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])
