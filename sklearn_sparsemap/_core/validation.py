@@ -218,6 +218,7 @@ def check_matrix(X, name="X"):
     return X
 
 
+_SAMPLES_REMEDY = "pass a list with one 2-D array (or CSR matrix) a sample"
 # The remedy if a table stands for a sequence of samples.
 _FRAME_REMEDY = (
     "cut a table of tokens into sentences by sklearn_sparsemap.features.sentences_from_frame, with frames=True if its "
@@ -249,38 +250,17 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     ValueError
         Names the first invalid sample.
     """
-    remedy = "pass a list with one 2-D array (or CSR matrix) a sample"
     X = _as_sequence(X, n_axes)
-    if n_axes > 1 and not isinstance(X, RaggedArray):
+    if isinstance(X, RaggedArray):
+        X._check("X[{}]")
+    elif n_axes > 1:
         X, shapes = _flatten_grids(X, n_axes)
         X = check_samples(X, n_features, dtype=dtype)
         return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
-    if not isinstance(X, RaggedArray):
-        if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
-            shape = getattr(X, "shape", ())
-            if hasattr(X, "columns"):
-                remedy = _FRAME_REMEDY
-            raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
-        if type(X).__name__.endswith("GroupBy"):
-            raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {_FRAME_REMEDY}")
-        if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
-            raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
-        if len(X) == 0:
-            raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
-        if allow_empty:
-            X = _with_columns(X, n_features)
-        samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
-        if dtype is None:
-            dtype = np.float32 if all(x.dtype == np.float32 for x in samples) else np.float64
-        _check_widths(samples, n_features)
-        common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
-        if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
-            common = np.float32
-        X = RaggedArray._join(samples, common, "X[{}]")
     else:
-        X._check("X[{}]")
+        X = _join_samples(X, n_features, dtype, allow_empty)
     if len(X) == 0:
-        raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
+        raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
     values = X.values
     if dtype is None:
         dtype = np.float32 if values.dtype == np.float32 else np.float64
@@ -295,17 +275,50 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         values = np.ascontiguousarray(values, dtype)
     elif values.dtype not in (dtype, np.float32):
         values = values.astype(dtype)
+    _check_finite_rows(values, X.indptr)
+    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
+
+
+def _join_samples(X, n_features, dtype, allow_empty):
+    """Return a sequence of samples as a RaggedArray; see `check_samples`."""
+    _check_sequence(X)
+    if allow_empty:
+        X = _with_columns(X, n_features)
+    samples = [_check_sample(x, i) for i, x in enumerate(X)]
+    _check_widths(samples, n_features)
+    is_single = all(x.dtype == np.float32 for x in samples)
+    if is_single and (dtype is None or all(map(sparse.issparse, samples))):
+        dtype = np.float32
+    are_numbers = all(x.dtype.kind in "fiub" for x in samples)
+    return RaggedArray._join(samples, (dtype or np.float64) if are_numbers else None, "X[{}]")
+
+
+def _check_sequence(X):
+    """Raise ValueError, with a remedy for common mistakes, unless X is a sequence of samples."""
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
+        shape, remedy = getattr(X, "shape", ()), _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
+        raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
+    is_grouped = type(X).__name__.endswith("GroupBy")
+    if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+        remedy = _FRAME_REMEDY if is_grouped else _SAMPLES_REMEDY
+        raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
+    if len(X) == 0:
+        raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
+
+
+def _check_finite_rows(values, indptr):
+    """Raise ValueError that names the sample and the row of the first value that is not finite."""
     data = values.data if sparse.issparse(values) else values
     with np.errstate(over="ignore", invalid="ignore"):
         total = data.sum()
-    if not np.isfinite(total) and not np.isfinite(data).all():
-        at = np.argwhere(~np.isfinite(data))[0][0]
-        row = np.searchsorted(values.indptr, at, side="right") - 1 if sparse.issparse(values) else at
-        sample = int(np.searchsorted(X.indptr, row, side="right") - 1)
-        raise ValueError(
-            f"X[{sample}] contains NaN or infinity, at row {int(row - X.indptr[sample])}; impute or drop such values"
-        )
-    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
+    if np.isfinite(total) or np.isfinite(data).all():
+        return
+    at = np.argwhere(~np.isfinite(data))[0][0]
+    row = np.searchsorted(values.indptr, at, side="right") - 1 if sparse.issparse(values) else at
+    sample = int(np.searchsorted(indptr, row, side="right") - 1)
+    raise ValueError(
+        f"X[{sample}] contains NaN or infinity, at row {int(row - indptr[sample])}; impute or drop such values"
+    )
 
 
 def _as_sequence(X, n_axes):
@@ -367,13 +380,13 @@ def _as_array(x):
         return np.empty(0, object)
 
 
-def _check_sample(x, i, remedy):
+def _check_sample(x, i):
     if sparse.issparse(x):
         return x
     try:
         array = np.asarray(x)
     except ValueError as error:
-        raise ValueError(f"X[{i}] is not a 2-D array of numbers ({error}): {remedy}") from error
+        raise ValueError(f"X[{i}] is not a 2-D array of numbers ({error}): {_SAMPLES_REMEDY}") from error
     if array.dtype.kind in "OUS":
         if array.dtype.kind == "O" and array.ndim == 2:
             try:
