@@ -253,11 +253,12 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     X = _as_sequence(X, n_axes)
     if isinstance(X, RaggedArray):
         X._check("X[{}]")
-    elif n_axes > 1:
-        X, shapes = _flatten_grids(X, n_axes)
-        X = check_samples(X, n_features, dtype=dtype)
-        return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
     else:
+        _check_sequence(X)
+        if n_axes > 1:
+            X, shapes = _flatten_grids(X, n_axes)
+            X = check_samples(X, n_features, dtype=dtype)
+            return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
         X = _join_samples(X, n_features, dtype, allow_empty)
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
@@ -281,7 +282,6 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
 
 def _join_samples(X, n_features, dtype, allow_empty):
     """Return a sequence of samples as a RaggedArray; see `check_samples`."""
-    _check_sequence(X)
     if allow_empty:
         X = _with_columns(X, n_features)
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
@@ -335,10 +335,6 @@ def _as_sequence(X, n_axes):
 
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
-    if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "iloc") or not len(X):
-        return X, None
-    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
-        return X, None
     samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
