@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 from torch import nn
 
@@ -182,7 +183,7 @@ def main():
     parser.add_argument("--hidden", type=int, default=32)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=3e-3, help="of Adam")
-    args = parser.parse_args()
+    args = results.parse(parser)
     torch.set_num_threads(1)
     lines = []
     for name in args.sets:
@@ -201,6 +202,7 @@ def main():
             for way, figures in zip(("word by word", "jointly"), runs.transpose(1, 2, 0)):
                 spread = f" ± {figures[2].std(ddof=1):.2f}" if len(args.seeds) > 1 else ""
                 p, r, f = figures.mean(axis=1)
+                results.record("links of words", name, f"F1, {loss}, {way}", f, "%", seeds=len(args.seeds))
                 lines.append(f"| {name} | {loss} | {way} | {p:.2f} | {r:.2f} | {f:.2f}{spread} |")
     print("\n| set | loss | links decided | precision | recall | F1 |\n|---|---|---|---|---|---|")
     print("\n".join(lines))

@@ -30,6 +30,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import results
+
 # The process that starts the others imports nothing large: on Linux a child's peak memory begins at its parent's.
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = {
@@ -54,6 +56,15 @@ MORE = [f"pos[{i}]|word[{j}]" for j in (-1, 0, 1) for i in range(-2, 3)] + [
 ]
 ORDERED = [("log2", (5, 10, 15, 20, 30)), ("log2^0.5", (10,))]
 N_WARM_UP = 20
+DATA = "CoNLL-2000, 72 templates"
+# Measure, key of the figures, unit, and factor.
+MEASURES = (
+    ("span F1", "f1", "%", 100),
+    ("an epoch", "epoch", "s", 1),
+    ("training", "training", "s", 1),
+    ("prediction", "predict", "s", 1),
+    ("peak memory", "peak", "MB", 1),
+)
 
 
 def parse_arguments():
@@ -76,7 +87,7 @@ def parse_arguments():
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--exchange", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def peak_megabytes():
@@ -289,6 +300,12 @@ def report_table(figures):
             f"{row['training']:9.1f} s{row['training'] / ours['training']:7.2f}{row['predict']:8.2f} s"
             f"{row['peak']:6.0f} MB{row['n_weights']:12,}"
         )
+    for name, row in figures.items():
+        if not name.startswith("CRFsuite"):
+            continue
+        for measure, key, unit, factor in MEASURES:
+            found = [factor * figure[key] for figure in (ours, row)]
+            results.record("chunking", DATA, measure, found[0], unit, name, found[1], package="sklearn-crfsuite")
     print("epoch: median; ratios: to the first row. SparseMAP's training is the whole fit, CRFsuite's the sum of its")
     print("iterations. CRFsuite makes weights only for the pairs of column and label that occur in training.")
     for name, key, ratio in (("AP epoch", "ap-10", "epoch"), ("L-BFGS training", "lbfgs", "training")):

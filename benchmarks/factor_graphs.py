@@ -13,9 +13,10 @@ machine of this kind: for orientation only.
 import argparse
 from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, StructureFactor, Xor
@@ -85,9 +86,9 @@ def forget_facets(graph, additional, known=None):
 def timed(function, repeats):
     times = []
     for _ in range(repeats + 1):
-        started = perf_counter()
+        started = process_time()
         result = function()
-        times.append(perf_counter() - started)
+        times.append(process_time() - started)
     return median(times[1:]), result
 
 
@@ -101,7 +102,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS)
     parser.add_argument("--graphs", default="", help="only those with this in their name")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     n = arguments.samples
     columns = "graph", "scale", "solver", "forward", "warm", "backward", "n_iter (most)", "converged", "error", "C++"
     print_row(*columns, "times as fast")
@@ -134,13 +135,17 @@ def main():
                 for _ in range(repeats + 1):
                     # Faces are found once for a solution.
                     found = solve()
-                    started = perf_counter()
+                    started = process_time()
                     found.vjp(v)
-                    seconds.append(perf_counter() - started)
+                    seconds.append(process_time() - started)
                 backward = f"{1e3 * median(seconds[1:]) / n:.3f} ms"
                 if known:
                     forget_facets(graph, additional[0], known)
             compared = other is not None and solver == "auto"
+            peer, ours = ("lp-sparsemap (C++)" if compared else ""), 1e3 * forward / n
+            if solver == "auto":
+                results.record("LP-SparseMAP", f"{name}, scale {scale:g}", "CPU time forward", ours, "ms", peer,
+                               other, elsewhere=compared)  # fmt: skip
             print_row(
                 name,
                 f"{scale:g}",

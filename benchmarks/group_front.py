@@ -5,6 +5,7 @@ from itertools import product
 from time import perf_counter
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -92,6 +93,9 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     print("\nthe paper's points, and the best of ours with no more weights:")
     for budget, n_weights, f1 in paper:
         ours = max((own for n, own in points if n <= n_weights), default=float("nan"))
+        if points:
+            results.record("templates by group lasso", folder, f"span F1, at most {n_weights:,} weights", ours, "%",
+                           "Martins et al. 2011", f1, len(args.seeds), elsewhere=True)  # fmt: skip
         print(f"  {'MIRA, all' if budget is None else f'budget {budget}':14}{n_weights:10,} {f1:7.2f} {ours:7.2f}")
 
 
@@ -164,6 +168,8 @@ class Sizes:
         rows = np.array(found[best])
         mean, low, high = rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0)
         scores = ", ".join(f"{m:.2f} ({a:.2f} to {b:.2f})" for m, a, b in zip(mean, low, high))
+        results.record("templates by group lasso", f"{len(self.y):,} sentences, {len(self.sizes)} groups",
+                       f"span F1, at most {size:,} weights", mean[-1], "%", seeds=len(rows))  # fmt: skip
         print(f"at most {size:,} weights: {best}, {scores}\n", flush=True)
         return best
 

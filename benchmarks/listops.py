@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 from batches import in_order
 from sklearn.metrics import f1_score
@@ -203,7 +204,7 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=3e-3, help="of Adam")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
-    args = parser.parse_args()
+    args = results.parse(parser)
     path = args.data / "listops" / "test_d20s.tsv.gz"
     if not path.exists():
         sys.exit(f"no {path}; name the folder that has listops/ with --data")
@@ -232,6 +233,10 @@ def main():
             f"{values.mean():.2f}" + (f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else "")
             for values in np.array(figures).T
         )
+        peer, theirs = ("Niculae and Martins 2020", PAPER[name][0]) if name in PAPER else ("", None)
+        results.record("ListOps", f"{args.sentences:,} sentences", f"accuracy, {name}",
+                       np.array(figures)[:, 0].mean(), "%", peer, theirs, len(figures),
+                       elsewhere=bool(peer))  # fmt: skip
         paper = "{:.2f} / {:.2f}".format(*PAPER[name]) if name in PAPER else "-"
         print(f"| {name} | {accuracy} | {f1} | {paper} | {heads} | {n_arcs} | {seconds:.1f} s |")
 

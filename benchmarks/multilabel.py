@@ -20,6 +20,7 @@ from statistics import mean, median
 from time import perf_counter
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_score, recall_score
@@ -55,7 +56,7 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip-peers", action="store_true")
     parser.add_argument("--published", action="store_true", help="the paper's protocol, at one rate and dropout")
-    args = parser.parse_args()
+    args = results.parse(parser)
     if args.published and len(args.rates) * len(args.dropouts) > 1:
         parser.error("--published holds out no samples to choose by: give one of --rates and one of --dropouts")
     return args
@@ -110,6 +111,11 @@ def run_losses(args, name, data):
         predictions = [model.predict(X_test) for model in models]
         scores = [100 * example_f1_score(Y_test, predicted) for predicted in predictions]
         of_means = [100 * f1_of_means(Y_test, predicted) for predicted in predictions]
+        results.record("multilabel networks", name, f"mean F1, {ROWS[loss]}", mean(scores), "%", seeds=args.seeds)
+        peer, theirs = ("Niculae and Martins 2020", PAPER[loss]) if name == "bibtex" else ("", None)
+        own = f"F1 of means, {ROWS[loss]}" + ", published protocol" * args.published
+        results.record("multilabel networks", name, own, mean(of_means), "%", peer, theirs, args.seeds,
+                       elsewhere=bool(peer))  # fmt: skip
         paper = f"{PAPER[loss]:6.2f}" if name == "bibtex" else "      "
         print(
             f"{name:12} {ROWS[loss]:32} mean F1 {mean(scores):6.2f} {min(scores):6.2f} to {max(scores):5.2f}  "
@@ -136,6 +142,7 @@ def run_peers(args, name, data):
         marginals = model.predict_proba(X[held])
         tuned = max(THRESHOLDS, key=lambda t: example_f1_score(Y[held], (marginals > t).astype(int)))
         score = 100 * example_f1_score(Y_test, (model.predict_proba(X_test) > tuned).astype(int))
+        results.record("multilabel networks", name, f"mean F1, {peer} of scikit-learn", score, "%")
         print(f"{name:12} {peer:32} {score:6.2f}  fit {seconds:.1f} s, threshold {tuned:.2f}", flush=True)
 
 

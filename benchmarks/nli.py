@@ -21,6 +21,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 from torch import nn
 
@@ -195,7 +196,7 @@ def main():
     parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
     parser.add_argument("--temperature", type=float, default=0.5, help="of the structured attentions")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
-    args = parser.parse_args()
+    args = results.parse(parser)
     folder = args.data / "sick"
     if not folder.exists():
         sys.exit(f"no {folder}; name the folder that has sick/ with --data")
@@ -210,6 +211,8 @@ def main():
         figures = np.array([run(attention, parts, len(numbers) + 2, args, seed) for seed in args.seeds])
         accuracy, share, _ = figures.mean(0)
         spread = f" ± {figures[:, 0].std(ddof=1):.2f}" if len(figures) > 1 else ""
+        results.record("attention", "SICK", f"accuracy, {attention}", accuracy, "%", seeds=len(args.seeds))
+        results.record("attention", "SICK", f"aligned pairs of words, {attention}", share, "%", seeds=len(args.seeds))
         lines.append(f"| {attention} | {accuracy:.2f}{spread} | {share:.1f} % | {np.median(figures[:, 2]):.1f} s |")
     print("\n| attention | accuracy | aligned pairs of words | an epoch |\n|---|---|---|---|")
     print("\n".join(lines))

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, process_time, thread_time
 
 import numpy as np
+import results
 from parsing import TREEBANKS, Corpus, batches, pick
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -91,6 +92,7 @@ def report(title, taken):
     first = next(iter(taken.values()))
     for n, times in taken.items():
         numbers = f"{times[0, 0]:>12.1f}{times[0, 1]:>8.1f}{times[1, 0]:>12.1f}{times[1, 1]:>8.1f}{times[1, 2]:>10.1f}"
+        results.record("parsing by threads", title, f"CPU time of the busiest thread, {n} threads", times[1, 2], "s")
         shares = f"{times[:, 0].sum() / first[:, 0].sum():.2f}, {times[1, 2] / first[1, 2]:.2f}"
         print(f"{n:>8}{numbers}{shares:>12}", flush=True)
 
@@ -107,7 +109,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=10, help="how often")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="of the weights")
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     warnings.simplefilter("ignore")
     note_teams()
     templates, folder = dependency_templates(fine_pos="xpos"), arguments.data / TREEBANKS["English"]

@@ -25,6 +25,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 import torch
 from scipy import stats
 from torch import nn
@@ -185,10 +186,16 @@ def train(layer, samples, sizes, args, temperature, seed):
     return network
 
 
+def half_width(values):
+    """Return half the width of the 95 % interval of the mean."""
+    if len(values) == 1:
+        return 0.0
+    return stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+
+
 def as_interval(values):
     """Return the mean of an array of seeds with half the width of its interval."""
-    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return f"{np.mean(values):.1f} ± {half:.1f}"
+    return f"{np.mean(values):.1f} ± {half_width(values):.1f}"
 
 
 def main():
@@ -201,7 +208,7 @@ def main():
     parser.add_argument("--layers", nargs="+", default=LAYERS, choices=LAYERS)
     parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--rate", type=float, default=1e-2, help="learning rate of Adam")
-    args = parser.parse_args()
+    args = results.parse(parser)
     torch.set_num_threads(1)
 
     folder = args.data / "conll2002"
@@ -221,10 +228,13 @@ def main():
             network = train(layer, training, sizes, args, temperature, args.seeds)
             tried[temperature] = evaluate(network, development)[0]
         best = max(tried, key=tried.get)
-        results, begun = [], process_time()
+        tested, begun = [], process_time()
         for seed in range(args.seeds):
-            results.append(evaluate(train(layer, training, sizes, args, best, seed), test))
-        seconds, (right, f1, iou, n_words, n_runs, over) = process_time() - begun, np.array(results).T
+            tested.append(evaluate(train(layer, training, sizes, args, best, seed), test))
+        seconds, (right, f1, iou, n_words, n_runs, over) = process_time() - begun, np.array(tested).T
+        for measure, values in (("accuracy", right), ("token F1", f1)):
+            results.record("rationales", "CoNLL-2002, Spanish", f"{measure}, {layer}", 100 * values.mean(), "%",
+                           seeds=args.seeds, interval=half_width(100 * values))  # fmt: skip
         print(
             f"| {layer} | {as_interval(100 * right)} | {as_interval(100 * f1)} | {as_interval(100 * iou)} | "
             f"{n_words.mean():.1f} | {n_runs.mean():.2f} | {100 * over.mean():.1f} % | {seconds / args.seeds:.0f} | "

@@ -16,6 +16,7 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 """
 
 import argparse
+import json
 import pickle
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter, process_time
+
+import results
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ("sizes", "types", "mixing", "workers", "model")
@@ -45,7 +48,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--type", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def new_model(**parameters):
@@ -68,11 +71,20 @@ def load(args, n_features=None, dtype="float32"):
     return vectorizer.fit_transform(X), y, vectorizer.transform(X_test), y_test
 
 
+def in_process(*arguments):
+    """Run this script with some arguments in a process of its own; return what it prints as JSON."""
+    done = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
 # -- Sizes -------------------------------------------------------------------------------------------------------------
 
 
 def train_on_files(folder, size):
-    """Run one epoch over files, so many times; print tokens a second and the peak memory. In a process of its own."""
+    """Run one epoch over files, so many times, in a process of its own.
+
+    Prints tokens, seconds, CPU seconds and peak memory in MB as JSON.
+    """
     from chunking import peak_megabytes
 
     from sklearn_sparsemap.datasets import load_partition
@@ -87,7 +99,7 @@ def train_on_files(folder, size):
     start, begun = perf_counter(), process_time()
     model.fit_partitions(paths * size, classes=classes)
     seconds, used, n = perf_counter() - start, process_time() - begun, size * n_rows
-    print(f"{size:>8}{n:>14,}{seconds:>10.1f}{used:>10.1f}{n / used:>18,.0f}{peak_megabytes():>12.0f}")
+    print(json.dumps([n, seconds, used, peak_megabytes()]))
 
 
 def measure_sizes(args):
@@ -105,15 +117,18 @@ def measure_sizes(args):
         head = f"{'times':>8}{'tokens':>14}{'seconds':>10}{'CPU s':>10}{'tokens / CPU s':>18}{'peak MB':>12}"
         print(head, flush=True)
         for size in args.sizes:
-            command = [sys.executable, __file__, "--worker", folder, str(size)]
-            subprocess.run(command, check=True)
+            n, seconds, used, peak = in_process("--worker", folder, str(size))
+            print(f"{size:>8}{n:>14,}{seconds:>10.1f}{used:>10.1f}{n / used:>18,.0f}{peak:>12.0f}", flush=True)
+            data = f"CoNLL-2000, {size} times"
+            results.record("large data", data, "throughput of fit_partitions", n / used, "tokens / CPU s")
+            results.record("large data", data, "peak memory", peak, "MB")
 
 
 # -- Types ------------------------------------------------------------------------------------------------------------
 
 
 def train_in_type(args, dtype, columns):
-    """Fit in a type of weights; print time, memory and F1. In a process of its own."""
+    """Fit in a type of weights, in a process of its own; print columns, times, memory and F1 as JSON."""
     import numpy as np
     from chunking import peak_megabytes
 
@@ -131,8 +146,7 @@ def train_in_type(args, dtype, columns):
     held = sum(getattr(model.coef_, name).nbytes for name in ("data", "indices", "indptr")) / 2**20
     assert model.coef_.dtype == np.dtype(dtype)
     f1 = 100 * span_f1_score(y_test, predicted)
-    print(f"{dtype:>10}{X.values.shape[1]:>12,}{wall:>10.2f}{used:>10.2f}{predicting:>12.2f}{peak_megabytes():>10.0f}"
-          f"{held:>10.0f}{size:>10.0f}{f1:>8.2f}", flush=True)  # fmt: skip
+    print(json.dumps([X.values.shape[1], wall, used, predicting, peak_megabytes(), held, size, f1]))
 
 
 def measure_types(args):
@@ -143,7 +157,12 @@ def measure_types(args):
         for dtype in ("float64", "float32"):
             own = ["--data", str(args.data), "--serial", str(args.serial)]
             own += [] if args.limit is None else ["--limit", str(args.limit)]
-            subprocess.run([sys.executable, __file__, *own, "--type", dtype, str(columns)], check=True)
+            n, wall, used, predicting, peak, held, size, f1 = in_process(*own, "--type", dtype, str(columns))
+            print(f"{dtype:>10}{n:>12,}{wall:>10.2f}{used:>10.2f}{predicting:>12.2f}{peak:>10.0f}"
+                  f"{held:>10.0f}{size:>10.0f}{f1:>8.2f}", flush=True)  # fmt: skip
+            data = f"CoNLL-2000, {n:,} columns"
+            results.record("large data", data, f"CPU time of an epoch, {dtype}", used, "s")
+            results.record("large data", data, f"span F1, {dtype}", f1, "%")
 
 
 # -- Mixing ------------------------------------------------------------------------------------------------------------
@@ -188,6 +207,8 @@ def measure_mixing(args):
         recorder = Recorder(X_test, y_test)
         model.set_callbacks(recorder).fit(X, y)
         print(f"{name:<28}" + " ".join(f"{score:.2f}" for score in recorder.scores), flush=True)
+        measure = f"span F1 after {len(recorder.scores)} epochs or rounds, {name}"
+        results.record("large data", "CoNLL-2000, mixing", measure, recorder.scores[-1], "%")
 
 
 # -- Workers, and the model --------------------------------------------------------------------------------------------

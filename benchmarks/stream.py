@@ -17,6 +17,7 @@ from functools import partial
 from time import perf_counter
 
 import numpy as np
+import results
 from scipy import sparse
 
 from sklearn_sparsemap import GroupLassoPerceptron
@@ -34,7 +35,7 @@ def parse_arguments():
     parser.add_argument("--shrink-every", type=int, default=100_000, help="long enough to tell groups apart")
     parser.add_argument("--shards", type=int, nargs="+", help="learn by parameter mixing")
     parser.add_argument("--rounds", type=int, default=3, help="of parameter mixing")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def draw(rng, n, meaning):
@@ -105,6 +106,10 @@ def main():
             accuracy = 100 * model.score(X_test, y_test)
             held = model.memory_curve_[-1]
             print(f"{(batch + 1) * args.batch:12,}{done / learning:12,.0f}{held:10,}{accuracy:9.1f}%{peak:10.0f} MB")
+            data = f"{args.examples:,} hashed examples"
+            results.record("stream", data, "throughput", done / learning, "examples / s")
+            results.record("stream", data, "peak memory", peak, "MB")
+            results.record("stream", data, "accuracy", accuracy, "%")
             learning, done = 0.0, 0
     print(f"selected: {model.selected_groups_.tolist()}; those that tell are 0 to {N_TELLING - 1}")
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, group_path
@@ -62,7 +63,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=2, help="models of a path that are debiased at a time, too")
     parser.add_argument("--longest", type=int, default=40, help="words of the longest training sentence")
     parser.add_argument("--held", type=int, default=500, help="use the first sentences of the other parts only")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def load_parts(args, language):
@@ -227,6 +228,12 @@ def print_summary(args, language, found, full):
     print("|---|---|" + "---|" * len(args.methods))
     for share in sorted(args.shares):
         cells = [mean_and_range([test for _, _, test, _ in found[method, share]]) for method in args.methods]
+        means = {m: np.mean([test for _, _, test, _ in found[m, share]]) for m in args.methods if found[m, share]}
+        theirs = means.get("information gain")
+        for method, mean in means.items():
+            if method != "information gain":
+                results.record("templates for parsing", language, f"UAS, {method}, {share:.1%} of the weights", mean,
+                               "%", "" if theirs is None else "information gain", theirs, len(full))  # fmt: skip
         print(f"| {int(share * size):,} | {share:.1%} | " + " | ".join(cells) + " |")
     print(f"| {size:,} (full) | 100% | {tests} |" + " |" * (len(args.methods) - 1) + "\n")
     for method in args.methods:
