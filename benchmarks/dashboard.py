@@ -105,7 +105,7 @@ def legend(letters):
         "x: ours / theirs; below 1, ours is faster or smaller. Percentages: difference in points. †: carried over from "
         "an earlier run. ‡: the peer ran on another machine, or its figure is that of a paper."
     )
-    return [marks, *(f"Machine {letter}: {words}." for words, letter in letters.items())]
+    return [f"- {marks}", *(f"- Machine {letter}: {words}." for words, letter in letters.items())]
 
 
 def short_table(by_script):
