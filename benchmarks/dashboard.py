@@ -87,11 +87,11 @@ def describe(machine):
     return f"{machine['cores']} cores, {cpu}, Python {machine['python']}, {packages}"
 
 
-def cells_of(record, letters):
-    """Return the cells that both tables have: ours, theirs, ratio, machine, commit."""
+def figures_of(record):
+    """Return the cells of a record's figures, with marks: ours, theirs, ratio or difference."""
     ours = figure(record["ours"], record["unit"]) + " †" * (record["measured"] == "carried over")
     theirs = figure(record["theirs"], record["unit"]) + " ‡" * record["elsewhere"]
-    return ours, theirs, compared(record), letters[describe(record["machine"])], f"`{record['commit']}`"
+    return ours, theirs, compared(record)
 
 
 def as_table(head, rows):
@@ -117,26 +117,30 @@ def short_table(by_script):
             sys.exit(f"{len(records)} records of {script}.json are {identity}")
         chosen.append((script, text, records[0]))
     letters = machines_of([record for _, _, record in chosen])
-    rows = [(text, record["peer"], *cells_of(record, letters), f"`{script}.py`") for script, text, record in chosen]
+    rows = []
+    for script, text, record in chosen:
+        machine = letters[describe(record["machine"])]
+        rows.append((text, record["peer"], *figures_of(record), machine, f"`{record['commit']}`", f"`{script}.py`"))
     head = ["task", "peer", "ours", "theirs", "ours / theirs", "machine", "commit", "script"]
     return [*as_table(head, rows), "", *legend(letters)]
 
 
 def whole_table(by_script):
-    """Return lines of the page with all records, a table for each task."""
-    by_task = defaultdict(list)
+    """Return lines of the page with all records: for each task and each run of a command a table."""
+    by_task = defaultdict(lambda: defaultdict(list))
     for records in by_script.values():
         for record in records:
-            by_task[record["task"]].append(record)
-    letters = machines_of([record for records in by_task.values() for record in records])
+            run = record["command"], describe(record["machine"]), record["commit"], record["date"]
+            by_task[record["task"]][run].append(record)
+    letters = machines_of([record for records in by_script.values() for record in records])
     lines = ["# All figures", "", "Made by `python benchmarks/dashboard.py` from `benchmarks/results`.", ""]
     lines += legend(letters)
-    head = ["data", "measure", "peer", "ours", "theirs", "ours / theirs", "machine", "commit", "date", "command"]
-    for task, records in sorted(by_task.items(), key=lambda item: item[0].lower()):
-        rows = [
-            (r["data"], r["measure"], r["peer"], *cells_of(r, letters), r["date"], f"`{r['command']}`") for r in records
-        ]
-        lines += ["", f"## {task[0].upper()}{task[1:]}", "", *as_table(head, rows)]
+    for task, runs in sorted(by_task.items(), key=lambda item: item[0].lower()):
+        lines += ["", f"## {task[0].upper()}{task[1:]}"]
+        for (command, machine, commit, date), records in runs.items():
+            lines += ["", f"`{command}`, machine {letters[machine]}, commit `{commit}`, {date}:", ""]
+            rows = [(r["data"], r["measure"], r["peer"], *figures_of(r)) for r in records]
+            lines += as_table(["data", "measure", "peer", "ours", "theirs", "ours / theirs"], rows)
     return lines
 
 
