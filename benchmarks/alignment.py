@@ -46,7 +46,7 @@ def read_pairs(path):
 
 @cache
 def likeness(first, second):
-    """Return how alike two words are spelled."""
+    """Return the similarity of the spelling of two words."""
     return SequenceMatcher(None, first, second, autojunk=False).ratio()
 
 
@@ -60,7 +60,7 @@ def features(first, second, frequencies):
     for name, table in (("same", same.astype(float)), ("alike", alike)):
         padded[name] = np.pad(table, 2)
     n, m = alike.shape
-    # What the neighbours on the same diagonal say.
+    # The similarities of the neighbours on the same diagonal.
     around = [padded[name][2 + k : 2 + k + n, 2 + k : 2 + k + m] for name in padded for k in (-2, -1, 1, 2)]
     rare = [np.array([-np.log(frequencies.get(word, 0.5)) for word in words]) for words in (first, second)]
     prefix = np.array([[a[:3] == b[:3] for b in second] for a in first])
@@ -84,7 +84,7 @@ class Part:
         self.gold = []
         for X, links in zip(self.X, self.links):
             partners, taken = np.full(len(X), -1), set()
-            # Where gold has several partners, the ones that are first free.
+            # If a word has several gold partners, it takes the first free one.
             for i, j in sorted(links):
                 if partners[i] < 0 and j not in taken:
                     partners[i] = j

@@ -1,4 +1,4 @@
-"""CoNLL-2000 chunking end to end, beside sklearn-crfsuite on the same features.
+"""CoNLL-2000 chunking end to end, compared with sklearn-crfsuite on the same features.
 
     python benchmarks/chunking.py --data DIR
 
@@ -10,7 +10,7 @@ Span F1 is that of conlleval, on the test set.
 
     python benchmarks/chunking.py --data DIR --groups
 
-chooses templates instead: the front of span F1 against the number of weights, beside that of the paper.
+chooses templates instead: span F1 by number of weights, compared with the paper.
 
     python benchmarks/chunking.py --data DIR --sizes 60000 71075 158844 389065
 
@@ -40,7 +40,7 @@ PEERS = {
     "lbfgs": ("CRFsuite L-BFGS, c2=1", {"algorithm": "lbfgs", "c2": 1.0}),
 }
 OURS = "SparseMAP, AdaGrad"
-# Of the worker: our other models, on features that each makes itself.
+# Our other models; the worker of each makes its own features.
 OTHERS = {
     "perceptron": "averaged perceptron over groups, all kept",
     "sparseptron": "sparseptron, 10 of 72 templates",
@@ -83,7 +83,7 @@ def parse_arguments():
     parser.add_argument("--weights", nargs="+", default=["uniform", "log2^0.5", "log2"], help="with --sizes: kinds")
     parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     parser.add_argument("--order", action="store_true", help="with --groups: from coarse to fine (GroupOrder)")
-    parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
+    parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--exchange", type=Path, help=argparse.SUPPRESS)
@@ -91,7 +91,7 @@ def parse_arguments():
 
 
 def peak_megabytes():
-    """Return this process's peak memory so far, or NaN where the system does not tell."""
+    """Return this process's peak memory so far, or NaN if the system does not report it."""
     try:
         import resource
     except ImportError:

@@ -3,8 +3,8 @@
     python benchmarks/compile.py
     python benchmarks/compile.py --calls
 
-The uses follow each other, so each pays for what those before it have not compiled. A second process says what loading
-takes. With --calls instead: CPU time of calls so small that nearly all of it goes into what is around the solvers.
+The uses follow each other, so each compiles only the kernels that those before it did not. A second process measures
+loading. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Linear-chain CRFs by L-BFGS on CoNLL-2000 chunking, beside sklearn-crfsuite on the same features and objective.
+"""Linear-chain CRFs by L-BFGS on CoNLL-2000, compared with sklearn-crfsuite on the same features and objective.
 
     python benchmarks/crf.py --data DIR
 
 DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. Ten templates of one and two fields. CRFsuite gets all
-states and all transitions, which is what ours has, and features that say where a sentence begins and ends, which take
-the place of our weights `start_` and `end_`. With ``alpha = 2 c2 / n`` and no intercept, n times our objective is
+states and all transitions, as ours has, and features for the first and the last token of a sentence, in place of
+our weights `start_` and `end_`. With ``alpha = 2 c2 / n`` and no intercept, n times our objective is
 CRFsuite's. Training times are those of the iterations alone on its side, of the whole fit on ours.
 """
 
@@ -31,7 +31,7 @@ HEADER = "| sentences | model | threads | objective | span F1 | iterations | tra
 
 
 def fit_ours(X, y, c2, n_jobs, max_iter):
-    """Return a fitted model, and what it took."""
+    """Return a fitted model, and its wall and CPU seconds."""
     model = StructuredSparseMAPClassifier(
         "chain", "crf", solver="lbfgs", alpha=2.0 * c2 / len(y), fit_intercept=False, tol=1e-6, max_iter=max_iter,
         n_jobs=n_jobs,
@@ -60,7 +60,7 @@ def sentences_of(X):
 
 
 def fit_crfsuite(X, y, c2, max_iter):
-    """Return a fitted model, what each iteration was, and the CPU seconds of one."""
+    """Return a fitted model, the log of its iterations, and the CPU seconds of one."""
     from pycrfsuite import Trainer
     from sklearn_crfsuite import CRF
 

@@ -32,7 +32,7 @@ SMALLEST = 0.3
 
 
 def equivalence_class(graph):
-    """Return the CPDAG of a graph: v-structures are directed, and what follows from them (Meek's rules 1 to 3)."""
+    """Return the CPDAG of a graph: v-structures and the edges that follow (Meek's rules 1 to 3) are directed."""
     adjacent = (graph + graph.T) > 0
     directed = np.zeros_like(adjacent)
     n = len(graph)

@@ -122,7 +122,7 @@ class Tally:
     not_certified : int
         Problems that the reference could not solve; they are left out.
     worst : float
-        The largest error of marginals that count as right.
+        The largest error of marginals that count as correct.
     """
 
     def __init__(self):
@@ -150,7 +150,7 @@ def error_of(found, expected):
 
 
 def check_result(problem, result, rng, tally, category):
-    """Hold a result against the exact solution; count it, and what is wrong with it."""
+    """Compare a result with the exact solution; count it and its errors."""
     exact, u = problem.optimum, result.marginals.ravel()
     error = error_of(u, exact.marginals)
     if not result.converged:

@@ -21,7 +21,7 @@ from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 SIZES = (1, 2, 3, 5, 8, 13, 20, 40, 60)
-# The share of problems of each size: large ones are slow for who checks.
+# Fraction of the problems of each size: large ones are slow to check.
 SHARES = np.array([0.06, 0.1, 0.12, 0.16, 0.18, 0.16, 0.12, 0.07, 0.03])
 MOST_CALLS = 1000
 

@@ -6,8 +6,8 @@ Batches of random problems at the default tolerance, one thread; times are a sam
 of repeats after one run that compiles the kernels or loads them. `warm` starts from the solutions of the same problems
 before their scores moved a little, as in training. `backward` is one `vjp` of the batch. "by structures" is "auto"
 without facets: structures are solved by the active set, and no graph is taken for a matching. The error is that of the
-marginals against solver="auto" at tol=1e-10. C++ is what lp-sparsemap, which no longer builds, needed on another
-machine of this kind: for orientation only.
+marginals against solver="auto" at tol=1e-10. C++ is the time of lp-sparsemap, which no longer builds, on another
+machine of this kind, for orientation only.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def sequence(n, m):
 
 # Graphs in which facets are known.
 FACETED = ("matching", "tree")
-# Name, graph and its additional scores, scale of the scores, and what C++ needs in milliseconds.
+# Name, graph and its additional scores, scale of the scores, and the milliseconds of C++.
 PROBLEMS = (
     ("matching 20 x 20", matching(20, 20), 1.0, None),
     ("matching 20 x 20", matching(20, 20), 3.0, None),
@@ -76,7 +76,7 @@ PROBLEMS = (
 
 
 def forget_facets(graph, additional, known=None):
-    """Take from a graph what it knows of facets, or give it back; return what it knew."""
+    """Remove the solvers by facets from a graph, or restore them; return those that it had."""
     layout = as_graph_problems(graph, np.zeros(next(iter(graph.shapes.values()))), additional)[0].layout
     before = layout.polytope_solvers, layout.matching
     layout.polytope_solvers, layout.matching = ([None] * len(layout.polytope_solvers), None) if known is None else known

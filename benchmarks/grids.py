@@ -38,7 +38,7 @@ def make_pictures(n, n_labels, sizes, rng, noise=1.0):
 
 
 def make_snake(rng):
-    """Return what is seen of a snake, 0 or the direction of the next cell from 1 on, and the labels of the cells."""
+    """Return the directions that cells of a snake show (1 to 4; 0: none), and the labels of the cells."""
     while True:
         path = [np.zeros(2, int)]
         while len(path) < LENGTH:
@@ -59,7 +59,7 @@ def make_snake(rng):
 
 
 def look_around(seen):
-    """Return the features of all cells: what is seen in it and around it, one of each."""
+    """Return the features of all cells: indicators of what the cell and its eight neighbours show."""
     padded = np.pad(seen, 1)
     height, width = seen.shape
     around = [padded[i : i + height, j : j + width] for i in range(3) for j in range(3)]

@@ -33,7 +33,7 @@ def load_part(args, folder, name):
 
 
 def print_front(args, folder, templates, train, tests, paper, grid):
-    """Print a row for each choice of group weights and budget, and what the paper has.
+    """Print a row for each choice of group weights and budget, and the paper's points.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Sizes:
         return f1
 
     def choose(self, args, size):
-        """Return the group weights that are best on the second part with the first seed; print what all seeds have."""
+        """Return the group weights that are best on the second part with the first seed; print all scores."""
         found = {weights: [self.learn(size, weights, args.seeds[0])] for weights in args.weights}
         best = max(found, key=lambda weights: found[weights][0][0])
         found[best] += [self.learn(size, best, seed) for seed in args.seeds[1:]]
@@ -177,7 +177,7 @@ class Sizes:
 def print_sizes(args, folder, templates, train, dev, test):
     """Print a row for each number of weights and choice of group weights, and the choice by the score on `dev`.
 
-    Handmade features are groups beside the templates, one for each attribute.
+    Handmade features are further groups, one for each attribute.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def print_sizes(args, folder, templates, train, dev, test):
     folder, train, test : str
     templates : list of templates
     dev : str or None
-        The file to choose on. None is the last tenth of the training sentences; what was chosen is learned from all.
+        The file to choose on. None: the last tenth of the training sentences; the choice is then refitted on all.
     """
     warnings.simplefilter("ignore", ConvergenceWarning)
     (X, y), held = load_part(args, folder, train), load_part(args, folder, test)

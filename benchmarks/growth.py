@@ -5,7 +5,7 @@
 
 The sequences are drawn from a Markov chain of labels. A token has ten features of a vocabulary; each label prefers some
 of them. Training makes ten passes over the data, from zero weights: ten iterations of L-BFGS for the CRFs, ten epochs
-of AdaGrad for SparseMAP. Each fit is a process of its own, which first compiles what there is to compile. Its memory is
+of AdaGrad for SparseMAP. Each fit is a process of its own, which compiles its kernels first. Its memory is
 that above the peak before.
 
 - inference: SparseMAP of random chains as a multiple of the Gibbs marginals of the same scores, one thread, batches.
@@ -25,7 +25,7 @@ import numpy as np
 import results
 
 N_PASSES, N_ACTIVE = 10, 10
-# What all tables vary, one at a time.
+# Sizes that the tables vary, one at a time.
 BASE = {"labels": 10, "lengths": 20, "sentences": 1000, "features": 20_000}
 SIZES = {
     "labels": (5, 10, 30, 100, 300),

@@ -1,4 +1,4 @@
-"""Hierarchies of labels: rules in training and prediction, in prediction only, and none, beside scikit-learn.
+"""Hierarchies of labels: rules in training and prediction, in prediction only, and none, compared with scikit-learn.
 
     python benchmarks/hierarchies.py --data DIR
     python benchmarks/hierarchies.py --speed

@@ -5,8 +5,8 @@
 Batches of random problems, one thread. The ratio is the time of `sparsemap` over (oracle calls a sample, on average,
 x the time of `map_inference` on the same batch), by the active set. `map_inference` also checks its input, which for
 small problems takes longer than the oracle itself; so the ratio flatters the solver, and may be below 1. Times are
-medians of repeats, after one run that compiles the kernels or loads them. Beside them stand the published or measured
-times of C++ libraries that no longer build, for orientation only. The simplex is timed against entmax in the same run.
+medians of repeats, after one run that compiles the kernels or loads them. Times of C++ libraries that no longer build
+are of another machine, for orientation only. The simplex is timed against entmax in the same run.
 MAP inference compared with other libraries is in oracles.py.
 """
 
@@ -21,8 +21,8 @@ import results
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
-# Name, structure, shape of the scores, shape of the transitions, and by scale what another library needs in
-# milliseconds, on another machine of this kind: lp-sparsemap for chains and trees, vene/sparsemap for matchings.
+# Name, structure, shape of the scores, shape of the transitions, and by scale the milliseconds of another library
+# on another machine of this kind: lp-sparsemap for chains and trees, vene/sparsemap for matchings.
 PROBLEMS = (
     ("chain 20 x 10", LinearChain(), (20, 10), (10, 10), {1.0: 0.79}),
     ("chain 50 x 10", LinearChain(), (50, 10), (10, 10), {1.0: 5.3, 0.3: 31.0}),
@@ -43,7 +43,7 @@ LEAST_TURN = 0.02
 
 
 def measure(functions, repeats):
-    """Time some functions in turn, so that what else the machine does slows all of them alike.
+    """Time some functions in turn, so that other work of the machine slows all of them.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def measure_structures(n_samples, repeats, rng):
             )
 
 
-# Of what is solved by facets or by flow: name, structure, shape of the scores, the smallest scale at which the active
-# set is timed beside it.
+# Problems that are solved by facets or by flow: name, structure, shape of the scores, and the smallest scale at which
+# the active set is timed, too.
 BY_SCALE = (
     ("tree, 20 words", DependencyTree(), (21, 20), 0.01),
     ("tree, 40 words", DependencyTree(), (41, 40), 0.1),

@@ -1,4 +1,4 @@
-"""Time and memory of MultilabelLPSparseMAP as labels grow, beside one-vs-rest logistic regression.
+"""Time and memory of MultilabelLPSparseMAP as labels grow, compared with one-vs-rest logistic regression.
 
     python benchmarks/label_growth.py
     python benchmarks/label_growth.py --graphs full --labels 100 300 --iterations 5

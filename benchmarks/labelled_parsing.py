@@ -1,8 +1,8 @@
-"""Labelled dependency parsing on UD English: trees and the labels of their arcs, beside `parsing.py`.
+"""Labelled dependency parsing on UD English: trees and the labels of their arcs.
 
     python benchmarks/labelled_parsing.py --data ../shared/data
 
-In each epoch the trees are learned as in `parsing.py`, and from the features of the right arcs, folded to fewer
+In each epoch the trees are learned as in `parsing.py`, and from the features of the gold arcs, folded to fewer
 columns, a classifier of their labels. Trees are predicted in two ways: the best tree, then the best label of each arc;
 and both together, by ``DependencyTree(n_labels=...)`` under the score of the arc plus a multiple of the log-probability
 of its label, chosen on the development part. Prints the attachment scores, and the times of an epoch without and with

@@ -135,7 +135,7 @@ def main():
     options = results.parse(parser)
     torch.set_num_threads(1)
     print(f"batch of {options.batch}, milliseconds: forward + backward\n")
-    print("| problem | scale | layer | two threads | max_iter=10 | single calls | beside it |")
+    print("| problem | scale | layer | two threads | max_iter=10 | single calls | peer |")
     print("|---|---|---|---|---|---|---|")
     limits = []
     for name, structure, shape, transitions_shape in PROBLEMS:

@@ -142,7 +142,7 @@ def train_epoch(model, optimizer, sentences, batch_size, rng):
 
 @torch.no_grad()
 def evaluate(model, sentences, batch_size=64):
-    """Return accuracy and F1 of operators, the share of heads that are right, and that of arcs that are not zero."""
+    """Return accuracy and F1 of operators, the fraction of correct heads, and that of arcs that are not zero."""
     model.eval()
     gold, found, right, n_arcs = [], [], [], []
     for places in in_order(sentences.lengths, batch_size):
@@ -192,8 +192,8 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with listops/")
     parser.add_argument("--models", nargs="+", default=names, choices=names)
     parser.add_argument("--sentences", type=int, default=20_000, help="for training")
-    parser.add_argument("--max-length", type=int, default=40, help="most tokens of a sentence for training")
-    parser.add_argument("--test-length", type=int, default=50, help="most tokens of a sentence for the test")
+    parser.add_argument("--max-length", type=int, default=40, help="maximum number of tokens of a training sentence")
+    parser.add_argument("--test-length", type=int, default=50, help="maximum number of tokens of a test sentence")
     parser.add_argument("--test-sentences", type=int, default=None, help="test on so many, drawn from the file")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -1,11 +1,11 @@
-"""Multilabel classification: LP-SparseMAP, structured hinge and logistic loss of one network, beside scikit-learn.
+"""Multilabel classification: SparseMAP, structured hinge and logistic loss of one network, compared with scikit-learn.
 
     python benchmarks/multilabel.py --data DIR
 
 DIR holds multilabel/*.arff.gz. All three losses have the same network and the same grid of learning rate and dropout;
 its point, the epoch and the threshold are chosen by the example F1 of a tenth of the training data that is held out.
-The chosen point is then run with several seeds. scikit-learn's models get the same threshold tuning on the same share
-of held-out data. Figures are percent of F1 on the test data, by two measures: "F1 of means" is the harmonic mean of
+The chosen point is then run with several seeds. scikit-learn's models get the same threshold tuning on as many
+held-out data. Figures are percent of F1 on the test data, by two measures: "F1 of means" is the harmonic mean of
 the mean precision and the mean recall of the samples, which the paper reports, and "mean F1" the mean of the samples'
 F1 (`example_f1_score`). ``--published`` is the paper's protocol: scores for all pairs of labels, no penalty, no
 held-out part, a fixed number of epochs (``--max-iter``), and prediction by LP-MAP at 0.5. It takes one rate and one

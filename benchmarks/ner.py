@@ -1,4 +1,4 @@
-"""Spanish named entities (CoNLL-2002) with templates chosen by the group lasso, beside the paper.
+"""Spanish named entities (CoNLL-2002) with templates chosen by the group lasso, compared with the paper.
 
     python benchmarks/ner.py --data DIR
 

@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with ocr_letters/")
     parser.add_argument("--alphas", type=float, nargs="+", default=[5e-4, 2e-3, 8e-3, 3e-2], help="values to try")
     parser.add_argument("--cv", type=int, default=3, help="number of cuts of fold 0")
-    parser.add_argument("--max-iter", type=int, default=200, help="most iterations of L-BFGS")
+    parser.add_argument("--max-iter", type=int, default=200, help="maximum number of iterations of L-BFGS")
     parser.add_argument("--seed", type=int, default=0)
     args = results.parse(parser)
     path = args.data / "ocr_letters" / "letters.npz"

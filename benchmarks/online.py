@@ -72,7 +72,7 @@ def read_once(features, values, outputs, indices, indptr, row_ptr, order, width)
 
 
 def take_apart(X, y, n_epochs):
-    """Print what an epoch on one thread consists of, after some epochs."""
+    """Print the time of the parts of an epoch on one thread, after some epochs."""
     estimator = new_model()
     structure = estimator._check_params()
     X, codes, classes = estimator._check_data(structure, X, y, reset=True)

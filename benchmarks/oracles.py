@@ -1,13 +1,13 @@
-"""MAP of matchings and trees beside the fastest public solvers: microseconds a problem, in batches, on one thread.
+"""MAP of matchings and trees, compared with the fastest public solvers, in batches, on one thread.
 
     pip install lapx ufal.chu_liu_edmonds
     python benchmarks/oracles.py
 
 Matchings: `map_inference` over a batch against `lap.lapjvx_batch` and its siblings, the fastest of which counts, and
 scipy. Trees: against `ufal.chu_liu_edmonds`, which takes one matrix a call. Scores are standard normal, and for trees
-also those of an untrained parser beside a trained one: many short cycles, or hardly any. Ours are timed twice: values
-alone, and with all structures as arrays. All take turns in one run; the least time of the repeats counts. That values
-are equal is checked before.
+also those of a trained parser: normal scores have many short cycles, the others hardly any. Ours are timed twice:
+values alone, and with all structures as arrays. All take turns in one run; the least time of the repeats counts. Values
+are first checked to be equal.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the papers say about cost and convergence, without a table of their own: each claim measured in seconds.
+"""Claims of the papers about cost and convergence that have no table of their own, each measured in seconds.
 
     python benchmarks/paper_claims.py
     python benchmarks/paper_claims.py --only backward

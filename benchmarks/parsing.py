@@ -75,7 +75,7 @@ def attachment_scores(models, corpus, pool):
 
 
 def supports(models, corpus, pool, n=BATCH):
-    """Describe what each model selects for the first sentences.
+    """Describe the trees that each model selects for the first sentences.
 
     Returns
     -------

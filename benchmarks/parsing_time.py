@@ -5,10 +5,10 @@
 DIR holds ud/en_ewt-r2.0. Trees are learned as in parsing.py, from arc features in mini-batches, until the score on the
 development part is reached. Each mini-batch is made into features, and learned from, on each number of threads in turn;
 the weights are compared, bit by bit. Some mini-batches are then learned again and again, and of these the least times
-count. On a machine with other work the wall says little of threads; the CPU seconds of the busiest thread, and of what
-only one does, say what learning would take on cores of its own. Shares are those of the wall time on the first number
-of threads, and of the busiest thread's. To compare with another version of the package, run this with that one first in
-PYTHONPATH.
+count. On a busy machine wall time says little about threads. The CPU seconds of the busiest thread, plus those of the
+serial parts, are the time that learning would take on cores of its own. Fractions are of the wall time and of the
+busiest thread's time on the first number of threads. To compare with another version of the
+package, run this with that one first in PYTHONPATH.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from sklearn_sparsemap.metrics import unlabeled_attachment_score
 from sklearn_sparsemap.structures import DependencyTree
 from sklearn_sparsemap.training._online import optimizer
 
-# Of each team of threads that was at work, the CPU seconds of its members.
+# CPU seconds of the members of each team of threads that worked.
 teams = []
 
 
@@ -52,7 +52,7 @@ def note_teams():
 
 
 def timed(function):
-    """Return what a function returns, and the seconds it took: of the wall, of all threads, and of the busiest thread.
+    """Return the result of a function, and its seconds: of the wall, of all threads, and of the busiest thread.
 
     The last are what it would take where each thread has a core to itself: what is done by one thread alone, and of
     teams their busiest member, waiting for others included.
@@ -87,7 +87,7 @@ def visit(models, vectorizers, corpus, places):
 
 def report(title, taken):
     """Print a table of times."""
-    head = f"{'threads':>8}{'features s':>12}{'CPU s':>8}{'learning s':>12}{'CPU s':>8}{'busiest':>10}{'shares':>12}"
+    head = f"{'threads':>8}{'features s':>12}{'CPU s':>8}{'learning s':>12}{'CPU s':>8}{'busiest':>10}{'fractions':>12}"
     print(f"{title}\n{head}")
     first = next(iter(taken.values()))
     for n, times in taken.items():

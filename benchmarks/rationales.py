@@ -14,8 +14,8 @@ layers:
 - relaxed graph: the scores and the budget of SequenceBudget as factors, by `lp_sparsemap`.
 
 The first and the last learn one score for neighbours of one kind. Networks are tested without mixtures: they read the
-best structure, or what the relaxation selects at a temperature near 0. The temperature of training is chosen on a tenth
-of the training sentences, by the accuracy of this; gold names are used for the figures only. Prints means over the
+best structure, or the selection of the relaxation at a temperature near 0. The temperature of training is chosen on
+a tenth of the training sentences, by this accuracy; gold names are used for the figures only. Prints means over the
 seeds with intervals of 95 % (Student's t).
 """
 
@@ -150,7 +150,7 @@ class Network(nn.Module):
 
 
 def evaluate(network, samples):
-    """Return accuracy, and of the sentences with a person: token F1, IoU, words read, runs, and share over budget."""
+    """Return accuracy, and for sentences with a person token F1, IoU, words read, runs, fraction over budget."""
     network.eval()
     right, found = [], []
     with torch.no_grad():

@@ -44,7 +44,7 @@ def parse(parser):
 
 
 def identity(record):
-    """Return the part of a record that says what was measured."""
+    """Return the task, data, measure and peer of a record."""
     return tuple(record[key] for key in ("task", "data", "measure", "peer"))
 
 

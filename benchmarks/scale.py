@@ -7,12 +7,12 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 
 - sizes: tokens a second and peak memory of an epoch of `fit_partitions` over the training part so many times, in
   files of hashed features of 2,234 sentences each. Each size is a process of its own.
-- mixing: span F1 on the test part after each round of `ParameterMixing`, beside that of serial training.
-- types: weights of float64 beside those of float32: time of `fit` and its memory, of the model and its pickle, span F1;
+- mixing: span F1 on the test part after each round of `ParameterMixing`, compared with serial training.
+- types: weights of float64 and of float32: time of `fit` and its memory, of the model and its pickle, span F1;
   of CoNLL-2000 with all its columns, and with hashed ones. Each fit is a process of its own.
 - workers: seconds a round on threads, and on workers of dask.distributed (if that is installed).
-- model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, beside a simulation of
-  the transfers and what is measured on one and two workers.
+- model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, compared with a
+  simulation of the transfers and with measurements on one and two workers.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def train_on_files(folder, size):
 
     paths = sorted(Path(folder).glob("*.npz"))
     model, classes = new_model(max_iter=1), (Path(folder) / "classes").read_text().split()
-    # Compiles what there is to compile.
+    # Compiles the kernels, or loads them.
     X, y = load_partition(paths[0])
     n_rows = sum(len(load_partition(path)[0].values.indptr) - 1 for path in paths)
     model.fit_partitions([(X[:20], y[:20])], classes=classes)
@@ -135,7 +135,7 @@ def train_in_type(args, dtype, columns):
     from sklearn_sparsemap.metrics import span_f1_score
 
     X, y, X_test, y_test = load(args, int(columns) or None, dtype)
-    # Compiles what there is to compile.
+    # Compiles the kernels, or loads them.
     new_model(max_iter=1).fit(X, y).predict(X_test)
     start, begun = perf_counter(), process_time()
     model = new_model(max_iter=args.serial).fit(X, y)
@@ -262,7 +262,7 @@ def measured_workers(X, y, n_shards, counts):
 
 
 def constants(X, y):
-    """Measure what the model needs: tokens a second, bytes of a state, and the seconds of all else that is done to one.
+    """Measure the constants of the model: tokens a second, bytes of a state, and the seconds of each operation on one.
 
     By the functions that workers call, on one thread, in CPU seconds: the machine may have other work.
     """
@@ -322,7 +322,7 @@ def modelled(c, n_tokens, k):
 def simulated(c, n_tokens, k):
     """Return the seconds of a round: transfers one by one, where a machine sends one thing and receives one at a time.
 
-    The state goes from any machine that has it to any that has not; what was learned goes up a tree of groups.
+    The state goes from any machine that has it to any that has not; the learned weights go up a tree of groups.
     """
     import heapq
 

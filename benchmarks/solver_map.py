@@ -3,8 +3,8 @@
     python benchmarks/solver_map.py [picture.png]
 
 Batches of random problems (normal scores; those of a chain's transitions are of the same scale), one thread, medians of
-three runs in turn. A solver is stopped after MOST_CALLS calls of the oracle; what did not get to a gap of 1e-9 by then
-is marked. With a path, the map is also drawn (matplotlib).
+three runs in turn. A solver is stopped after MOST_CALLS calls of the oracle; it is marked if its gap is
+above 1e-9 then. With a path, the map is also drawn (matplotlib).
 """
 
 import argparse

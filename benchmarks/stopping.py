@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--losses", nargs="+", default=["sparsemap", "margin_sparsemap", "crf"])
     parser.add_argument("--gaps", nargs="+", type=float, default=[_fitting._ROUGH])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values beside the default")
+    parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values to try, after the default")
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--sentences", type=int, default=3000, help="of training; trees: half of them")
     args = results.parse(parser)

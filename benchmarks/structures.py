@@ -1,4 +1,4 @@
-"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, beside public peers.
+"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, compared with public peers.
 
     python benchmarks/structures.py
 

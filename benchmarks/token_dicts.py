@@ -6,9 +6,9 @@
 
 DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. Both sides get the same lists of dicts, and are timed from
 there to the labels of the test sentences. CRFsuite by L-BFGS: as it comes (``c2=1``), and as in the tutorial
-(``c1=c2=0.1``, 100 iterations). Ours is a CRF of 1.2 million weights by AdaGrad, which is what ``solver="auto"`` takes
-for so many; with --lbfgs by L-BFGS, of at most so many iterations. With --hide that share of the labels is None, for
-losses without a cost (a margin knows none against what is not known).
+(``c1=c2=0.1``, 100 iterations). Ours is a CRF of 1.2 million weights by AdaGrad, which ``solver="auto"`` takes for so
+many; with --lbfgs by L-BFGS, at most so many iterations. With --hide this fraction of the labels is None, for losses
+without a margin, because unknown labels have no cost.
 
 With --vectorizer, CPU seconds of `TokenDictVectorizer` alone, and of scikit-learn's `DictVectorizer` on the list of all
 tokens: `fit_transform` of the training tokens and `transform` of the test tokens, the least of three times. The tokens
@@ -151,7 +151,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--hide", type=float, nargs="+", default=[])
-    parser.add_argument("--seeds", type=int, default=1, help="with --hide: how often to draw what is hidden")
+    parser.add_argument("--seeds", type=int, default=1, help="with --hide: how often to draw the hidden labels")
     parser.add_argument("--losses", nargs="+", default=["crf", "margin_sparsemap"])
     parser.add_argument("--alpha", type=float, default=1e-5)
     parser.add_argument("--epochs", type=int, default=10)
