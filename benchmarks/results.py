@@ -54,8 +54,9 @@ def read(path):
 
 
 def write(path, records):
-    """Write records to a file."""
-    path.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write records to a file, one a line."""
+    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 
 def command():
