@@ -131,6 +131,7 @@ def train_in_type(args, dtype, columns):
     """Fit in a type of weights, in a process of its own; print columns, times, memory and F1 as JSON."""
     import numpy as np
     from chunking import peak_megabytes
+    from scipy import sparse
 
     from sklearn_sparsemap.metrics import span_f1_score
 
@@ -143,8 +144,11 @@ def train_in_type(args, dtype, columns):
     begun = process_time()
     predicted = model.predict(X_test)
     predicting, size = process_time() - begun, len(pickle.dumps(model, protocol=5)) / 2**20
-    held = sum(getattr(model.coef_, name).nbytes for name in ("data", "indices", "indptr")) / 2**20
-    assert model.coef_.dtype == np.dtype(dtype)
+    coef = model.coef_
+    # Small models have dense weights.
+    parts = (coef.data, coef.indices, coef.indptr) if sparse.issparse(coef) else (coef,)
+    held = sum(part.nbytes for part in parts) / 2**20
+    assert coef.dtype == np.dtype(dtype)
     f1 = 100 * span_f1_score(y_test, predicted)
     print(json.dumps([X.values.shape[1], wall, used, predicting, peak_megabytes(), held, size, f1]))
 
