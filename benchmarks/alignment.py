@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 from torch import nn
 
@@ -45,7 +46,7 @@ def read_pairs(path):
 
 @cache
 def likeness(first, second):
-    """Return how alike two words are spelled."""
+    """Return the similarity of the spelling of two words."""
     return SequenceMatcher(None, first, second, autojunk=False).ratio()
 
 
@@ -59,7 +60,7 @@ def features(first, second, frequencies):
     for name, table in (("same", same.astype(float)), ("alike", alike)):
         padded[name] = np.pad(table, 2)
     n, m = alike.shape
-    # What the neighbours on the same diagonal say.
+    # The similarities of the neighbours on the same diagonal.
     around = [padded[name][2 + k : 2 + k + n, 2 + k : 2 + k + m] for name in padded for k in (-2, -1, 1, 2)]
     rare = [np.array([-np.log(frequencies.get(word, 0.5)) for word in words]) for words in (first, second)]
     prefix = np.array([[a[:3] == b[:3] for b in second] for a in first])
@@ -83,7 +84,7 @@ class Part:
         self.gold = []
         for X, links in zip(self.X, self.links):
             partners, taken = np.full(len(X), -1), set()
-            # Where gold has several partners, the ones that are first free.
+            # If a word has several gold partners, it takes the first free one.
             for i, j in sorted(links):
                 if partners[i] < 0 and j not in taken:
                     partners[i] = j
@@ -182,7 +183,7 @@ def main():
     parser.add_argument("--hidden", type=int, default=32)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=3e-3, help="of Adam")
-    args = parser.parse_args()
+    args = results.parse(parser)
     torch.set_num_threads(1)
     lines = []
     for name in args.sets:
@@ -201,6 +202,7 @@ def main():
             for way, figures in zip(("word by word", "jointly"), runs.transpose(1, 2, 0)):
                 spread = f" ± {figures[2].std(ddof=1):.2f}" if len(args.seeds) > 1 else ""
                 p, r, f = figures.mean(axis=1)
+                results.record("links of words", name, f"F1, {loss}, {way}", f, "%", seeds=len(args.seeds))
                 lines.append(f"| {name} | {loss} | {way} | {p:.2f} | {r:.2f} | {f:.2f}{spread} |")
     print("\n| set | loss | links decided | precision | recall | F1 |\n|---|---|---|---|---|---|")
     print("\n".join(lines))

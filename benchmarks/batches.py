@@ -1,4 +1,4 @@
-"""Batches of sentences of alike lengths, for the scripts that train networks."""
+"""Batches of sentences of similar lengths, for the scripts that train networks."""
 
 import numpy as np
 from torch.optim.lr_scheduler import ExponentialLR
@@ -8,7 +8,7 @@ _POOL = 50
 
 
 def batches_by_length(lengths, size, rng):
-    """Return all places, in random batches of about `size` whose lengths are alike: a list of int arrays.
+    """Return all places, in random batches of about `size` with similar lengths: a list of int arrays.
 
     Little is then padding, and a layer over graphs, which solves samples of one shape together, sees few shapes.
     """
@@ -27,5 +27,5 @@ def in_order(lengths, size):
 
 
 def decayed(optimizer, n_epochs):
-    """Return what lowers an optimizer's rate after each epoch, from its own to a tenth of it, by equal factors."""
+    """Return a scheduler that lowers an optimizer's rate by equal factors, to a tenth after the last epoch."""
     return ExponentialLR(optimizer, 0.1 ** (1.0 / max(1, n_epochs - 1)))

@@ -1,4 +1,4 @@
-"""CoNLL-2000 chunking end to end, beside sklearn-crfsuite on the same features.
+"""CoNLL-2000 chunking end to end, compared with sklearn-crfsuite on the same features.
 
     python benchmarks/chunking.py --data DIR
 
@@ -10,7 +10,7 @@ Span F1 is that of conlleval, on the test set.
 
     python benchmarks/chunking.py --data DIR --groups
 
-chooses templates instead: the front of span F1 against the number of weights, beside that of the paper.
+chooses templates instead: span F1 by number of weights, compared with the paper.
 
     python benchmarks/chunking.py --data DIR --sizes 60000 71075 158844 389065
 
@@ -30,6 +30,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import results
+
 # The process that starts the others imports nothing large: on Linux a child's peak memory begins at its parent's.
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = {
@@ -38,7 +40,7 @@ PEERS = {
     "lbfgs": ("CRFsuite L-BFGS, c2=1", {"algorithm": "lbfgs", "c2": 1.0}),
 }
 OURS = "SparseMAP, AdaGrad"
-# Of the worker: our other models, on features that each makes itself.
+# Our other models; the worker of each makes its own features.
 OTHERS = {
     "perceptron": "averaged perceptron over groups, all kept",
     "sparseptron": "sparseptron, 10 of 72 templates",
@@ -54,6 +56,15 @@ MORE = [f"pos[{i}]|word[{j}]" for j in (-1, 0, 1) for i in range(-2, 3)] + [
 ]
 ORDERED = [("log2", (5, 10, 15, 20, 30)), ("log2^0.5", (10,))]
 N_WARM_UP = 20
+DATA = "CoNLL-2000, 72 templates"
+# Measure, key of the figures, unit, and factor.
+MEASURES = (
+    ("span F1", "f1", "%", 100),
+    ("an epoch", "epoch", "s", 1),
+    ("training", "training", "s", 1),
+    ("prediction", "predict", "s", 1),
+    ("peak memory", "peak", "MB", 1),
+)
 
 
 def parse_arguments():
@@ -72,15 +83,15 @@ def parse_arguments():
     parser.add_argument("--weights", nargs="+", default=["uniform", "log2^0.5", "log2"], help="with --sizes: kinds")
     parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     parser.add_argument("--order", action="store_true", help="with --groups: from coarse to fine (GroupOrder)")
-    parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
+    parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--exchange", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def peak_megabytes():
-    """Return this process's peak memory so far, or NaN where the system does not tell."""
+    """Return this process's peak memory so far, or NaN if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -289,6 +300,12 @@ def report_table(figures):
             f"{row['training']:9.1f} s{row['training'] / ours['training']:7.2f}{row['predict']:8.2f} s"
             f"{row['peak']:6.0f} MB{row['n_weights']:12,}"
         )
+    for name, row in figures.items():
+        if not name.startswith("CRFsuite"):
+            continue
+        for measure, key, unit, factor in MEASURES:
+            found = [factor * figure[key] for figure in (ours, row)]
+            results.record("chunking", DATA, measure, found[0], unit, name, found[1], package="sklearn-crfsuite")
     print("epoch: median; ratios: to the first row. SparseMAP's training is the whole fit, CRFsuite's the sum of its")
     print("iterations. CRFsuite makes weights only for the pairs of column and label that occur in training.")
     for name, key, ratio in (("AP epoch", "ap-10", "epoch"), ("L-BFGS training", "lbfgs", "training")):

@@ -3,8 +3,8 @@
     python benchmarks/compile.py
     python benchmarks/compile.py --calls
 
-The uses follow each other, so each pays for what those before it have not compiled. A second process says what loading
-takes. With --calls instead: CPU time of calls so small that nearly all of it goes into what is around the solvers.
+The uses follow each other, so each compiles only the kernels that those before it did not. A second process measures
+loading. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers.
 """
 
 import argparse
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import results
 
 SETUP = """
 import json, time
@@ -89,10 +91,11 @@ def run(cache, uses=USES):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", action="store_true", help="time of small calls instead")
-    calls = parser.parse_args().calls
+    calls = results.parse(parser).calls
     with tempfile.TemporaryDirectory() as cache:
         if calls:
             for name, seconds in run(cache, CALLS)["seconds"].items():
+                results.record("small calls", name, "CPU time of a call", 1e3 * seconds, "ms")
                 print(f"{name:50} {1e3 * seconds:6.3f} ms")
             return
         cold, warm = run(cache), run(cache)
@@ -100,7 +103,9 @@ def main():
         n_files = sum(path.suffix == ".nbc" for path in Path(cache).rglob("*"))
     print(f"{'first use':12} {'empty cache':>12} {'second process':>15}")
     for name, seconds in cold["seconds"].items():
+        results.record("first use", name, "CPU time with an empty cache", seconds, "s")
         print(f"{name:12} {seconds:10.1f} s {warm['seconds'][name]:13.2f} s")
+    results.record("first use", "all", "CPU time with an empty cache", sum(cold["seconds"].values()), "s")
     print(f"{'all':12} {sum(cold['seconds'].values()):10.1f} s {sum(warm['seconds'].values()):13.2f} s")
     print(f"cache {size / 2**20:.1f} MiB in {n_files} files; the second process compiled {warm['compiled']} entries")
 

@@ -2,8 +2,8 @@
 
 Pseudo-likelihood of a pairwise model: the log odds of label j are its linear score plus ``sum_k W[j, k] y[k]`` over the
 other gold labels. W is symmetric: all its entries, of low rank, or a linear function of some principal components of
-the features. Of the sets seen in training the one is predicted from which most is to be expected under the model, as
-`MultilabelLPSparseMAP` decides.
+the features. The prediction is the label set seen in training with the largest expected score under the model, as in
+`MultilabelLPSparseMAP`.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ class ConditionalLabels:
         return self.sets[(shares @ mutual + shares).argmax(axis=1)].astype(int)
 
     def _inputs(self, X):
-        """Return what the graphs are multiplied by in each sample: 1, and the components if there are any."""
+        """Return the factors of the graphs in each sample: 1, and the components if there are any."""
         ones = np.ones((X.shape[0], 1))
         return np.hstack([ones, self.components.transform(X) / self.scale]) if self.edges == "by input" else ones
 

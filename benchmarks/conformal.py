@@ -17,6 +17,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 from hierarchies import load as load_hierarchy
 from ocr import load_letters
 from sklearn.exceptions import ConvergenceWarning
@@ -125,6 +126,9 @@ def show(name, what, gold, lists, max_size):
             found[level].append(((gold[test] <= threshold).mean(), np.median(sizes), sizes.mean(), is_cut.mean()))
     for level in LEVELS:
         coverage, median, mean, cut = np.mean(found[level], axis=0)
+        own = f"{what}, level {level}"
+        results.record("conformal sets", name, f"coverage, {own}", 100 * coverage, "%", seeds=N_CUTS)
+        results.record("conformal sets", name, f"median size, {own}", median, "structures", seeds=N_CUTS)
         cells.append(f"{100 * coverage:.1f} | {median:.0f} | {mean:.1f} | {100 * cut:.0f} %")
     print(f"| {name} | {what} | {' | '.join(cells)} |", flush=True)
 
@@ -135,7 +139,7 @@ def main():
     parser.add_argument("--max-size", type=int, default=500, help="maximum length of a list")
     parser.add_argument("--samples", type=int, default=2000, help="maximum number of samples")
     parser.add_argument("--lists", type=int, default=200, help="number of samples whose sets are listed")
-    args = parser.parse_args()
+    args = results.parse(parser)
     for category in (ConvergenceWarning, UserWarning):
         warnings.simplefilter("ignore", category)
     heads = [f"{what} at {level}" for level in LEVELS for what in ("coverage", "median", "mean", "cut")]

@@ -1,10 +1,10 @@
-"""Linear-chain CRFs by L-BFGS on CoNLL-2000 chunking, beside sklearn-crfsuite on the same features and objective.
+"""Linear-chain CRFs by L-BFGS on CoNLL-2000, compared with sklearn-crfsuite on the same features and objective.
 
     python benchmarks/crf.py --data DIR
 
 DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. Ten templates of one and two fields. CRFsuite gets all
-states and all transitions, which is what ours has, and features that say where a sentence begins and ends, which take
-the place of our weights `start_` and `end_`. With ``alpha = 2 c2 / n`` and no intercept, n times our objective is
+states and all transitions, as ours has, and features for the first and the last token of a sentence, in place of
+our weights `start_` and `end_`. With ``alpha = 2 c2 / n`` and no intercept, n times our objective is
 CRFsuite's. Training times are those of the iterations alone on its side, of the whole fit on ours.
 """
 
@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
+import results
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -25,11 +26,12 @@ from sklearn_sparsemap.metrics import span_f1_score
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = ["word[-1]", "word[0]", "word[1]", "pos[-1]", "pos[0]", "pos[1]",
              "word[-1]|word[0]", "word[0]|word[1]", "pos[-1]|pos[0]", "pos[0]|pos[1]"]  # fmt: skip
+MEASURES, UNITS = ("objective", "span F1", "CPU time of an iteration"), ("", "%", "ms")
 HEADER = "| sentences | model | threads | objective | span F1 | iterations | training | an iteration | CPU |"
 
 
 def fit_ours(X, y, c2, n_jobs, max_iter):
-    """Return a fitted model, and what it took."""
+    """Return a fitted model, and its wall and CPU seconds."""
     model = StructuredSparseMAPClassifier(
         "chain", "crf", solver="lbfgs", alpha=2.0 * c2 / len(y), fit_intercept=False, tol=1e-6, max_iter=max_iter,
         n_jobs=n_jobs,
@@ -58,7 +60,7 @@ def sentences_of(X):
 
 
 def fit_crfsuite(X, y, c2, max_iter):
-    """Return a fitted model, what each iteration was, and the CPU seconds of one."""
+    """Return a fitted model, the log of its iterations, and the CPU seconds of one."""
     from pycrfsuite import Trainer
     from sklearn_crfsuite import CRF
 
@@ -90,15 +92,23 @@ def compare(n, data, c2, jobs, max_iter, peer):
     (X, y), (X_test, y_test) = ([part[:limit] for part in sets] for sets, limit in zip(data, (n, None)))
     vectorizer = TemplateVectorizer(TEMPLATES)
     rows, rows_test = vectorizer.fit_transform(X), vectorizer.transform(X_test)
+    theirs = None
     if peer:
         model, log, cpu = fit_crfsuite(rows, y, c2, max_iter)
         seconds = sum(iteration["time"] for iteration in log)
         f1 = span_f1_score(y_test, model.predict(list(sentences_of(rows_test))))
         row(n, "CRFsuite", 1, log[-1]["loss"], f1, len(log), seconds, cpu * len(log))
+        theirs = log[-1]["loss"], 100 * f1, cpu * 1e3
     for n_jobs in jobs:
         model, wall, cpu = fit_ours(rows, y, c2, n_jobs, max_iter)
         f1 = span_f1_score(y_test, model.predict(rows_test))
         row(n, "ours", n_jobs, n * model.loss_curve_[-1], f1, model.n_iter_, wall, cpu)
+        if theirs is None or n_jobs > 1:
+            continue
+        own = n * model.loss_curve_[-1], 100 * f1, 1e3 * cpu / model.n_iter_
+        for measure, unit, a, b in zip(MEASURES, UNITS, own, theirs):
+            results.record("CRF by L-BFGS", f"CoNLL-2000, {n:,} sentences", measure, a, unit, "CRFsuite", b,
+                           package="sklearn-crfsuite")  # fmt: skip
 
 
 def main():
@@ -109,7 +119,7 @@ def main():
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--max-iter", type=int, default=1000)
     parser.add_argument("--skip-peer", action="store_true", help="run our model only")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     data = [load_conll(arguments.data / "conll2000" / f"{part}.txt.gz") for part in ("train", "test")]
     # Compiles the kernels, or loads them.
     few = [part[:20] for part in data[0]]

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "learning"))
@@ -31,7 +32,7 @@ SMALLEST = 0.3
 
 
 def equivalence_class(graph):
-    """Return the CPDAG of a graph: v-structures are directed, and what follows from them (Meek's rules 1 to 3)."""
+    """Return the CPDAG of a graph: v-structures and the edges that follow (Meek's rules 1 to 3) are directed."""
     adjacent = (graph + graph.T) > 0
     directed = np.zeros_like(adjacent)
     n = len(graph)
@@ -87,7 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with dags/")
     parser.add_argument("--seeds", type=int, default=3, help="number of initial scores")
-    args = parser.parse_args()
+    args = results.parse(parser)
     # The files were written by Python 2.
     warnings.filterwarnings("ignore", message="Reading `.npy`")
     print("| data | graph | edges (true) | SHD | SHD-C |\n|---|---|---|---|---|")
@@ -109,6 +110,8 @@ def main():
                     rows.setdefault(method, []).append((graph.sum(), *distances))
         for method, values in rows.items():
             edges, distance, class_distance = np.mean(values, axis=0)
+            for measure, value in (("SHD", distance), ("SHD of the equivalence classes", class_distance)):
+                results.record("acyclic graphs", name, f"{measure}, {method}", value, "edges", seeds=args.seeds)
             print(
                 f"| {name} | {method} | {edges:.1f} ({np.mean(n_true):.1f}) | {distance:.1f} | {class_distance:.1f} |"
             )

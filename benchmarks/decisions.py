@@ -15,6 +15,7 @@ from time import process_time
 
 import numpy as np
 import pyepo
+import results
 import torch
 from pyepo.model.ort import knapsackModel, shortestPathModel
 from sklearn.linear_model import LinearRegression
@@ -90,6 +91,17 @@ def compare(kind, first, degree, noise, options):
     return table.mean(axis=1)
 
 
+def record_means(kind, means, seeds):
+    """Record the default loss compared with each other method."""
+    for method, theirs in means.items():
+        if method.startswith("ours"):
+            continue
+        ours, package = means["ours, sparsemap"], "pyepo" if method.startswith("PyEPO") else None
+        for place, (measure, unit) in enumerate((("normalised regret", "%"), ("CPU time of training", "s"))):
+            results.record("decisions", f"{kind}, mean of all problems", measure, ours[place], unit, method,
+                           theirs[place], seeds, package=package)  # fmt: skip
+
+
 def compare_losses():
     """Print the largest difference between our SPO+ and PyEPO's, and CPU times of one epoch."""
     for kind, first in (("path", 1), ("knapsack", 1), ("knapsack", 2)):
@@ -121,7 +133,7 @@ def main():
     parser.add_argument("--only", choices=("path", "knapsack", "loss"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20, help="of PyEPO")
-    options = parser.parse_args()
+    options = results.parse(parser)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if options.only in (None, "loss"):
@@ -133,6 +145,7 @@ def main():
     for kind, cases in families.items():
         if options.only in (None, kind):
             means = np.mean([compare(*case, options) for case in cases], axis=0)
+            record_means(kind, dict(zip(METHODS, means)), options.seeds)
             for method, (regret, seconds) in zip(METHODS, means):
                 print(f"{kind}, mean {method:31} {regret:7.2f} % {seconds:8.2f} s", flush=True)
 

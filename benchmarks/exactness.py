@@ -22,6 +22,7 @@ import warnings
 from collections import Counter, defaultdict
 
 import numpy as np
+import results
 from exactness_layouts import EXACT, LAYERS, LAYOUTS, SHARES, SLOW, Layout, layouts_of
 from registry import listed
 from sklearn.exceptions import ConvergenceWarning
@@ -121,7 +122,7 @@ class Tally:
     not_certified : int
         Problems that the reference could not solve; they are left out.
     worst : float
-        The largest error of marginals that count as right.
+        The largest error of marginals that count as correct.
     """
 
     def __init__(self):
@@ -149,7 +150,7 @@ def error_of(found, expected):
 
 
 def check_result(problem, result, rng, tally, category):
-    """Hold a result against the exact solution; count it, and what is wrong with it."""
+    """Compare a result with the exact solution; count it and its errors."""
     exact, u = problem.optimum, result.marginals.ravel()
     error = error_of(u, exact.marginals)
     if not result.converged:
@@ -334,7 +335,7 @@ def main():
     parser.add_argument("--solver", help="only this solver, or the layers of torch or jax")
     parser.add_argument("--list-failures", type=int, nargs="?", const=3, default=0, help="print so many of each kind")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = results.parse(parser)
     warnings.simplefilter("ignore")
     start = time.process_time()
     tally = run(
@@ -353,6 +354,9 @@ def main():
     exact = (*EXACT, *LAYERS)
     for title, solvers in (("exact solvers and layers", exact), ("solvers that approach the solution", SLOW)):
         n = {outcome: tally.total(outcome, solvers) for outcome in MAIN}
+        for outcome in MAIN:
+            data = f"{sum(tally.n_problems.values()):,} random problems, {title}"
+            results.record("exactness", data, f"{outcome} results", n[outcome], "results")
         print(f"\n{title}: {sum(n.values())} results, {n['wrong']} wrong, {n['unconverged']} unconverged", end="")
     print()
     print_failures(tally, args.list_failures)

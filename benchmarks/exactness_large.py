@@ -15,12 +15,13 @@ import warnings
 from collections import Counter
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 SIZES = (1, 2, 3, 5, 8, 13, 20, 40, 60)
-# The share of problems of each size: large ones are slow for who checks.
+# Fraction of the problems of each size: large ones are slow to check.
 SHARES = np.array([0.06, 0.1, 0.12, 0.16, 0.18, 0.16, 0.12, 0.07, 0.03])
 MOST_CALLS = 1000
 
@@ -124,6 +125,9 @@ def check_derivative(problem, result, exact, rng, counts):
     return 0.0, np.abs(given - exact.vjp(v)["scores"]).max()
 
 
+MEASURES = ("gap", "difference to the active set", "error of vjp", "difference of vjp to the active set's at kinks")
+
+
 def compare_with_conic(kinds, n_problems):
     """Print how far marginals are from those of the conic solver, by structure, where the problem is small enough."""
     from conic import project
@@ -143,6 +147,8 @@ def compare_with_conic(kinds, n_problems):
                     continue
                 size = max(1.0, np.abs(problem["scores"][np.isfinite(problem["scores"])]).max(initial=0.0))
                 away.append(np.abs(expected - result.marginals).max() / size)
+        data = f"{kind}, {len(away):,} problems"
+        results.record("exactness", data, "largest difference to clarabel", max(away), "", package="clarabel")
         print(
             f"{kind}: {len(away)} compared, largest difference {max(away):.1e}, median {np.median(away):.1e}, "
             f"{sum(a > 1e-6 for a in away)} beyond 1e-6; {dict(counts)}",
@@ -155,7 +161,7 @@ def main():
     parser.add_argument("--problems", type=int, default=2000, help="for each structure")
     parser.add_argument("--structure", choices=("tree", "matching", "subset", "chain"), help="only this one")
     parser.add_argument("--conic", action="store_true", help="against the conic solver clarabel only; see conic.py")
-    args = parser.parse_args()
+    args = results.parse(parser)
     warnings.simplefilter("ignore")
     kinds = (args.structure,) if args.structure else ("tree", "matching", "subset", "chain")
     if args.conic:
@@ -165,7 +171,7 @@ def main():
     print(f"{'to active set':>15}{'(compared)':>11}{'vjp':>10}{'(compared)':>11}{'at kinks':>10}", end="")
     print(f"{'(compared)':>11}{'steps':>7}")
     for kind in kinds:
-        rng = np.random.default_rng(0)
+        rng, worst = np.random.default_rng(0), np.zeros(4)
         for family in FAMILIES:
             counts, gap, away, slopes, most = Counter(), 0.0, 0.0, (0.0, 0.0), 0
             for _ in range(-(-args.problems // len(FAMILIES))):
@@ -187,12 +193,15 @@ def main():
                 else:
                     exact = None
                 slopes = np.maximum(slopes, check_derivative(problem, result, exact, rng, counts))
+            worst = np.maximum(worst, [gap, away, *slopes])
             print(
                 f"{kind:>10}{family:>17}{counts['problems']:>10}{counts['infeasible']:>11}{counts['not ended']:>10}"
                 f"{gap:>13.1e}{away:>15.1e}{counts['compared']:>11}{slopes[0]:>10.1e}{counts['derivatives']:>11}"
                 f"{slopes[1]:>10.1e}{counts['compared kinks']:>11}{most:>7}",
                 flush=True,
             )
+        for measure, value in zip(MEASURES, worst):
+            results.record("exactness", f"{kind}, {args.problems:,} problems", f"largest {measure}", value, "")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `exactness.py` solves: structures and factor graphs of small sizes, by every solver, with their exact twins."""
+"""Problems of `exactness.py`: small structures and factor graphs, by every solver, with their exact twins."""
 
 import sys
 from functools import cache, cached_property

@@ -6,16 +6,17 @@ Batches of random problems at the default tolerance, one thread; times are a sam
 of repeats after one run that compiles the kernels or loads them. `warm` starts from the solutions of the same problems
 before their scores moved a little, as in training. `backward` is one `vjp` of the batch. "by structures" is "auto"
 without facets: structures are solved by the active set, and no graph is taken for a matching. The error is that of the
-marginals against solver="auto" at tol=1e-10. C++ is what lp-sparsemap, which no longer builds, needed on another
-machine of this kind: for orientation only.
+marginals against solver="auto" at tol=1e-10. C++ is the time of lp-sparsemap, which no longer builds, on another
+machine of this kind, for orientation only.
 """
 
 import argparse
 from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, StructureFactor, Xor
@@ -57,7 +58,7 @@ def sequence(n, m):
 
 # Graphs in which facets are known.
 FACETED = ("matching", "tree")
-# Name, graph and its additional scores, scale of the scores, and what C++ needs in milliseconds.
+# Name, graph and its additional scores, scale of the scores, and the milliseconds of C++.
 PROBLEMS = (
     ("matching 20 x 20", matching(20, 20), 1.0, None),
     ("matching 20 x 20", matching(20, 20), 3.0, None),
@@ -75,7 +76,7 @@ PROBLEMS = (
 
 
 def forget_facets(graph, additional, known=None):
-    """Take from a graph what it knows of facets, or give it back; return what it knew."""
+    """Remove the solvers by facets from a graph, or restore them; return those that it had."""
     layout = as_graph_problems(graph, np.zeros(next(iter(graph.shapes.values()))), additional)[0].layout
     before = layout.polytope_solvers, layout.matching
     layout.polytope_solvers, layout.matching = ([None] * len(layout.polytope_solvers), None) if known is None else known
@@ -85,9 +86,9 @@ def forget_facets(graph, additional, known=None):
 def timed(function, repeats):
     times = []
     for _ in range(repeats + 1):
-        started = perf_counter()
+        started = process_time()
         result = function()
-        times.append(perf_counter() - started)
+        times.append(process_time() - started)
     return median(times[1:]), result
 
 
@@ -101,7 +102,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS)
     parser.add_argument("--graphs", default="", help="only those with this in their name")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     n = arguments.samples
     columns = "graph", "scale", "solver", "forward", "warm", "backward", "n_iter (most)", "converged", "error", "C++"
     print_row(*columns, "times as fast")
@@ -134,13 +135,17 @@ def main():
                 for _ in range(repeats + 1):
                     # Faces are found once for a solution.
                     found = solve()
-                    started = perf_counter()
+                    started = process_time()
                     found.vjp(v)
-                    seconds.append(perf_counter() - started)
+                    seconds.append(process_time() - started)
                 backward = f"{1e3 * median(seconds[1:]) / n:.3f} ms"
                 if known:
                     forget_facets(graph, additional[0], known)
             compared = other is not None and solver == "auto"
+            peer, ours = ("lp-sparsemap (C++)" if compared else ""), 1e3 * forward / n
+            if solver == "auto":
+                results.record("LP-SparseMAP", f"{name}, scale {scale:g}", "CPU time forward", ours, "ms", peer,
+                               other, elsewhere=compared)  # fmt: skip
             print_row(
                 name,
                 f"{scale:g}",

@@ -13,6 +13,7 @@ from functools import cache
 from time import perf_counter, process_time
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap
 from sklearn_sparsemap.factors import FactorGraph, PairTable, grid_graph
@@ -37,7 +38,7 @@ def make_pictures(n, n_labels, sizes, rng, noise=1.0):
 
 
 def make_snake(rng):
-    """Return what is seen of a snake, 0 or the direction of the next cell from 1 on, and the labels of the cells."""
+    """Return the directions that cells of a snake show (1 to 4; 0: none), and the labels of the cells."""
     while True:
         path = [np.zeros(2, int)]
         while len(path) < LENGTH:
@@ -58,7 +59,7 @@ def make_snake(rng):
 
 
 def look_around(seen):
-    """Return the features of all cells: what is seen in it and around it, one of each."""
+    """Return the features of all cells: indicators of what the cell and its eight neighbours show."""
     padded = np.pad(seen, 1)
     height, width = seen.shape
     around = [padded[i : i + height, j : j + width] for i in range(3) for j in range(3)]
@@ -98,6 +99,9 @@ def inference():
                 begin = process_time()
                 result.vjp(direction)
                 backward.append(process_time() - begin)
+            data = f"{height} x {width}, {n_labels} labels"
+            results.record("grids", data, "CPU time forward", 1e3 * min(times), "ms")
+            results.record("grids", data, "CPU time of vjp", 1e3 * min(backward), "ms")
             in_use = (found.marginals.values > 0).sum() / (len(scores) * height * width)
             print(
                 f"{height:>5} x{width:>3}{n_labels:8}{1e3 * min(times):13.1f}{1e3 * min(backward):8.1f}"
@@ -120,6 +124,7 @@ def epochs(n, n_epochs):
         else:
             model.partial_fit(X, y)
         took, cpu = perf_counter() - begin, process_time() - cpu
+        results.record("grids", f"{n} pictures, 11 labels", f"CPU time of epoch {epoch + 1}", cpu, "s")
         print(f"epoch {epoch + 1}: {took:.1f} s, {cpu:.1f} CPU s, loss {model.loss_curve_[-1]:.1f}", flush=True)
     few = slice(0, 20)
     alone = np.concatenate([(x.argmax(axis=-1) == own).ravel() for x, own in zip(X[few], y[few])]).mean()
@@ -140,6 +145,7 @@ def conic():
             theirs = project_grid(scores, horizontal, vertical)
             if theirs is not None:
                 differences.append(abs(ours.marginals - theirs).max())
+    results.record("grids", f"{len(differences)} grids", "largest difference to clarabel", max(differences), "")
     print(f"{len(differences)} grids differ by at most {max(differences):.1e} (median {np.median(differences):.1e})")
 
 
@@ -158,6 +164,7 @@ def snakes(n_train, n_epochs):
     took = perf_counter() - begin
     right = np.concatenate([(own == found).ravel() for own, found in zip(y[n_train:], predicted)])
     on_path = np.concatenate([own.ravel() > 0 for own in y[n_train:]])
+    results.record("grids", "snakes", "cells right", 100 * right.mean(), "%")
     print(
         f"snakes, {n_train} to learn from, {np.mean([own.size for own in y]):.0f} cells each: {right.mean():.4f} of "
         f"cells right, {right[on_path].mean():.4f} on paths; {n_epochs} epochs {seconds:.1f} s, prediction {took:.1f} s"
@@ -171,7 +178,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--snakes", type=int, default=200)
     parser.add_argument("--snake-epochs", type=int, default=10)
-    options = parser.parse_args()
+    options = results.parse(parser)
     if options.only in (None, "inference"):
         inference()
     if options.only == "conic":

@@ -5,6 +5,7 @@ from itertools import product
 from time import perf_counter
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -32,7 +33,7 @@ def load_part(args, folder, name):
 
 
 def print_front(args, folder, templates, train, tests, paper, grid):
-    """Print a row for each choice of group weights and budget, and what the paper has.
+    """Print a row for each choice of group weights and budget, and the paper's points.
 
     Parameters
     ----------
@@ -92,6 +93,9 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     print("\nthe paper's points, and the best of ours with no more weights:")
     for budget, n_weights, f1 in paper:
         ours = max((own for n, own in points if n <= n_weights), default=float("nan"))
+        if points:
+            results.record("templates by group lasso", folder, f"span F1, at most {n_weights:,} weights", ours, "%",
+                           "Martins et al. 2011", f1, len(args.seeds), elsewhere=True)  # fmt: skip
         print(f"  {'MIRA, all' if budget is None else f'budget {budget}':14}{n_weights:10,} {f1:7.2f} {ours:7.2f}")
 
 
@@ -157,13 +161,15 @@ class Sizes:
         return f1
 
     def choose(self, args, size):
-        """Return the group weights that are best on the second part with the first seed; print what all seeds have."""
+        """Return the group weights that are best on the second part with the first seed; print all scores."""
         found = {weights: [self.learn(size, weights, args.seeds[0])] for weights in args.weights}
         best = max(found, key=lambda weights: found[weights][0][0])
         found[best] += [self.learn(size, best, seed) for seed in args.seeds[1:]]
         rows = np.array(found[best])
         mean, low, high = rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0)
         scores = ", ".join(f"{m:.2f} ({a:.2f} to {b:.2f})" for m, a, b in zip(mean, low, high))
+        results.record("templates by group lasso", f"{len(self.y):,} sentences, {len(self.sizes)} groups",
+                       f"span F1, at most {size:,} weights", mean[-1], "%", seeds=len(rows))  # fmt: skip
         print(f"at most {size:,} weights: {best}, {scores}\n", flush=True)
         return best
 
@@ -171,7 +177,7 @@ class Sizes:
 def print_sizes(args, folder, templates, train, dev, test):
     """Print a row for each number of weights and choice of group weights, and the choice by the score on `dev`.
 
-    Handmade features are groups beside the templates, one for each attribute.
+    Handmade features are further groups, one for each attribute.
 
     Parameters
     ----------
@@ -180,7 +186,7 @@ def print_sizes(args, folder, templates, train, dev, test):
     folder, train, test : str
     templates : list of templates
     dev : str or None
-        The file to choose on. None is the last tenth of the training sentences; what was chosen is learned from all.
+        The file to choose on. None: the last tenth of the training sentences; the choice is then refitted on all.
     """
     warnings.simplefilter("ignore", ConvergenceWarning)
     (X, y), held = load_part(args, folder, train), load_part(args, folder, test)

@@ -20,6 +20,7 @@ proximal gradient steps; its strength is the least, by bisection, at which no mo
 import argparse
 
 import numpy as np
+import results
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
@@ -45,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--schedules", nargs="+", default=["auto", "20", "100", "300", "1000", "3000"])
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--batch-most", type=int, default=20_000, help="samples of the largest batch group lasso")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def minimise(X, Y, penalty, coef, intercept, n_iter=500, tol=1e-5):
@@ -123,6 +124,11 @@ def print_recovery(args):
                     selected["batch"] = batch_group_lasso(X, y, GROUP_OF, N_TRUE)[2]
                 for name, groups in selected.items():
                     found[name].append(len(true & set(groups.tolist())) / N_TRUE)
+            by_batch = 100 * np.mean(found["batch"]) if found["batch"] else None
+            for name in args.schedules:
+                results.record("groups recovered", f"{n:,} samples, correlation {correlation:g}", f"schedule {name}",
+                               100 * np.mean(found[name]), "%", "batch group lasso" if found["batch"] else "",
+                               by_batch, args.draws)  # fmt: skip
             cells = "".join(f"{100 * np.mean(found[name]):9.0f}" if found[name] else f"{'-':>9}" for name in names)
             print(f"{correlation:12}{n:9,}{cells}", flush=True)
 
@@ -178,6 +184,9 @@ def print_tables(args):
                 scores.append(score_all(*parts, group_of, budget))
             if number == 0 and budget == budgets[0]:
                 print("".join(f"{method:>24}" for method in scores[0]))
+            means = {method: 100 * np.mean([row[method] for row in scores]) for method in scores[0]}
+            results.record("groups selected", f"{name}, {budget} groups", "accuracy", means["defaults"], "%",
+                           "batch group lasso, refitted", means["batch, refitted"], len(scores))  # fmt: skip
             cells = ""
             for method in scores[0]:
                 values = 100 * np.array([row[method] for row in scores])

@@ -2,11 +2,10 @@
 
     python benchmarks/growth.py                       # all tables
     python benchmarks/growth.py --only inference
-    python benchmarks/growth.py --json growth.json    # doc/plots/growth.py draws it
 
 The sequences are drawn from a Markov chain of labels. A token has ten features of a vocabulary; each label prefers some
 of them. Training makes ten passes over the data, from zero weights: ten iterations of L-BFGS for the CRFs, ten epochs
-of AdaGrad for SparseMAP. Each fit is a process of its own, which first compiles what there is to compile. Its memory is
+of AdaGrad for SparseMAP. Each fit is a process of its own, which compiles its kernels first. Its memory is
 that above the peak before.
 
 - inference: SparseMAP of random chains as a multiple of the Gibbs marginals of the same scores, one thread, batches.
@@ -20,13 +19,13 @@ import subprocess
 import sys
 import warnings
 from functools import partial
-from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 
 N_PASSES, N_ACTIVE = 10, 10
-# What all tables vary, one at a time.
+# Sizes that the tables vary, one at a time.
 BASE = {"labels": 10, "lengths": 20, "sentences": 1000, "features": 20_000}
 SIZES = {
     "labels": (5, 10, 30, 100, 300),
@@ -47,9 +46,8 @@ def parse_args():
     parser.add_argument("--only", choices=("inference", *SIZES))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--limit", type=int, help="leave out this many of the largest sizes", default=0)
-    parser.add_argument("--json", type=Path, help="write all figures to this file, too")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 # -- Inference ---------------------------------------------------------------------------------------------------------
@@ -72,7 +70,6 @@ def measure_inference():
     print(
         f"\n{'labels':>8}{'steps':>8}{'scale':>8}{'ms a chain':>12}{'us a token':>12}{'Gibbs, ms':>12}{'multiple':>10}"
     )
-    rows = []
     for n_states, n_steps, scale, n in CHAINS:
         rng = np.random.default_rng(0)
         scores = [scale * rng.normal(size=(n_steps, n_states)) for _ in range(n)]
@@ -88,8 +85,9 @@ def measure_inference():
             f"{ours / gibbs:>10.1f}",
             flush=True,
         )
-        rows.append([n_states, n_steps, scale, ours, gibbs])
-    return rows
+        data = f"{n_states} labels, {n_steps} steps, scale {scale:g}"
+        results.record("growth, inference", data, "CPU time of a chain", 1e3 * ours, "ms", "Gibbs marginals",
+                       1e3 * gibbs)  # fmt: skip
 
 
 # -- Training ----------------------------------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def exponent(sizes, values):
 
 
 def measure_training(table, models, limit):
-    sizes, rows = SIZES[table][: len(SIZES[table]) - limit], []
+    sizes, found_by = SIZES[table][: len(SIZES[table]) - limit], {}
     print(f"\n{table:<18}" + "".join(f"{size:>18,}" for size in sizes) + f"{'exponents':>18}")
     for name in models:
         found = []
@@ -168,8 +166,14 @@ def measure_training(table, models, limit):
         slopes = f"{exponent(sizes, seconds):.2f}, {exponent(sizes, megabytes):.2f}"
         cells = "".join(f"{f'{s:.2f} s, {m:.0f} MB':>18}" for s, m in found)
         print(f"{name:<18}{cells}{slopes:>18}", flush=True)
-        rows.append({"model": name, "sizes": sizes, "seconds": seconds, "megabytes": megabytes})
-    return rows
+        found_by[name] = found
+    peers = found_by.pop("CRFsuite", None)
+    for name, found in found_by.items():
+        for place, size in enumerate(sizes):
+            theirs = (None, None) if peers is None else peers[place]
+            for measure, unit, a, b in zip(("CPU time", "memory"), ("s", "MB"), found[place], theirs):
+                results.record("growth, training", f"{size:,} {table}", f"{measure}, {name}", a, unit,
+                               "CRFsuite" if peers else "", b, package="sklearn-crfsuite")  # fmt: skip
 
 
 def main():
@@ -177,14 +181,11 @@ def main():
     if args.worker:
         work(args.worker)
         return
-    figures = {}
     if args.only in (None, "inference"):
-        figures["inference"] = measure_inference()
+        measure_inference()
     for table in SIZES:
         if args.only in (None, table):
-            figures[table] = measure_training(table, args.models, args.limit)
-    if args.json:
-        args.json.write_text(json.dumps(figures))
+            measure_training(table, args.models, args.limit)
 
 
 if __name__ == "__main__":

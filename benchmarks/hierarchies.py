@@ -1,4 +1,4 @@
-"""Hierarchies of labels: rules in training and prediction, in prediction only, and none, beside scikit-learn.
+"""Hierarchies of labels: rules in training and prediction, in prediction only, and none, compared with scikit-learn.
 
     python benchmarks/hierarchies.py --data DIR
     python benchmarks/hierarchies.py --speed
@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+import results
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -49,7 +50,7 @@ def parse_arguments():
     parser.add_argument("--decision", choices=("threshold", "seen"), default="threshold")
     parser.add_argument("--peers", action="store_true", help="one-vs-rest logistic regression, too")
     parser.add_argument("--speed", action="store_true", help="only times")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def load(folder, name):
@@ -63,9 +64,13 @@ def load(folder, name):
 
 
 def show(name, share, what, marginals, found, parents, Y_test, seconds):
+    data = f"{name}, {100 * share:g} % of the labels"
+    area = average_precision_score(Y_test.ravel(), marginals.ravel())
+    results.record("hierarchies", data, f"AU(PRC), {what}", area, "")
+    results.record("hierarchies", data, f"example F1, {what}", 100 * example_f1_score(Y_test, found), "%")
     incoherent = np.mean([any(row[c] > row[p] for c in np.flatnonzero(row) for p in parents[c]) for row in found])
     print(
-        f"| {name} | {share:g} | {what} | {average_precision_score(Y_test.ravel(), marginals.ravel()):.3f} | "
+        f"| {name} | {share:g} | {what} | {area:.3f} | "
         f"{100 * example_f1_score(Y_test, found):.1f} | {100 * incoherent:.1f} % | {seconds:.1f} |",
         flush=True,
     )
@@ -106,7 +111,9 @@ def speed():
     forest.project(scores[:1])
     start = process_time()
     forest.project(scores)
-    print(f"4,000 classes: {10.0 * (process_time() - start):.3f} ms of CPU time a projection")
+    taken = 10.0 * (process_time() - start)
+    results.record("hierarchies", "4,000 classes", "CPU time of a projection", taken, "ms")
+    print(f"4,000 classes: {taken:.3f} ms of CPU time a projection")
     X = rng.normal(size=(300, 50))
     Y = (X @ rng.normal(size=(50, 4000)) > 12.0).astype(int)
     for child in range(3999, 9, -1):
@@ -118,6 +125,8 @@ def speed():
             start = process_time()
             model.fit(X, Y)
             times.append(process_time() - start)
+        with_rules = "with" if rules else "without"
+        results.record("hierarchies", "4,000 classes", f"CPU time of 20 iterations {with_rules} rules", min(times), "s")
         print(f"20 iterations on 300 samples, {'with' if rules else 'without'} rules: {min(times):.2f} s of CPU time")
 
 

@@ -5,23 +5,24 @@
 Batches of random problems, one thread. The ratio is the time of `sparsemap` over (oracle calls a sample, on average,
 x the time of `map_inference` on the same batch), by the active set. `map_inference` also checks its input, which for
 small problems takes longer than the oracle itself; so the ratio flatters the solver, and may be below 1. Times are
-medians of repeats, after one run that compiles the kernels or loads them. Beside them stand the published or measured
-times of C++ libraries that no longer build, for orientation only. MAP of matchings is timed against
-`scipy.optimize.linear_sum_assignment`, and the simplex against entmax, in the same run."""
+medians of repeats, after one run that compiles the kernels or loads them. Times of C++ libraries that no longer build
+are of another machine, for orientation only. The simplex is timed against entmax in the same run.
+MAP inference compared with other libraries is in oracles.py.
+"""
 
 import argparse
 from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import results
 
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
-# Name, structure, shape of the scores, shape of the transitions, and by scale what another library needs in
-# milliseconds, on another machine of this kind: lp-sparsemap for chains and trees, vene/sparsemap for matchings.
+# Name, structure, shape of the scores, shape of the transitions, and by scale the milliseconds of another library
+# on another machine of this kind: lp-sparsemap for chains and trees, vene/sparsemap for matchings.
 PROBLEMS = (
     ("chain 20 x 10", LinearChain(), (20, 10), (10, 10), {1.0: 0.79}),
     ("chain 50 x 10", LinearChain(), (50, 10), (10, 10), {1.0: 5.3, 0.3: 31.0}),
@@ -42,7 +43,7 @@ LEAST_TURN = 0.02
 
 
 def measure(functions, repeats):
-    """Time some functions in turn, so that what else the machine does slows all of them alike.
+    """Time some functions in turn, so that other work of the machine slows all of them.
 
     Returns
     -------
@@ -55,11 +56,11 @@ def measure(functions, repeats):
     times = [[] for _ in functions]
     for _ in range(repeats):
         for function, spent in zip(functions, times):
-            turn = perf_counter()
-            while perf_counter() - turn < LEAST_TURN:
-                start = perf_counter()
+            turn = process_time()
+            while process_time() - turn < LEAST_TURN:
+                start = process_time()
                 function()
-                spent.append(perf_counter() - start)
+                spent.append(process_time() - start)
     return [median(spent) for spent in times], results
 
 
@@ -75,9 +76,15 @@ def measure_structures(n_samples, repeats, rng):
             if transitions_shape:
                 problem["transitions"] = scale * rng.standard_normal(transitions_shape)
             functions = [partial(map_inference, **problem), partial(sparsemap, solver="active_set", **problem)]
-            (of_map, of_sparsemap), (_, results) = measure(functions, repeats)
-            calls = np.array([r.n_iter for r in results])
-            n_structures = np.mean([len(r.weights) for r in results])
+            (of_map, of_sparsemap), (_, found) = measure(functions, repeats)
+            calls = np.array([r.n_iter for r in found])
+            n_structures = np.mean([len(r.weights) for r in found])
+            peer, theirs = "", None
+            if scale in others:
+                peer = "vene/sparsemap (C++)" if isinstance(structure, Matching) else "lp-sparsemap (C++)"
+                theirs = 1e3 * others[scale]
+            results.record("SparseMAP by the active set", f"{name}, scale {scale:g}", "CPU time of a sample",
+                           1e6 * of_sparsemap / n_samples, "us", peer, theirs, elsewhere=bool(peer))  # fmt: skip
             other = f"{'':>9}"
             if scale in others:
                 other = f"{others[scale]:>6g} ms{1e-3 * others[scale] * n_samples / of_sparsemap:>15.1f}"
@@ -85,13 +92,13 @@ def measure_structures(n_samples, repeats, rng):
                 f"{name:>28}{scale:>7g}{1e6 * of_map / n_samples:>9.1f} us"
                 f"{1e6 * of_sparsemap / n_samples:>10.0f} us{calls.mean():>8.1f}{calls.max():>6}"
                 f"{of_sparsemap / (calls.mean() * of_map):>7.2f}{n_structures:>12.1f}"
-                f"{max(r.gap for r in results):>13.1e}{np.mean([r.converged for r in results]):>11.0%}{other}",
+                f"{max(r.gap for r in found):>13.1e}{np.mean([r.converged for r in found]):>11.0%}{other}",
                 flush=True,
             )
 
 
-# Of what is solved by facets or by flow: name, structure, shape of the scores, the smallest scale at which the active
-# set is timed beside it.
+# Problems that are solved by facets or by flow: name, structure, shape of the scores, and the smallest scale at which
+# the active set is timed, too.
 BY_SCALE = (
     ("tree, 20 words", DependencyTree(), (21, 20), 0.01),
     ("tree, 40 words", DependencyTree(), (41, 40), 0.1),
@@ -123,20 +130,11 @@ def measure_scales(n_samples, repeats, rng):
             forward, _ = measure([partial(sparsemap, solver=solver, **problem) for solver in solvers], repeats)
             backward, _ = measure([partial(batch.vjp, vs) for batch in batches], repeats)
             times = "".join(f"{1e3 * f / n:>9.3f} ms{1e3 * b / n:>9.3f} ms" for f, b in zip(forward, backward))
+            peer, theirs = ("active set", 1e3 * forward[1] / n) if len(solvers) > 1 else ("", None)
+            results.record("SparseMAP, solver chosen by the scores", f"{name}, scale {scale:g}",
+                           "CPU time of a sample", 1e3 * forward[0] / n, "ms", peer, theirs)  # fmt: skip
             faster = f"{forward[1] / forward[0]:>16.1f}" if len(solvers) > 1 else f"{'':>41}"
             print(f"{name:>28}{scale:>7g}{times}{faster}{batches[0].gap.max():>13.1e}", flush=True)
-
-
-def measure_matchings(n_samples, repeats, rng):
-    print("\nMAP of matchings, a batch, against scipy.optimize.linear_sum_assignment one by one")
-    for n, m in ((10, 10), (20, 20), (30, 50), (100, 100)):
-        scores = list(rng.standard_normal((n_samples, n, m)))
-
-        def one_by_one():
-            return [linear_sum_assignment(s, maximize=True) for s in scores]  # noqa: B023
-
-        (ours, theirs), _ = measure([partial(map_inference, Matching(), scores), one_by_one], repeats)
-        print(f"  {f'{n} x {m}':>10}{1e6 * ours / n_samples:>9.1f} us{1e6 * theirs / n_samples:>9.1f} us")
 
 
 def measure_simplex(repeats, rng):
@@ -153,10 +151,12 @@ def measure_simplex(repeats, rng):
     else:
         torch.set_num_threads(1)
         functions.append(partial(sparsemax, torch.from_numpy(scores), dim=1))
-    times, (results, *theirs) = measure(functions, repeats)
+    times, (found, *theirs) = measure(functions, repeats)
     print(f"  sparsemap(Simplex())     {1e3 * times[0]:8.2f} ms, with a result object for each sample")
     if theirs:
-        difference = np.abs(np.array([r.marginals for r in results]) - theirs[0].numpy()).max()
+        results.record("SparseMAP by the active set", f"simplex, {n_samples} x {n_parts}", "CPU time of a batch",
+                       1e3 * times[0], "ms", "entmax", 1e3 * times[1], package="entmax")  # fmt: skip
+        difference = np.abs(np.array([r.marginals for r in found]) - theirs[0].numpy()).max()
         print(f"  entmax.sparsemax (torch) {1e3 * times[1]:8.2f} ms, one array; largest difference {difference:.1e}")
 
 
@@ -165,11 +165,10 @@ def main():
     parser.add_argument("--samples", type=int, default=100, help="in a batch")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = results.parse(parser)
     rng = np.random.default_rng(args.seed)
     measure_structures(args.samples, args.repeats, rng)
     measure_scales(args.samples, args.repeats, rng)
-    measure_matchings(args.samples, args.repeats, rng)
     measure_simplex(args.repeats, rng)
 
 

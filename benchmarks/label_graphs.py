@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import results
 from conditional_labels import ConditionalLabels
 from label_sets import load
 from scipy import sparse
@@ -46,7 +47,7 @@ def parse_arguments():
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--halves", type=int, default=5)
     parser.add_argument("--max-iter", type=int, default=60)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def new_model(args, params, seed, rules):
@@ -83,6 +84,9 @@ def run(args, name):
         gains = found[m] - found[0]
         radii = t.ppf(0.975, args.halves - 1) * gains.std(axis=0, ddof=1) / np.sqrt(args.halves)
         cells = [f"{gain:+.1f} ± {radius:.1f}" for gain, radius in zip(gains.mean(axis=0), radii)]
+        for place, measure in enumerate(("example F1", "whole sets")):
+            results.record("edges between labels", name, f"{measure}, {what}", found[m][:, place].mean(), "%",
+                           "SparseMAP, no edges", found[0][:, place].mean(), args.halves, radii[place])  # fmt: skip
         print(f"| {name} | {cells[0]} | {cells[1]} | {what} |", flush=True)
 
 

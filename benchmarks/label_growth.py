@@ -1,4 +1,4 @@
-"""Time and memory of MultilabelLPSparseMAP as labels grow, beside one-vs-rest logistic regression.
+"""Time and memory of MultilabelLPSparseMAP as labels grow, compared with one-vs-rest logistic regression.
 
     python benchmarks/label_growth.py
     python benchmarks/label_growth.py --graphs full --labels 100 300 --iterations 5
@@ -22,6 +22,7 @@ from itertools import pairwise
 from time import process_time
 
 import numpy as np
+import results
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -77,7 +78,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--peer", action="store_true", help="also fit to the end, and the peer")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     if arguments.child:
         graph = None if arguments.graphs[0] == "none" else arguments.graphs[0]
         print(json.dumps(measure(graph, arguments.labels[0], arguments.iterations, arguments.peer)))
@@ -91,6 +92,12 @@ def main():
             done = subprocess.run([sys.executable, __file__, *options], check=True, capture_output=True, text=True)
             found = json.loads(done.stdout)
             times.append(found["iteration"])
+            data = f"{n_labels:,} labels, graph {graph}"
+            results.record("growth, label sets", data, "CPU time of an iteration", found["iteration"], "ms")
+            results.record("growth, label sets", data, "memory", found["memory"], "MB")
+            if arguments.peer:
+                results.record("growth, label sets", data, "CPU time of a fit", found["ours"], "s",
+                               "one-vs-rest logistic regression", found["peer"])  # fmt: skip
             whole = f"{found['ours']:.1f} s | {found['peer']:.1f} s" if arguments.peer else "- | -"
             numbers = f"{found['iteration']:.1f} ms | {found['first']:.2f} s | {found['memory']:.0f} MB"
             print(f"| {graph} | {n_labels:,} | {numbers} | {whole} |", flush=True)

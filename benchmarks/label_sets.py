@@ -22,6 +22,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
@@ -55,6 +56,9 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 COLUMNS = ("F1", "subset", "P@1", "P@3", "P@5", "LRAP", "mAP", "Brier", "log loss", "s")
 
 
+MEASURES = {"F1": "example F1", "s": "CPU time of a fit", "subset": "whole sets"}
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="multilabel/ and hmc/")
@@ -62,7 +66,7 @@ def parse_arguments():
     parser.add_argument("--rows", type=int, help="at most so many rows of the training part")
     parser.add_argument("--skip-peers", action="store_true")
     parser.add_argument("--skip-trees", action="store_true")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def draw_noisy(n_samples=2000, n_features=120, n_labels=100, n_hidden=12):
@@ -205,6 +209,13 @@ def run(args, name):
 
 
 def show(name, found):
+    peers = [kind for kind in ("one-vs-rest, tuned", "chain", "forest") if kind in found]
+    for peer in peers:
+        for column, ours, theirs in zip(COLUMNS, found["ours"], found[peer]):
+            if name.startswith("mean") or column == "F1":
+                unit = "s" if column == "s" else "%"
+                measure = MEASURES.get(column, column)
+                results.record("label sets", name, measure, ours, unit, f"{peer} (scikit-learn)", theirs)
     for kind, values in found.items():
         print(f"| {name} | {kind} | " + " | ".join(f"{value:.2f}" for value in values) + " |", flush=True)
 
@@ -215,7 +226,7 @@ def main():
     warnings.simplefilter("ignore")
     print("| set (rows, labels) | model | " + " | ".join(COLUMNS) + " |\n" + "|---" * (len(COLUMNS) + 2) + "|")
     found = [run(args, name) for name in args.sets]
-    show("mean", {kind: np.mean([each[kind] for each in found], axis=0) for kind in found[0]})
+    show(f"mean of {len(found)} sets", {kind: np.mean([each[kind] for each in found], axis=0) for kind in found[0]})
 
 
 if __name__ == "__main__":

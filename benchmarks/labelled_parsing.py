@@ -1,8 +1,8 @@
-"""Labelled dependency parsing on UD English: trees and the labels of their arcs, beside `parsing.py`.
+"""Labelled dependency parsing on UD English: trees and the labels of their arcs.
 
     python benchmarks/labelled_parsing.py --data ../shared/data
 
-In each epoch the trees are learned as in `parsing.py`, and from the features of the right arcs, folded to fewer
+In each epoch the trees are learned as in `parsing.py`, and from the features of the gold arcs, folded to fewer
 columns, a classifier of their labels. Trees are predicted in two ways: the best tree, then the best label of each arc;
 and both together, by ``DependencyTree(n_labels=...)`` under the score of the arc plus a multiple of the log-probability
 of its label, chosen on the development part. Prints the attachment scores, and the times of an epoch without and with
@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 from parsing import TREEBANKS, Corpus
 from scipy import sparse
 from scipy.special import log_softmax
@@ -123,7 +124,7 @@ def main():
     parser.add_argument("--weights", nargs="+", type=float, default=[0.1, 0.3, 1.0])
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
     parser.add_argument("--joint", type=int, default=0, help="time joint learning on so many sentences")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     vectorizer = ArcVectorizer(dependency_templates(fine_pos="xpos"), n_features=arguments.features, n_jobs=2)
     folder = Path(arguments.data) / TREEBANKS["English"]
     parts = {p: Corpus(folder / f"{p}.conllu.gz", vectorizer, arguments.most) for p in ("train", "dev", "test")}
@@ -142,6 +143,8 @@ def main():
     print("|---|---|---|---|---|")
     for place, name in ((1, "after the tree"), (2, "with the tree")):
         scores = [score for part in found.values() for score in attachment(part[0], part[place])]
+        for measure, score in zip(("UAS", "LAS"), scores[2:]):
+            results.record("labelled parsing", "UD English", f"{measure}, labels {name}", score, "%")
         print(f"| {name} | " + " | ".join(f"{score:.2f}" for score in scores) + " |")
     without, with_labels = np.median(models[2], axis=0)
     print(f"an epoch: {without:.1f} s without labels, {with_labels:.1f} s with labels")

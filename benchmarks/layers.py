@@ -13,6 +13,7 @@ import argparse
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 
 import sklearn_sparsemap
@@ -131,10 +132,10 @@ def main():
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", nargs="+", default=[""], help="problems whose names begin so")
     parser.add_argument("--no-loop", action="store_true", help="leave out the loop over single calls")
-    options = parser.parse_args()
+    options = results.parse(parser)
     torch.set_num_threads(1)
     print(f"batch of {options.batch}, milliseconds: forward + backward\n")
-    print("| problem | scale | layer | two threads | max_iter=10 | single calls | beside it |")
+    print("| problem | scale | layer | two threads | max_iter=10 | single calls | peer |")
     print("|---|---|---|---|---|---|---|")
     limits = []
     for name, structure, shape, transitions_shape in PROBLEMS:
@@ -145,6 +146,15 @@ def main():
             loop = not options.no_loop and scale in (1.0, 0.1)
             found = measure(structure, shape, transitions_shape, scale, options.batch, options.repeats, loop)
             cells = {key: f"{own[0]:.2f} + {own[1]:.2f}" for key, own in found.items()}
+            names = {"CRF": "CRF in PyTorch", "entmax": "entmax", "native": "the same in operations of PyTorch"}
+            for key in ("CRF", "entmax", "native"):
+                if key in found:
+                    results.record("layers", f"{name}, scale {scale:g}, batch of {options.batch}", "forward + backward",
+                                   found["exact"].sum(), "ms", names[key], found[key].sum(),
+                                   package="entmax" if key == "entmax" else "torch")  # fmt: skip
+            if scale == 1.0:
+                results.record("layers", f"{name}, scale {scale:g}, batch of {options.batch}", "forward + backward",
+                               found["exact"].sum(), "ms", package="torch")  # fmt: skip
             peers = ", ".join(f"{key} {cells[key]}" for key in ("CRF", "entmax", "native") if key in cells)
             row = [cells["exact"], cells["two"], cells["ten"], cells.get("loop", ""), peers]
             print(f"| {name} | {scale:g} | " + " | ".join(row) + " |", flush=True)

@@ -30,6 +30,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 import torch
 from batches import in_order
 from sklearn.metrics import f1_score
@@ -227,8 +228,8 @@ def main():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with listops/")
     parser.add_argument("--models", nargs="+", default=names, choices=names)
     parser.add_argument("--sentences", type=int, default=20_000, help="for training")
-    parser.add_argument("--max-length", type=int, default=40, help="most tokens of a sentence for training")
-    parser.add_argument("--test-length", type=int, default=50, help="most tokens of a sentence for the test")
+    parser.add_argument("--max-length", type=int, default=40, help="maximum number of tokens of a training sentence")
+    parser.add_argument("--test-length", type=int, default=50, help="maximum number of tokens of a test sentence")
     parser.add_argument("--test-sentences", type=int, default=None, help="test on so many, drawn from the file")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -243,7 +244,7 @@ def main():
     parser.add_argument("--published", action="store_true", help="the published form of the model and of training")
     parser.add_argument("--supervise", type=float, default=0.0, help="weight of the loss of the latent arcs")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
-    args = parser.parse_args()
+    args = results.parse(parser)
     args.budget = args.budget or [5 if args.published else 6]
     path = args.data / "listops" / "test_d20s.tsv.gz"
     if not path.exists():
@@ -273,6 +274,11 @@ def main():
             f"{values.mean():.2f}" + (f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else "")
             for values in np.array(figures).T
         )
+        peer, theirs = ("Niculae and Martins 2020", PAPER[name][0]) if name in PAPER else ("", None)
+        form = ", published form" * args.published + ", supervised arcs" * (args.supervise > 0)
+        results.record("ListOps", f"{args.sentences:,} sentences{form}", f"accuracy, {name}",
+                       np.array(figures)[:, 2].mean(), "%", peer, theirs, len(figures),
+                       elsewhere=bool(peer))  # fmt: skip
         paper = "{:.2f} / {:.2f}".format(*PAPER[name]) if name in PAPER else "-"
         print(f"| {name} | {valid} | {valid_f1} | {accuracy} | {f1} | {paper} | {heads} | {n_arcs} | {seconds:.1f} s |")
 

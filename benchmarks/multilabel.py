@@ -1,11 +1,11 @@
-"""Multilabel classification: LP-SparseMAP, structured hinge and logistic loss of one network, beside scikit-learn.
+"""Multilabel classification: SparseMAP, structured hinge and logistic loss of one network, compared with scikit-learn.
 
     python benchmarks/multilabel.py --data DIR
 
 DIR holds multilabel/*.arff.gz. All three losses have the same network and the same grid of learning rate and dropout;
 its point, the epoch and the threshold are chosen by the example F1 of a tenth of the training data that is held out.
-The chosen point is then run with several seeds. scikit-learn's models get the same threshold tuning on the same share
-of held-out data. Figures are percent of F1 on the test data, by two measures: "F1 of means" is the harmonic mean of
+The chosen point is then run with several seeds. scikit-learn's models get the same threshold tuning on as many
+held-out data. Figures are percent of F1 on the test data, by two measures: "F1 of means" is the harmonic mean of
 the mean precision and the mean recall of the samples, which the paper reports, and "mean F1" the mean of the samples'
 F1 (`example_f1_score`). ``--published`` is the paper's protocol: scores for all pairs of labels, no penalty, no
 held-out part, a fixed number of epochs (``--max-iter``), and prediction by LP-MAP at 0.5. It takes one rate and one
@@ -20,6 +20,7 @@ from statistics import mean, median
 from time import perf_counter
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_score, recall_score
@@ -55,7 +56,7 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip-peers", action="store_true")
     parser.add_argument("--published", action="store_true", help="the paper's protocol, at one rate and dropout")
-    args = parser.parse_args()
+    args = results.parse(parser)
     if args.published and len(args.rates) * len(args.dropouts) > 1:
         parser.error("--published holds out no samples to choose by: give one of --rates and one of --dropouts")
     return args
@@ -110,6 +111,11 @@ def run_losses(args, name, data):
         predictions = [model.predict(X_test) for model in models]
         scores = [100 * example_f1_score(Y_test, predicted) for predicted in predictions]
         of_means = [100 * f1_of_means(Y_test, predicted) for predicted in predictions]
+        results.record("multilabel networks", name, f"mean F1, {ROWS[loss]}", mean(scores), "%", seeds=args.seeds)
+        peer, theirs = ("Niculae and Martins 2020", PAPER[loss]) if name == "bibtex" else ("", None)
+        own = f"F1 of means, {ROWS[loss]}" + ", published protocol" * args.published
+        results.record("multilabel networks", name, own, mean(of_means), "%", peer, theirs, args.seeds,
+                       elsewhere=bool(peer))  # fmt: skip
         paper = f"{PAPER[loss]:6.2f}" if name == "bibtex" else "      "
         print(
             f"{name:12} {ROWS[loss]:32} mean F1 {mean(scores):6.2f} {min(scores):6.2f} to {max(scores):5.2f}  "
@@ -136,6 +142,7 @@ def run_peers(args, name, data):
         marginals = model.predict_proba(X[held])
         tuned = max(THRESHOLDS, key=lambda t: example_f1_score(Y[held], (marginals > t).astype(int)))
         score = 100 * example_f1_score(Y_test, (model.predict_proba(X_test) > tuned).astype(int))
+        results.record("multilabel networks", name, f"mean F1, {peer} of scikit-learn", score, "%")
         print(f"{name:12} {peer:32} {score:6.2f}  fit {seconds:.1f} s, threshold {tuned:.2f}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Spanish named entities (CoNLL-2002) with templates chosen by the group lasso, beside the paper.
+"""Spanish named entities (CoNLL-2002) with templates chosen by the group lasso, compared with the paper.
 
     python benchmarks/ner.py --data DIR
 
@@ -13,6 +13,7 @@ DIR holds conll2002/esp.train.gz, esp.testa.gz (development) and esp.testb.gz (t
 import argparse
 from pathlib import Path
 
+import results
 from group_front import large, print_front, print_sizes
 
 from sklearn_sparsemap.features import ner_templates
@@ -32,7 +33,7 @@ def parse_arguments():
     parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 452 templates")
     parser.add_argument("--weights", nargs="+", default=["uniform", "log2^0.5", "log2"], help="with --sizes: kinds")
     parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def main():

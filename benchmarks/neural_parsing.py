@@ -3,7 +3,7 @@
     python benchmarks/neural_parsing.py --data ../shared/data
 
 Words, their last three letters and tags are embedded, read by a BiLSTM of two layers, and mapped to heads and
-modifiers, whose products score arcs, beside a score of the distance for each modifier; `FenchelYoungLoss` over
+modifiers, whose products score arcs, plus a score of the distance for each modifier; `FenchelYoungLoss` over
 non-projective trees with one root trains it. In training words are dropped now and then, rare ones more often. What is
 judged are weights that are averaged over about an epoch. All losses begin from the same weights and see the same
 batches. Prints UAS on the development and the test part, of the epoch that is best on the former.
@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 import torch
 from batches import batches_by_length, decayed, in_order
 from torch import nn
@@ -79,7 +80,7 @@ class Corpus:
         ]
         if vocabularies is None:
             counts = [Counter(value for row in column for value in row) for column in columns]
-            # 0 is what is not known, or was there once.
+            # 0 is a word that is unknown, or that occurred once.
             vocabularies = [{value: i for i, value in enumerate(sorted(v for v in c if c[v] > 1), 1)} for c in counts]
             self.counts = torch.tensor([1, *(counts[0][word] for word in vocabularies[0])])
         self.vocabularies = vocabularies
@@ -178,7 +179,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=4e-3, help="of Adam")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
-    args = parser.parse_args()
+    args = results.parse(parser)
     torch.set_num_threads(1)
     for name in args.treebanks:
         folder = args.data / "ud" / TREEBANKS[name]
@@ -193,6 +194,7 @@ def main():
         print("\n| loss | UAS dev | UAS test | an epoch |\n|---|---|---|---|")
         for loss, figures in rows.items():
             dev, test, seconds = np.mean(figures, axis=0)
+            results.record("parsing with a BiLSTM", f"UD {name}", f"UAS, {loss}", test, "%", seeds=len(args.seeds))
             print(f"| {loss} | {dev:.2f} | {test:.2f} | {seconds:.1f} s |")
 
 

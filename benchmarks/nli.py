@@ -3,10 +3,10 @@
 
     python benchmarks/nli.py --data ../shared/data
 
-Decomposable attention: each word is compared with what it is aligned to in the other sentence, and the sums decide
+Decomposable attention: each word is compared with its aligned words of the other sentence, and the sums decide
 between entailment, neutral and contradiction. The alignment is two softmaxes; or one joint alignment for both
 directions, rescaled to sum to 1: "matching" by SparseMAP, "LP-matching" with a choice for each word of the shorter
-sentence and at most one for the others, "LP-sequence" with a chain over the shorter sentence beside, and a learned
+sentence and at most one for the others, "LP-sequence" with a chain over the shorter sentence as well, and a learned
 score for steps to the same or a neighbouring word. Or it is two sequences, as the first paper puts them into ESIM:
 "sequential" is a chain over the words of each sentence, whose states are the other's words, with a learned score for
 steps by -2 or less, -1, 0, 1, 2 or more words, and two each for where it begins and ends. Embeddings are learned.
@@ -21,6 +21,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 import torch
 from torch import nn
 
@@ -112,7 +113,7 @@ class Network(nn.Module):
         return joint[:, : scores.shape[1], : scores.shape[2]]
 
     def forward(self, first, second, lengths):
-        """Return the scores of the labels, and the share of pairs of words that are aligned at all."""
+        """Return the scores of the labels, and the fraction of pairs of words that are aligned."""
         a, b = self.embed(first), self.embed(second)
         scores = self.attend(a) @ self.attend(b).transpose(1, 2) / a.shape[2] ** 0.5
         rows, columns = self.align(scores, lengths)
@@ -144,7 +145,7 @@ class Pairs:
 
 @torch.no_grad()
 def evaluate(model, pairs):
-    """Return the accuracy in percent, and the share of aligned pairs of words in percent."""
+    """Return the accuracy and the fraction of aligned pairs of words, in percent."""
     model.eval()
     right, shares = [], []
     for start in range(0, len(pairs), 64):
@@ -156,7 +157,7 @@ def evaluate(model, pairs):
 
 
 def run(attention, parts, n_words, args, seed):
-    """Train one network; return accuracy, share of aligned pairs, and seconds of an epoch."""
+    """Train one network; return accuracy, fraction of aligned pairs, and seconds of an epoch."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     train = parts["train"]
@@ -197,7 +198,7 @@ def main():
     parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
     parser.add_argument("--temperature", type=float, default=0.5, help="of the structured attentions")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
-    args = parser.parse_args()
+    args = results.parse(parser)
     folder = args.data / "sick"
     if not folder.exists():
         sys.exit(f"no {folder}; name the folder that has sick/ with --data")
@@ -212,6 +213,8 @@ def main():
         figures = np.array([run(attention, parts, len(numbers) + 2, args, seed) for seed in args.seeds])
         accuracy, share, _ = figures.mean(0)
         spread = f" ± {figures[:, 0].std(ddof=1):.2f}" if len(figures) > 1 else ""
+        results.record("attention", "SICK", f"accuracy, {attention}", accuracy, "%", seeds=len(args.seeds))
+        results.record("attention", "SICK", f"aligned pairs of words, {attention}", share, "%", seeds=len(args.seeds))
         lines.append(f"| {attention} | {accuracy:.2f}{spread} | {share:.1f} % | {np.median(figures[:, 2]):.1f} s |")
     print("\n| attention | accuracy | aligned pairs of words | an epoch |\n|---|---|---|---|")
     print("\n".join(lines))

@@ -15,6 +15,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
+import results
 from numba import njit
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
@@ -50,6 +51,8 @@ def time_to_f1(train, test, settings, n_rounds, seed):
     first = median(next(iter(seconds.values())))
     print("median, and relative to the first:")
     for name, times in seconds.items():
+        measure = f"time to the best held-out F1, {name}"
+        results.record("online training", "CoNLL-2000, 72 templates", measure, median(times), "s")
         print(f"  {name:34}{median(times):7.1f} s {median(times) / first:6.2f}   {notes[name]}")
 
 
@@ -69,7 +72,7 @@ def read_once(features, values, outputs, indices, indptr, row_ptr, order, width)
 
 
 def take_apart(X, y, n_epochs):
-    """Print what an epoch on one thread consists of, after some epochs."""
+    """Print the time of the parts of an epoch on one thread, after some epochs."""
     estimator = new_model()
     structure = estimator._check_params()
     X, codes, classes = estimator._check_data(structure, X, y, reset=True)
@@ -123,7 +126,7 @@ def main():
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[2, 4, 8], help="on two threads")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     warnings.simplefilter("ignore", ConvergenceWarning)
     parts = [load_conll(arguments.data / "conll2000" / f"{part}.txt.gz") for part in ("train", "test")]
     (X, y), (X_test, y_test) = ([part[: arguments.limit] for part in both] for both in parts)

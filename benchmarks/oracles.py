@@ -1,21 +1,22 @@
-"""MAP of matchings and trees beside the fastest public solvers: microseconds a problem, in batches, on one thread.
+"""MAP of matchings and trees, compared with the fastest public solvers, in batches, on one thread.
 
     pip install lapx ufal.chu_liu_edmonds
     python benchmarks/oracles.py
 
 Matchings: `map_inference` over a batch against `lap.lapjvx_batch` and its siblings, the fastest of which counts, and
 scipy. Trees: against `ufal.chu_liu_edmonds`, which takes one matrix a call. Scores are standard normal, and for trees
-also those of an untrained parser beside a trained one: many short cycles, or hardly any. Ours are timed twice: values
-alone, and with all structures as arrays. All take turns in one run; the least time of the repeats counts. That values
-are equal is checked before.
+also those of a trained parser: normal scores have many short cycles, the others hardly any. Ours are timed twice:
+values alone, and with all structures as arrays. All take turns in one run; the least time of the repeats counts. Values
+are first checked to be equal.
 """
 
 import argparse
 from functools import partial
-from time import perf_counter
+from time import process_time
 
 import lap
 import numpy as np
+import results
 from scipy.optimize import linear_sum_assignment
 from ufal.chu_liu_edmonds import chu_liu_edmonds
 
@@ -31,11 +32,11 @@ def least_times(functions, repeats, least_turn=0.05):
     least = [np.inf] * len(functions)
     for _ in range(repeats):
         for k, function in enumerate(functions):
-            turn = perf_counter()
-            while perf_counter() - turn < least_turn:
-                start = perf_counter()
+            turn = process_time()
+            while process_time() - turn < least_turn:
+                start = process_time()
                 function()
-                least[k] = min(least[k], perf_counter() - start)
+                least[k] = min(least[k], process_time() - start)
     return least
 
 
@@ -73,7 +74,7 @@ def main():
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    options = parser.parse_args()
+    options = results.parse(parser)
     rng = np.random.default_rng(0)
     print("matching, us        values  structures    lapx (which)          scipy   lapx / ours (structures)")
     for n in options.sizes:
@@ -88,6 +89,9 @@ def main():
         times = least_times([*own_functions(Matching(), scores), *peers, scipy], options.repeats)
         times = 1e6 * np.array(times) / options.batch
         best = int(np.argmin(times[2:-1]))
+        for peer, theirs in (("lapx", times[2 + best]), ("scipy", times[-1])):
+            results.record("MAP inference", f"matching {n} x {n}", "CPU time with structures", times[1], "us", peer,
+                           theirs, package=peer)  # fmt: skip
         print(
             f"{n:4} x {n:4}       {times[0]:8.1f} {times[1]:10.1f} {times[2 + best]:8.1f} {LAPX[best]:14} "
             f"{times[-1]:8.1f} {times[2 + best] / times[1]:8.2f}"
@@ -107,6 +111,9 @@ def main():
                 options.repeats,
             )
             times = 1e6 * np.array(times) / options.batch
+            data = f"tree, {n} words, {kind} scores"
+            results.record("MAP inference", data, "CPU time with structures", times[1], "us",
+                           "ufal.chu_liu_edmonds", times[2], package="ufal.chu_liu_edmonds")  # fmt: skip
             print(f"{n:4} words, {kind:8} {times[0]:8.1f} {times[1]:10.1f} {times[2]:10.1f} {times[2] / times[1]:8.2f}")
 
 

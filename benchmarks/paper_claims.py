@@ -1,4 +1,4 @@
-"""What the papers say about cost and convergence, without a table of their own: each claim measured in seconds.
+"""Claims of the papers about cost and convergence that have no table of their own, each measured in seconds.
 
     python benchmarks/paper_claims.py
     python benchmarks/paper_claims.py --only backward
@@ -26,6 +26,7 @@ from functools import partial
 from time import process_time
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import GroupLassoPerceptron, lp_sparsemap, map_inference, sparsemap
@@ -123,6 +124,8 @@ def backward():
         projected, (by_projections, steps) = least_time(partial(algorithm_2, v, supports), 2)
         own, _ = least_time(partial(lp_sparsemap, graph, scores))
         both, exact = least_time(partial(solve_and_differentiate, graph, scores, v))
+        results.record("backward passes", f"LP-matching of {n} rows, {n_iter:,} iterations", "CPU time of Algorithm 2",
+                       projected, "ms", "unrolled ADMM", unrolled)  # fmt: skip
         errors = [np.abs(other - exact).max() for other in (by_unrolling, by_projections)]
         print(
             f"{n:4} {n_iter:11} {forward:8.2f} {unrolled:12.2f} {projected:16.2f} ({steps:4}) "
@@ -204,6 +207,8 @@ def matching():
         batch = list(np.random.default_rng(0).normal(size=(20, n, n)))
         by_oracle.append(1e3 * least_time(partial(map_inference, Matching(), batch))[0] / len(batch))
         print(f"{n:4} {by_graph[-1]:31.1f} {by_oracle[-1]:32.1f}")
+    for measure, values in (("an iteration of LP-matching", by_graph), ("a call of the matching oracle", by_oracle)):
+        results.record("growth with rows", "20 to 160 rows", f"exponent, {measure}", exponent(sizes, values), "")
     print(f"exponents {exponent(sizes, by_graph):.2f} and {exponent(sizes, by_oracle):.2f}")
 
 
@@ -219,6 +224,8 @@ def dimension():
 def parameters():
     # Inputs and outputs of each layer: two read a word, two compare it with its context, two classify.
     layers = (300, 100), (100, 100), (600, 100), (100, 100), (200, 100), (100, 3)
+    n_weights = sum(n_in * n_out + n_out for n_in, n_out in layers)
+    results.record("decomposable attention", "weights of the layers", "number", n_weights, "weights")
     print(f"{sum(n_in * n_out + n_out for n_in, n_out in layers):,} weights without embeddings")
 
 
@@ -244,7 +251,7 @@ CLAIMS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=CLAIMS, default=list(CLAIMS))
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     # Some runs end early on purpose.
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", message="no group of features has survived")

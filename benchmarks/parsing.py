@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conllu
@@ -74,7 +75,7 @@ def attachment_scores(models, corpus, pool):
 
 
 def supports(models, corpus, pool, n=BATCH):
-    """Describe what each model selects for the first sentences.
+    """Describe the trees that each model selects for the first sentences.
 
     Returns
     -------
@@ -156,7 +157,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--features", type=int, default=2**22)
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     for name in arguments.treebanks:
         best = train(
             name,
@@ -173,6 +174,9 @@ def main():
         print("|---|---|---|---|---|---|---|")
         for loss, record in best.items():
             paper = PAPER[name].get(loss, "-")
+            peer, theirs = ("Niculae et al. 2018, BiLSTM", paper) if loss in PAPER[name] else ("", None)
+            results.record("parsing", f"UD {name}", f"UAS, {loss}", record["test"], "%", peer, theirs,
+                           elsewhere=bool(peer))  # fmt: skip
             rate = 60 * n_train / record["seconds"]
             print(
                 f"| {loss} | {record['dev']:.2f} | {record['test']:.2f} | {paper} | {record['alpha']:g} | "

@@ -5,10 +5,10 @@
 DIR holds ud/en_ewt-r2.0. Trees are learned as in parsing.py, from arc features in mini-batches, until the score on the
 development part is reached. Each mini-batch is made into features, and learned from, on each number of threads in turn;
 the weights are compared, bit by bit. Some mini-batches are then learned again and again, and of these the least times
-count. On a machine with other work the wall says little of threads; the CPU seconds of the busiest thread, and of what
-only one does, say what learning would take on cores of its own. Shares are those of the wall time on the first number
-of threads, and of the busiest thread's. To compare with another version of the package, run this with that one first in
-PYTHONPATH.
+count. On a busy machine wall time says little about threads. The CPU seconds of the busiest thread, plus those of the
+serial parts, are the time that learning would take on cores of its own. Fractions are of the wall time and of the
+busiest thread's time on the first number of threads. To compare with another version of the
+package, run this with that one first in PYTHONPATH.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter, process_time, thread_time
 
 import numpy as np
+import results
 from parsing import TREEBANKS, Corpus, batches, pick
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -26,7 +27,7 @@ from sklearn_sparsemap.metrics import unlabeled_attachment_score
 from sklearn_sparsemap.structures import DependencyTree
 from sklearn_sparsemap.training._online import optimizer
 
-# Of each team of threads that was at work, the CPU seconds of its members.
+# CPU seconds of the members of each team of threads that worked.
 teams = []
 
 
@@ -51,7 +52,7 @@ def note_teams():
 
 
 def timed(function):
-    """Return what a function returns, and the seconds it took: of the wall, of all threads, and of the busiest thread.
+    """Return the result of a function, and its seconds: of the wall, of all threads, and of the busiest thread.
 
     The last are what it would take where each thread has a core to itself: what is done by one thread alone, and of
     teams their busiest member, waiting for others included.
@@ -86,11 +87,12 @@ def visit(models, vectorizers, corpus, places):
 
 def report(title, taken):
     """Print a table of times."""
-    head = f"{'threads':>8}{'features s':>12}{'CPU s':>8}{'learning s':>12}{'CPU s':>8}{'busiest':>10}{'shares':>12}"
+    head = f"{'threads':>8}{'features s':>12}{'CPU s':>8}{'learning s':>12}{'CPU s':>8}{'busiest':>10}{'fractions':>12}"
     print(f"{title}\n{head}")
     first = next(iter(taken.values()))
     for n, times in taken.items():
         numbers = f"{times[0, 0]:>12.1f}{times[0, 1]:>8.1f}{times[1, 0]:>12.1f}{times[1, 1]:>8.1f}{times[1, 2]:>10.1f}"
+        results.record("parsing by threads", title, f"CPU time of the busiest thread, {n} threads", times[1, 2], "s")
         shares = f"{times[:, 0].sum() / first[:, 0].sum():.2f}, {times[1, 2] / first[1, 2]:.2f}"
         print(f"{n:>8}{numbers}{shares:>12}", flush=True)
 
@@ -107,7 +109,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=10, help="how often")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="of the weights")
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     warnings.simplefilter("ignore")
     note_teams()
     templates, folder = dependency_templates(fine_pos="xpos"), arguments.data / TREEBANKS["English"]

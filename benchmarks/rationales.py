@@ -14,8 +14,8 @@ layers:
 - relaxed graph: the scores and the budget of SequenceBudget as factors, by `lp_sparsemap`.
 
 The first and the last learn one score for neighbours of one kind. Networks are tested without mixtures: they read the
-best structure, or what the relaxation selects at a temperature near 0. The temperature of training is chosen on a tenth
-of the training sentences, by the accuracy of this; gold names are used for the figures only. Prints means over the
+best structure, or the selection of the relaxation at a temperature near 0. The temperature of training is chosen on
+a tenth of the training sentences, by this accuracy; gold names are used for the figures only. Prints means over the
 seeds with intervals of 95 % (Student's t).
 """
 
@@ -25,6 +25,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 import torch
 from scipy import stats
 from torch import nn
@@ -149,7 +150,7 @@ class Network(nn.Module):
 
 
 def evaluate(network, samples):
-    """Return accuracy, and of the sentences with a person: token F1, IoU, words read, runs, and share over budget."""
+    """Return accuracy, and for sentences with a person token F1, IoU, words read, runs, fraction over budget."""
     network.eval()
     right, found = [], []
     with torch.no_grad():
@@ -185,10 +186,16 @@ def train(layer, samples, sizes, args, temperature, seed):
     return network
 
 
+def half_width(values):
+    """Return half the width of the 95 % interval of the mean."""
+    if len(values) == 1:
+        return 0.0
+    return stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+
+
 def as_interval(values):
     """Return the mean of an array of seeds with half the width of its interval."""
-    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return f"{np.mean(values):.1f} ± {half:.1f}"
+    return f"{np.mean(values):.1f} ± {half_width(values):.1f}"
 
 
 def main():
@@ -201,7 +208,7 @@ def main():
     parser.add_argument("--layers", nargs="+", default=LAYERS, choices=LAYERS)
     parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--rate", type=float, default=1e-2, help="learning rate of Adam")
-    args = parser.parse_args()
+    args = results.parse(parser)
     torch.set_num_threads(1)
 
     folder = args.data / "conll2002"
@@ -221,10 +228,13 @@ def main():
             network = train(layer, training, sizes, args, temperature, args.seeds)
             tried[temperature] = evaluate(network, development)[0]
         best = max(tried, key=tried.get)
-        results, begun = [], process_time()
+        tested, begun = [], process_time()
         for seed in range(args.seeds):
-            results.append(evaluate(train(layer, training, sizes, args, best, seed), test))
-        seconds, (right, f1, iou, n_words, n_runs, over) = process_time() - begun, np.array(results).T
+            tested.append(evaluate(train(layer, training, sizes, args, best, seed), test))
+        seconds, (right, f1, iou, n_words, n_runs, over) = process_time() - begun, np.array(tested).T
+        for measure, values in (("accuracy", right), ("token F1", f1)):
+            results.record("rationales", "CoNLL-2002, Spanish", f"{measure}, {layer}", 100 * values.mean(), "%",
+                           seeds=args.seeds, interval=half_width(100 * values))  # fmt: skip
         print(
             f"| {layer} | {as_interval(100 * right)} | {as_interval(100 * f1)} | {as_interval(100 * iou)} | "
             f"{n_words.mean():.1f} | {n_runs.mean():.2f} | {100 * over.mean():.1f} % | {seconds / args.seeds:.0f} | "

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
@@ -54,8 +55,11 @@ def load_features(args, templates, train, *tests):
     return (X, labels), *((vectorizer.transform(sentences), y) for sentences, y in held)
 
 
-def f1_of(model, parts):
-    return "".join(f"{100 * span_f1_score(y, model.predict(X)):9.2f}" for X, y in parts)
+def f1_of(model, parts, data, what):
+    """Return span F1 of each part as text; record that of the last part."""
+    scores = [100 * span_f1_score(y, model.predict(X)) for X, y in parts]
+    results.record("other regularisers", data, f"span F1, {what}", scores[-1], "%")
+    return "".join(f"{score:9.2f}" for score in scores)
 
 
 def run_l2(args):
@@ -67,10 +71,11 @@ def run_l2(args):
     for alpha, score in zip(ALPHAS, search.cv_results_["mean_test_score"]):
         print(f"alpha {alpha:.0e}: {100 * score:.2f} by cross-validation")
     n_weights = np.count_nonzero(search.best_estimator_.coef_)
-    print(f"test{f1_of(search.best_estimator_, [test])}, {n_weights:,} weights, {process_time() - started:.0f} s")
+    f1 = f1_of(search.best_estimator_, [test], "CoNLL-2000", "squared penalty by cross-validation")
+    print(f"test{f1}, {n_weights:,} weights, {process_time() - started:.0f} s")
 
 
-def run_budgets(args, parts, groups, sizes):
+def run_budgets(args, parts, groups, sizes, data):
     """Print F1 of the online learner for each number of weights and seed."""
     (X, y), *held = parts
     for size in sizes:
@@ -86,10 +91,8 @@ def run_budgets(args, parts, groups, sizes):
             ).fit(X, y)
             seconds = process_time() - started
             kind = groups or "features"
-            print(
-                f"{kind:10}{size:12,}{seed:4}{model.n_nonzero_coefs_:12,}{f1_of(model, held)}{seconds:7.0f} s",
-                flush=True,
-            )
+            f1 = f1_of(model, held, data, f"groups are {kind}, at most {size:,} weights, seed {seed}")
+            print(f"{kind:10}{size:12,}{seed:4}{model.n_nonzero_coefs_:12,}{f1}{seconds:7.0f} s", flush=True)
 
 
 def run_lasso(args):
@@ -97,14 +100,14 @@ def run_lasso(args):
     files = ("esp.train.gz", "esp.testa.gz", "esp.testb.gz")
     (X, y), *held = load_features(args, ner_templates(), *(f"conll2002/{name}" for name in files))
     print("published: " + ", ".join(f"{size:,}: {dev} / {test}" for size, dev, test in LASSO))
-    run_budgets(args, [(X, y), *held], None, [size for size, *_ in LASSO])
+    run_budgets(args, [(X, y), *held], None, [size for size, *_ in LASSO], "CoNLL-2002 Spanish")
 
 
 def run_features(args):
     """Compare groups of one feature with groups of templates."""
     parts = load_features(args, chunking_templates(), "conll2000/train.txt.gz", "conll2000/test.txt.gz")
     for groups in ("templates", None):
-        run_budgets(args, parts, groups, SIZES)
+        run_budgets(args, parts, groups, SIZES, "CoNLL-2000")
 
 
 def run_sparse(args):
@@ -118,9 +121,10 @@ def run_sparse(args):
         for alpha in STRENGTHS:
             started = process_time()
             model.set_params(alpha=alpha).fit(X, y)
+            f1 = f1_of(model, [test], f"CoNLL-2000, {len(y):,} sentences", f"l1_ratio {l1_ratio}, alpha {alpha:.3f}")
             print(
-                f"{l1_ratio:9}{alpha:9.3f}{len(model.selected_groups_):8}{model.n_nonzero_coefs_:10,}"
-                f"{f1_of(model, [test])}{model.dual_gap_:9.1e}{process_time() - started:8.1f}",
+                f"{l1_ratio:9}{alpha:9.3f}{len(model.selected_groups_):8}{model.n_nonzero_coefs_:10,}{f1}"
+                f"{model.dual_gap_:9.1e}{process_time() - started:8.1f}",
                 flush=True,
             )
 
@@ -136,7 +140,7 @@ def main():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each part")
     parser.add_argument("--min-count", type=int, default=2, help="rarer n-grams are left out")
     parser.add_argument("--tol", type=float, default=0.03, help="gap of `sparse`, in the unit of a sentence's loss")
-    args = parser.parse_args()
+    args = results.parse(parser)
     # Numbers of epochs are fixed, as in the paper.
     warnings.simplefilter("ignore", ConvergenceWarning)
     RUNS[args.item](args)

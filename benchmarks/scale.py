@@ -7,15 +7,16 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 
 - sizes: tokens a second and peak memory of an epoch of `fit_partitions` over the training part so many times, in
   files of hashed features of 2,234 sentences each. Each size is a process of its own.
-- mixing: span F1 on the test part after each round of `ParameterMixing`, beside that of serial training.
-- types: weights of float64 beside those of float32: time of `fit` and its memory, of the model and its pickle, span F1;
+- mixing: span F1 on the test part after each round of `ParameterMixing`, compared with serial training.
+- types: weights of float64 and of float32: time of `fit` and its memory, of the model and its pickle, span F1;
   of CoNLL-2000 with all its columns, and with hashed ones. Each fit is a process of its own.
 - workers: seconds a round on threads, and on workers of dask.distributed (if that is installed).
-- model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, beside a simulation of
-  the transfers and what is measured on one and two workers.
+- model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, compared with a
+  simulation of the transfers and with measurements on one and two workers.
 """
 
 import argparse
+import json
 import pickle
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter, process_time
+
+import results
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ("sizes", "types", "mixing", "workers", "model")
@@ -45,7 +48,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--type", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def new_model(**parameters):
@@ -68,18 +71,27 @@ def load(args, n_features=None, dtype="float32"):
     return vectorizer.fit_transform(X), y, vectorizer.transform(X_test), y_test
 
 
+def in_process(*arguments):
+    """Run this script with some arguments in a process of its own; return what it prints as JSON."""
+    done = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
 # -- Sizes -------------------------------------------------------------------------------------------------------------
 
 
 def train_on_files(folder, size):
-    """Run one epoch over files, so many times; print tokens a second and the peak memory. In a process of its own."""
+    """Run one epoch over files, so many times, in a process of its own.
+
+    Prints tokens, seconds, CPU seconds and peak memory in MB as JSON.
+    """
     from chunking import peak_megabytes
 
     from sklearn_sparsemap.datasets import load_partition
 
     paths = sorted(Path(folder).glob("*.npz"))
     model, classes = new_model(max_iter=1), (Path(folder) / "classes").read_text().split()
-    # Compiles what there is to compile.
+    # Compiles the kernels, or loads them.
     X, y = load_partition(paths[0])
     n_rows = sum(len(load_partition(path)[0].values.indptr) - 1 for path in paths)
     model.fit_partitions([(X[:20], y[:20])], classes=classes)
@@ -87,7 +99,7 @@ def train_on_files(folder, size):
     start, begun = perf_counter(), process_time()
     model.fit_partitions(paths * size, classes=classes)
     seconds, used, n = perf_counter() - start, process_time() - begun, size * n_rows
-    print(f"{size:>8}{n:>14,}{seconds:>10.1f}{used:>10.1f}{n / used:>18,.0f}{peak_megabytes():>12.0f}")
+    print(json.dumps([n, seconds, used, peak_megabytes()]))
 
 
 def measure_sizes(args):
@@ -105,22 +117,26 @@ def measure_sizes(args):
         head = f"{'times':>8}{'tokens':>14}{'seconds':>10}{'CPU s':>10}{'tokens / CPU s':>18}{'peak MB':>12}"
         print(head, flush=True)
         for size in args.sizes:
-            command = [sys.executable, __file__, "--worker", folder, str(size)]
-            subprocess.run(command, check=True)
+            n, seconds, used, peak = in_process("--worker", folder, str(size))
+            print(f"{size:>8}{n:>14,}{seconds:>10.1f}{used:>10.1f}{n / used:>18,.0f}{peak:>12.0f}", flush=True)
+            data = f"CoNLL-2000, {size} times"
+            results.record("large data", data, "throughput of fit_partitions", n / used, "tokens / CPU s")
+            results.record("large data", data, "peak memory", peak, "MB")
 
 
 # -- Types ------------------------------------------------------------------------------------------------------------
 
 
 def train_in_type(args, dtype, columns):
-    """Fit in a type of weights; print time, memory and F1. In a process of its own."""
+    """Fit in a type of weights, in a process of its own; print columns, times, memory and F1 as JSON."""
     import numpy as np
     from chunking import peak_megabytes
+    from scipy import sparse
 
     from sklearn_sparsemap.metrics import span_f1_score
 
     X, y, X_test, y_test = load(args, int(columns) or None, dtype)
-    # Compiles what there is to compile.
+    # Compiles the kernels, or loads them.
     new_model(max_iter=1).fit(X, y).predict(X_test)
     start, begun = perf_counter(), process_time()
     model = new_model(max_iter=args.serial).fit(X, y)
@@ -128,11 +144,13 @@ def train_in_type(args, dtype, columns):
     begun = process_time()
     predicted = model.predict(X_test)
     predicting, size = process_time() - begun, len(pickle.dumps(model, protocol=5)) / 2**20
-    held = sum(getattr(model.coef_, name).nbytes for name in ("data", "indices", "indptr")) / 2**20
-    assert model.coef_.dtype == np.dtype(dtype)
+    coef = model.coef_
+    # Small models have dense weights.
+    parts = (coef.data, coef.indices, coef.indptr) if sparse.issparse(coef) else (coef,)
+    held = sum(part.nbytes for part in parts) / 2**20
+    assert coef.dtype == np.dtype(dtype)
     f1 = 100 * span_f1_score(y_test, predicted)
-    print(f"{dtype:>10}{X.values.shape[1]:>12,}{wall:>10.2f}{used:>10.2f}{predicting:>12.2f}{peak_megabytes():>10.0f}"
-          f"{held:>10.0f}{size:>10.0f}{f1:>8.2f}", flush=True)  # fmt: skip
+    print(json.dumps([X.values.shape[1], wall, used, predicting, peak_megabytes(), held, size, f1]))
 
 
 def measure_types(args):
@@ -143,7 +161,12 @@ def measure_types(args):
         for dtype in ("float64", "float32"):
             own = ["--data", str(args.data), "--serial", str(args.serial)]
             own += [] if args.limit is None else ["--limit", str(args.limit)]
-            subprocess.run([sys.executable, __file__, *own, "--type", dtype, str(columns)], check=True)
+            n, wall, used, predicting, peak, held, size, f1 = in_process(*own, "--type", dtype, str(columns))
+            print(f"{dtype:>10}{n:>12,}{wall:>10.2f}{used:>10.2f}{predicting:>12.2f}{peak:>10.0f}"
+                  f"{held:>10.0f}{size:>10.0f}{f1:>8.2f}", flush=True)  # fmt: skip
+            data = f"CoNLL-2000, {n:,} columns"
+            results.record("large data", data, f"CPU time of an epoch, {dtype}", used, "s")
+            results.record("large data", data, f"span F1, {dtype}", f1, "%")
 
 
 # -- Mixing ------------------------------------------------------------------------------------------------------------
@@ -188,6 +211,8 @@ def measure_mixing(args):
         recorder = Recorder(X_test, y_test)
         model.set_callbacks(recorder).fit(X, y)
         print(f"{name:<28}" + " ".join(f"{score:.2f}" for score in recorder.scores), flush=True)
+        measure = f"span F1 after {len(recorder.scores)} epochs or rounds, {name}"
+        results.record("large data", "CoNLL-2000, mixing", measure, recorder.scores[-1], "%")
 
 
 # -- Workers, and the model --------------------------------------------------------------------------------------------
@@ -241,7 +266,7 @@ def measured_workers(X, y, n_shards, counts):
 
 
 def constants(X, y):
-    """Measure what the model needs: tokens a second, bytes of a state, and the seconds of all else that is done to one.
+    """Measure the constants of the model: tokens a second, bytes of a state, and the seconds of each operation on one.
 
     By the functions that workers call, on one thread, in CPU seconds: the machine may have other work.
     """
@@ -301,7 +326,7 @@ def modelled(c, n_tokens, k):
 def simulated(c, n_tokens, k):
     """Return the seconds of a round: transfers one by one, where a machine sends one thing and receives one at a time.
 
-    The state goes from any machine that has it to any that has not; what was learned goes up a tree of groups.
+    The state goes from any machine that has it to any that has not; the learned weights go up a tree of groups.
     """
     import heapq
 

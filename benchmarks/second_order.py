@@ -16,6 +16,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conllu
@@ -107,12 +108,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of the training part only")
     parser.add_argument("--held", type=int, default=None, help="use so many sentences of the other parts only")
-    arguments = parser.parse_args()
+    arguments = results.parse(parser)
     arcs = ArcVectorizer(dependency_templates(fine_pos="xpos"), n_features=2**20)
     siblings = SiblingVectorizer(sibling_templates(fine_pos="xpos"), dtype=np.float32)
     vectorizers = {1: [arcs], 2: [arcs, siblings]}
     print("| treebank | loss | order | epoch | dev | test | training, ms | prediction, ms | integral |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    first_order = {}
     for name in arguments.treebanks:
         for loss in arguments.losses:
             for order in vectorizers:
@@ -125,6 +127,10 @@ def main():
                     for part in ("train", "dev", "test")
                 }
                 best = train(order, loss, parts, arguments.alpha, arguments.epochs, arguments.jobs)
+                first_order.setdefault((name, loss), best["test"])
+                if order == 2:
+                    results.record("parsing of second order", f"UD {name}", f"UAS, {loss}", best["test"], "%",
+                                   "first order", first_order[name, loss])  # fmt: skip
                 print(
                     f"| {name} | {loss} | {order} | {best['epoch']} | {best['dev']:.2f} | {best['test']:.2f} | "
                     f"{best['train_ms']:.1f} | {best['predict_ms']:.1f} | {100 * best['integral']:.0f} % |",

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import results
 from ocr import load_letters
 from sklearn.exceptions import ConvergenceWarning
 
@@ -86,10 +87,10 @@ def main():
     parser.add_argument("--losses", nargs="+", default=["sparsemap", "margin_sparsemap", "crf"])
     parser.add_argument("--gaps", nargs="+", type=float, default=[_fitting._ROUGH])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values beside the default")
+    parser.add_argument("--tols", nargs="*", type=float, default=[1e-3], help="values to try, after the default")
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--sentences", type=int, default=3000, help="of training; trees: half of them")
-    args = parser.parse_args()
+    args = results.parse(parser)
     warnings.simplefilter("ignore", ConvergenceWarning)
     print("| set | loss | tol | gap | epochs or iterations | CPU s | held-out score |\n|---|---|---|---|---|---|---|")
     for name in args.sets:
@@ -105,6 +106,9 @@ def main():
                 seconds = process_time() - start
                 reached = 100 * np.mean(score(y_dev, model.predict(X_dev)))
                 shown = "default" if tol is None else f"{tol:g}"
+                own = f"{loss}, tol={shown}, gap {gap:g}, seed {seed}"
+                results.record("when training ends", name, f"CPU time, {own}", seconds, "s")
+                results.record("when training ends", name, f"held-out score, {own}", reached, "%")
                 cells = name, loss, shown, f"{gap:g}", model.n_iter_, f"{seconds:.1f}", f"{reached:.2f}"
                 print("|", *(f"{cell} |" for cell in cells), flush=True)
 

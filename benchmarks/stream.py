@@ -17,6 +17,7 @@ from functools import partial
 from time import perf_counter
 
 import numpy as np
+import results
 from scipy import sparse
 
 from sklearn_sparsemap import GroupLassoPerceptron
@@ -31,10 +32,10 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=20_000)
     parser.add_argument("--reports", type=int, default=10)
     parser.add_argument("--budget", type=int, default=N_TELLING)
-    parser.add_argument("--shrink-every", type=int, default=100_000, help="long enough to tell groups apart")
+    parser.add_argument("--shrink-every", type=int, default=100_000, help="long enough to distinguish groups")
     parser.add_argument("--shards", type=int, nargs="+", help="learn by parameter mixing")
     parser.add_argument("--rounds", type=int, default=3, help="of parameter mixing")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def draw(rng, n, meaning):
@@ -48,7 +49,7 @@ def draw(rng, n, meaning):
 
 
 class Selections:
-    """A callback of scikit-learn's: prints what is selected after each round, and the accuracy."""
+    """A callback of scikit-learn's: prints the selected groups after each round, and the accuracy."""
 
     def __init__(self, data):
         self.data = data
@@ -73,7 +74,7 @@ def mix(args, model, meaning, test):
     size = min(args.batch, args.examples)
     parts = [partial(lambda seed: draw(np.random.default_rng([2, seed]), size, meaning), seed)
              for seed in range(args.examples // size)]  # fmt: skip
-    print(f"accuracy by the groups left after each round; those that tell are 0 to {N_TELLING - 1}")
+    print(f"accuracy by the groups left after each round; the informative ones are 0 to {N_TELLING - 1}")
     for n_shards in args.shards:
         print(f"{n_shards} shards of {args.examples // n_shards:,} examples")
         started = perf_counter()
@@ -105,8 +106,12 @@ def main():
             accuracy = 100 * model.score(X_test, y_test)
             held = model.memory_curve_[-1]
             print(f"{(batch + 1) * args.batch:12,}{done / learning:12,.0f}{held:10,}{accuracy:9.1f}%{peak:10.0f} MB")
+            data = f"{args.examples:,} hashed examples"
+            results.record("stream", data, "throughput", done / learning, "examples / s")
+            results.record("stream", data, "peak memory", peak, "MB")
+            results.record("stream", data, "accuracy", accuracy, "%")
             learning, done = 0.0, 0
-    print(f"selected: {model.selected_groups_.tolist()}; those that tell are 0 to {N_TELLING - 1}")
+    print(f"selected: {model.selected_groups_.tolist()}; the informative ones are 0 to {N_TELLING - 1}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, beside public peers.
+"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, compared with public peers.
 
     python benchmarks/structures.py
 
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from time import process_time
 
 import numpy as np
+import results
 from sklearn.isotonic import isotonic_regression
 
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
@@ -34,11 +35,19 @@ def as_text(time):
     return "" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.1f}"
 
 
-def print_table(head, rows):
+def print_table(task, head, rows, peers=()):
+    """Print rows of microseconds; the first column is compared with those whose heads are in `peers`."""
     print("\n| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for name, *times in rows:
         print(f"| {name} | " + " | ".join(map(as_text, times)) + " |", flush=True)
+        for peer, theirs in zip(head[2:], times[1:]):
+            if peer in peers and theirs is not None:
+                results.record(task, name, f"CPU time, {head[1]}", times[0], "us", peer, theirs,
+                               package=peers[peer])  # fmt: skip
+        if not peers:
+            for function, time in zip(head[1:], times):
+                results.record(task, f"{head[0]}: {name}", f"CPU time, {function}", time, "us")
 
 
 def rankings(rng, n_samples=100):
@@ -140,15 +149,18 @@ def programmes(rng, n_samples=50):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    results.parse(parser)
     rng = np.random.default_rng(0)
     print("microseconds a sample")
     head = ["rankings", "SparseMAP", "derivative", "scikit-learn's isotonic regression", "active set"]
-    print_table(head, rankings(rng))
-    print_table(["time warping", "Alignment", "tslearn", "dtaidistance (C)"], alignments(rng))
-    print_table(["40 steps, 8 labels", "MAP", "Gibbs", "SparseMAP"], segmentations(rng))
-    print_table(["50 steps, 2 states, runs", "MAP", "Gibbs", "SparseMAP", "derivative"], budgets(rng))
-    print_table(["integer programmes", "MAP by HiGHS", "MAP in the pool", "SparseMAP over the pool"], programmes(rng))
+    print_table("rankings", head, rankings(rng), {head[3]: "scikit-learn", head[4]: None})
+    head = ["time warping", "Alignment", "tslearn", "dtaidistance (C)"]
+    print_table("time warping", head, alignments(rng), {"tslearn": "tslearn", "dtaidistance (C)": "dtaidistance"})
+    print_table("segmentations", ["40 steps, 8 labels", "MAP", "Gibbs", "SparseMAP"], segmentations(rng))
+    head = ["50 steps, 2 states, runs", "MAP", "Gibbs", "SparseMAP", "derivative"]
+    print_table("sequence budgets", head, budgets(rng))
+    head = ["knapsacks", "MAP by HiGHS", "MAP in the pool", "SparseMAP over the pool"]
+    print_table("integer programmes", head, programmes(rng))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Templates for dependency parsing, chosen from some 600 by the group lasso, beside a filter by information gain and
+"""Templates for dependency parsing, chosen from some 600 by the group lasso, a filter by information gain, or
 the lasso (Martins et al. 2011, figure 3 and table 3).
 
     python benchmarks/template_selection.py --data DIR --languages English
 
-Models are compared at equal numbers of weights, shares of those of the model of all templates. The group lasso chooses
+Models are compared at equal numbers of weights, as fractions of those of the full model. The group lasso chooses
 templates with such a budget, flat and from coarse to fine (`GroupOrder`); so does the lasso, whose groups are single
 features. The filter takes the best templates until they have as many columns, or more. All learn the
 weights of what they have chosen by ten epochs of 1-best MIRA, and so does the full model. Columns are the n-grams at
@@ -22,6 +22,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+import results
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, group_path
@@ -40,7 +41,7 @@ LANGUAGES = {
     "Chinese": ("ud/zh_gsd-r1.4", UD, ("prefix1", "suffix1", "word")),
 }
 TAGS = ("pos", "xpos")
-# Of so small models the templates are named.
+# The templates of models of this fraction of the weights are printed.
 _NAMED = 0.01
 SHARES = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8]
 METHODS = ("group lasso", "coarse to fine", "information gain", "lasso")
@@ -53,16 +54,16 @@ def parse_arguments():
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="orders of the samples")
     parser.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of the full model's weights")
-    parser.add_argument("--lasso-most", type=float, default=0.2, help="largest share for the lasso")
+    parser.add_argument("--lasso-most", type=float, default=0.2, help="largest fraction for the lasso")
     parser.add_argument("--power", type=float, default=0.75, help="group weights are sizes to this power")
-    parser.add_argument("--kinds", nargs="+", type=float, default=[0.05, 0.2], help="shares whose kinds are counted")
+    parser.add_argument("--kinds", nargs="+", type=float, default=[0.05, 0.2], help="fractions whose kinds are counted")
     parser.add_argument("--min-count", type=int, default=2, help="n-grams at fewer arcs of training trees are left out")
     parser.add_argument("--shrink-every", type=int, default=250)
     parser.add_argument("--arcs", type=int, default=250_000, help="of the training sentences, drawn at random")
     parser.add_argument("--threads", type=int, default=2, help="models of a path that are debiased at a time, too")
     parser.add_argument("--longest", type=int, default=40, help="words of the longest training sentence")
     parser.add_argument("--held", type=int, default=500, help="use the first sentences of the other parts only")
-    return parser.parse_args()
+    return results.parse(parser)
 
 
 def load_parts(args, language):
@@ -81,7 +82,7 @@ def load_parts(args, language):
 
 
 class Bench:
-    """The features of a language, made once, and what is learned from them."""
+    """The features of a language, made once, and the models learned from them."""
 
     def __init__(self, args, language):
         (train, self.heads), *held = load_parts(args, language)
@@ -140,7 +141,7 @@ class Bench:
             yield fitted.n_nonzero_coefs_, 100 * score, 100 * fitted.score(*self.held[1]), templates
 
     def mira(self, seed, templates):
-        """Learn the weights of some templates; return what `path` yields."""
+        """Learn the weights of some templates; return a row of `path`."""
         X, held = self.X, self.held
         if len(templates) < len(self.names):
             columns = np.isin(X.groups, templates)
@@ -153,7 +154,7 @@ class Bench:
 
     @cached_property
     def order(self):
-        """The order of the templates by what they look at."""
+        """The order of the templates, from coarse to fine."""
         tags, words = TAGS, self.words
         pairs = [*pairwise(tags), (tags[-1], words[-1]), *((word, words[-1]) for word in words[:-1])]
         return GroupOrder.from_templates(self.names, coarser=pairs)
@@ -227,6 +228,12 @@ def print_summary(args, language, found, full):
     print("|---|---|" + "---|" * len(args.methods))
     for share in sorted(args.shares):
         cells = [mean_and_range([test for _, _, test, _ in found[method, share]]) for method in args.methods]
+        means = {m: np.mean([test for _, _, test, _ in found[m, share]]) for m in args.methods if found[m, share]}
+        theirs = means.get("information gain")
+        for method, mean in means.items():
+            if method != "information gain":
+                results.record("templates for parsing", language, f"UAS, {method}, {share:.1%} of the weights", mean,
+                               "%", "" if theirs is None else "information gain", theirs, len(full))  # fmt: skip
         print(f"| {int(share * size):,} | {share:.1%} | " + " | ".join(cells) + " |")
     print(f"| {size:,} (full) | 100% | {tests} |" + " |" * (len(args.methods) - 1) + "\n")
     for method in args.methods:
@@ -241,7 +248,7 @@ def print_summary(args, language, found, full):
 
 
 def print_kinds(args, names, found):
-    """Print which share of each kind's templates was chosen, for some sizes of the methods that choose templates."""
+    """Print the fraction of each kind's templates that was chosen, for some sizes and methods."""
     total = Counter(kind for name in names for kind in kinds_of(name))
     columns = [(method, share) for share in args.kinds for method in args.methods if method != "lasso"]
     columns = [column for column in columns if found.get(column)]
@@ -266,7 +273,7 @@ def main():
     args = parse_arguments()
     # The number of epochs is fixed.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    # That is what the group weights are for.
+    # The group weights do so on purpose.
     warnings.filterwarnings("ignore", "these group weights discard")
     for language in args.languages:
         run(args, language)

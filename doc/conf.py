@@ -90,8 +90,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
-# Benchmarks and changes are Markdown; no page is.
-source_suffix = {".rst": "restructuredtext"}
+# The notes are pages of Markdown; the benchmarks and the changes are included.
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 myst_heading_anchors = 3
 # Blocks of the tutorials that draw; their code is on the page.
 plot_include_source = True

@@ -102,7 +102,7 @@ def test_code_of_examples_is_narrow():
 
 def test_the_readme_is_short_and_its_snippets_stand_alone():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(readme.splitlines()) <= 200
+    assert len(readme.splitlines()) <= 350
     snippets = re.findall(r"```python\n(.*?)```", readme, re.S)
     assert len(snippets) >= 5
     for snippet in snippets:

@@ -1,45 +1,68 @@
-"""What `benchmarks/README.md` says of accuracy and of training beside peers, as bars."""
+"""Comparisons with peers, from the records of the benchmarks: ratios of times, differences of scores.
+
+All bars start at zero.
+"""
 
 import matplotlib.pyplot as plt
 import tables
 
-OURS, THEIRS, PAPER, INK = "#d55e00", "#8aa5b8", "#c9c9c9", "#222222"
-figure, axes = plt.subplots(2, 2, figsize=(11, 7.4), layout="constrained")
+FASTER, SLOWER, INK = "#d55e00", "#8aa5b8", "#222222"
+# Text, script, data, measure and peer of the record.
+TIMES = (
+    ("chunking, training", "chunking", "CoNLL-2000, 72 templates", "training",
+     "CRFsuite averaged perceptron, 10 epochs"),
+    ("chunking from dicts", "token_dicts", "CoNLL-2000, features of a tutorial", "CPU time of the whole run, crf",
+     "CRFsuite, L-BFGS, as in its tutorial"),
+    ("CRF, an iteration", "crf", "CoNLL-2000, 1,000 sentences", "CPU time of an iteration", "CRFsuite"),
+    ("sets of labels, a fit", "label_sets", "mean of 10 sets", "CPU time of a fit",
+     "one-vs-rest, tuned (scikit-learn)"),
+    ("paths, training", "decisions", "path, mean of all problems", "CPU time of training", "PyEPO SPO+, 0.01"),
+    ("matching 100 x 100, MAP", "oracles", "matching 100 x 100", "CPU time with structures", "lapx"),
+    ("tree of 40 words, MAP", "oracles", "tree, 40 words, trained scores", "CPU time with structures",
+     "ufal.chu_liu_edmonds"),
+    ("group lasso, weak", "group_lasso", "multinomial, 0.1 of the largest strength",
+     "CPU time to a gap of 1e-6", "adelie"),
+    ("group lasso, strong", "group_lasso", "multinomial, 0.5 of the largest strength",
+     "CPU time to a gap of 1e-6", "adelie"),
+    ("sparsemax", "inference", "simplex, 1000 x 100", "CPU time of a batch", "entmax"),
+    ("time warping 400 x 400", "structures", "400 x 400", "CPU time, Alignment", "dtaidistance (C)"),
+)  # fmt: skip
+SEEN = "SparseMAP, no edges, L-BFGS, seen sets"
+EDGES = "SparseMAP, no edges"
+SCORES = (
+    *((f"seen sets, {data}: F1", "label_graphs", data, f"example F1, {SEEN}", EDGES)
+      for data in ("emotions", "yeast", "generated-12", "tmc2007-500/1000", "Enron_corr")),
+    *((f"seen sets, {data}: whole sets", "label_graphs", data, f"whole sets, {SEEN}", EDGES)
+      for data in ("emotions", "yeast", "generated-12", "tmc2007-500/1000", "Enron_corr")),
+)  # fmt: skip
 
 
-def bars(ax, names, values, colors, title, low, form):
-    """Draw labelled bars from `low` on."""
-    ax.barh(range(len(names)), [value - low for value in values], left=low, color=colors)
-    for place, value in enumerate(values):
-        ax.text(value, place, f" {value:{form}}", va="center", fontsize=9, color=INK)
-    ax.set_yticks(range(len(names)), names, fontsize=9)
+def find(script, *identity):
+    """Return the record of a script with this data, measure and peer."""
+    return next(r for r in tables.records(script) if (r["data"], r["measure"], r["peer"]) == identity)
+
+
+def bars(ax, rows, values, **options):
+    """Draw a bar for each row."""
+    ax.barh(range(len(rows)), values, **options)
+    ax.set_yticks(range(len(rows)), [text for text, *_ in rows], fontsize=9)
     ax.invert_yaxis()
-    ax.set_title(title, fontsize=11, loc="left", color=INK)
-    ax.margins(x=0.14)
-    ax.set_xlim(left=low)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-chunking = tables.read("Chunking", "model")
-names = [row["model"].replace("averaged perceptron", "av. perceptron").split(", its default")[0] for row in chunking]
-names = [name + ", 100 epochs" if name.endswith("perceptron") else name for name in names]
-names = [name.replace("`", "") for name in names]
-colors = [THEIRS if name.startswith("CRFsuite") else OURS for name in names]
-values = [tables.number(row["span F1"]) for row in chunking]
-bars(axes[0, 0], names, values, colors, "CoNLL-2000 chunking: span F1", 92, ".2f")
-values = [tables.number(row["training"]) for row in chunking]
-bars(axes[0, 1], names, values, colors, "the same: seconds of training", 0, ".0f")
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+records = [find(*identity) for _, *identity in TIMES]
+ratios = [record["ratio"] for record in records]
+bars(left, TIMES, ratios, color=[FASTER if ratio < 1 else SLOWER for ratio in ratios])
+for place, record in enumerate(records):
+    peer = record["peer"].split(",")[0].split(" (")[0].split(" averaged")[0]
+    left.text(record["ratio"], place, f" {record['ratio']:.2f} of {peer}", va="center", fontsize=8, color=INK)
+left.axvline(1.0, color=INK, lw=0.8)
+left.set_xlim(0, 1.5 * max(ratios))
+left.set_title("CPU time or time, ours / peer's", fontsize=11, loc="left", color=INK)
 
-parsing = tables.read("Parsing", "loss", "UAS test")
-names = [row["loss"] for row in parsing]
-values = [tables.number(row["UAS test"]) for row in parsing]
-bars(axes[1, 0], names, values, OURS, "UD English, linear model: UAS by loss", 84, ".2f")
-
-labels = tables.read("Multilabel", "bibtex (159 labels)")
-names, values, colors = [], [], []
-for row in labels:
-    for who, column, color in (("", "example F1", OURS), (", the paper", "the paper", PAPER)):
-        names.append(row["bibtex (159 labels)"] + who)
-        values.append(tables.number(row[column]))
-        colors.append(color)
-bars(axes[1, 1], names, values, colors, "bibtex: example F1 (grey: the paper)", 35, ".2f")
+records = [find(*identity) for _, *identity in SCORES]
+gains = [record["ours"] - record["theirs"] for record in records]
+bars(right, SCORES, gains, xerr=[record["interval"] for record in records], color=FASTER, ecolor=INK)
+right.axvline(0.0, color=INK, lw=0.8)
+right.set_title("points gained by seen sets, 95 % intervals", fontsize=11, loc="left", color=INK)

@@ -1,4 +1,4 @@
-"""How the CPU time and the memory of training grow, as `benchmarks/README.md` says."""
+"""How the CPU time and the memory of training grow, from the tables of `doc/notes/growth.md`."""
 
 import re
 
@@ -10,7 +10,7 @@ GROWTH = {"5 labels": "labels", "10 steps": "steps", "300 sentences": "sentences
 
 figure, axes = plt.subplots(2, 4, figsize=(11, 5), layout="constrained", sharex="col", sharey="row")
 for column, (first, what) in zip(axes.T, GROWTH.items()):
-    for row in tables.read("Growth (`growth.py`)", first):
+    for row in tables.read("growth", first):
         name, cells = row.pop("").strip("`"), {k: v for k, v in row.items() if k != "exponents"}
         sizes = [tables.number(size) for size in cells]
         figures = [[float(x) for x in re.findall(r"[\d.]+", cell.replace(",", " "))] for cell in cells.values()]

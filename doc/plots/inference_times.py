@@ -1,20 +1,16 @@
-"""What `benchmarks/README.md` says of the time of one inference, beside two libraries in C++."""
+"""Time of one inference, compared with two libraries in C++, from the records of the benchmarks."""
 
 import matplotlib.pyplot as plt
 import tables
 
 INK = "#222222"
 ours, theirs, names = [], [], []
-for row in tables.read("Inference", "problem", "C++"):
-    if row["C++"]:
-        names.append(f"{row['problem']}, scale {row['scale']}")
-        ours.append(tables.number(row["SparseMAP"]) / 1000)
-        theirs.append(tables.number(row["C++"]))
-for row in tables.read("Factor graphs", "graph", "C++"):
-    if row["C++"]:
-        names.append(row["graph"])
-        ours.append(tables.number(row["forward"]))
-        theirs.append(tables.number(row["C++"]))
+for record in tables.records("inference") + tables.records("factor_graphs"):
+    if record["peer"].endswith("(C++)"):
+        factor = {"us": 1e-3, "ms": 1.0}[record["unit"]]
+        names.append(record["data"])
+        ours.append(factor * record["ours"])
+        theirs.append(factor * record["theirs"])
 figure, ax = plt.subplots(figsize=(11, 4.6), layout="constrained")
 for place, (a, b) in enumerate(zip(ours, theirs)):
     ax.plot([a, b], [place, place], color="#bbbbbb", lw=1.5, zorder=1)

@@ -1,23 +1,28 @@
-"""Reads the tables of `benchmarks/README.md`, from which the plots of the page are drawn."""
+"""Reads the records of the benchmarks and the tables of the notes, from which plots are drawn."""
 
+import json
 import re
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def read(section, *columns, place=0):
-    """Return the rows of a section's first table with some columns, or of the one at `place`: list of dicts."""
-    text = README.read_text(encoding="utf-8")
-    body = re.split(rf"^### {re.escape(section)}$", text, flags=re.M)[1].split("\n### ")[0]
+def records(script):
+    """Return the records of a script of `benchmarks`: a list of dicts."""
+    return json.loads((ROOT / "benchmarks" / "results" / f"{script}.json").read_text(encoding="utf-8"))
+
+
+def read(note, *columns, place=0):
+    """Return the rows of a note's first table with some columns, or of the one at `place`: list of dicts."""
+    text = (ROOT / "doc" / "notes" / f"{note}.md").read_text(encoding="utf-8")
     found = []
-    for table in re.findall(r"(?:^\|.*\n)+", body, re.M):
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
         head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
         if set(columns) <= set(head):
             found.append([dict(zip(head, row)) for row in rows])
     if len(found) > place:
         return found[place]
-    raise ValueError(f"section {section!r} of {README.name} has no table with the columns {columns}")
+    raise ValueError(f"the note {note!r} has no table number {place + 1} with the columns {columns}")
 
 
 def number(text):

@@ -1,11 +1,11 @@
-"""Templates for parsing, of `benchmarks/README.md`: scores by number of weights, and the kinds that were chosen."""
+"""Templates for parsing, from `doc/notes/parsing_templates.md`: UAS by number of weights, kinds that are chosen."""
 
 import re
 
 import matplotlib.pyplot as plt
 import tables
 
-SECTION = "Templates for parsing"
+NOTE = "parsing_templates"
 STYLES = {
     "coarse to fine": ("#d55e00", "-", "o"),
     "group lasso": ("#e69f00", "-", "s"),
@@ -13,12 +13,12 @@ STYLES = {
     "lasso": ("#0072b2", "--", "v"),
 }
 INK = "#222222"
-kinds = tables.read(SECTION, "kind", "templates")
+kinds = tables.read(NOTE, "kind", "templates")
 languages = [name for name in kinds[0] if name not in ("kind", "templates")]
 figure, axes = plt.subplots(2, len(languages), figsize=(11, 6.6), layout="constrained", height_ratios=(1, 1.25))
 for place, language in enumerate(languages):
     # Of some languages not all methods were run.
-    ax, rows = axes[0, place], tables.read(SECTION, "at most", "group lasso", place=place)
+    ax, rows = axes[0, place], tables.read(NOTE, "at most", "group lasso", place=place)
     full = next(row for row in rows if row["of all"].startswith("100"))
     for method, (color, line, mark) in STYLES.items():
         points = [(tables.number(row["at most"]), row.get(method, "")) for row in rows if row is not full]

@@ -226,7 +226,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     _state_kinds = ("online", "mira", "minibatch")
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
-    # Default of `tol` for epochs. Beyond it, scores on held-out data no longer rise; see benchmarks/README.md.
+    # Default of `tol` for epochs. Beyond it, scores on held-out data no longer rise; see doc/notes/training.md.
     _epoch_tol = 7e-3
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
