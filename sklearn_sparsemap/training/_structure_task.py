@@ -164,7 +164,7 @@ class StructureTask(Task):
         )
 
     def predict(self, scores, additional, n_jobs):
-        if self.is_flat or not len(scores):
+        if self.is_flat:
             return scores.argmax(axis=1)
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
@@ -186,8 +186,6 @@ class StructureTask(Task):
         ]
 
     def marginals(self, scores, additional, n_jobs):
-        if not len(scores):
-            return [], None, None
         problems = self._problems(scores, additional)
         if LOSSES[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)

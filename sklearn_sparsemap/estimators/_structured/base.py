@@ -29,7 +29,7 @@ from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
-from .completions import blamed_on_known, codes_where_known
+from .completions import codes_where_known
 from .empty import rows_only, with_empty, without_empty
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, flatten_labels, given_classes
@@ -98,8 +98,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
-        scores = task.in_shapes(self._tilted(task, scores, "map"))
-        return object_array(with_empty(X, scores, np.zeros((0, task.n_outputs))))
+        none = np.zeros((0, task.n_outputs))
+        return object_array(with_empty(X, lambda: task.in_shapes(self._tilted(task, scores, "map")), none))
 
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
@@ -129,7 +129,7 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
-        with blamed_on_known(known, getattr(self, "constraints", None)):
+        with self._blamed(known):
             codes = self._predict_codes(task, X, self._current, known)
         if not structure.labelled:
             return codes
@@ -153,17 +153,21 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         -------
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
         """
-        _, X = self._check_predict(X)
+        structure, X = self._check_predict(X)
         task = self._task(X)
-        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        scores = self._scores(task, X, self._current, argmax, known)
-        with blamed_on_known(known, getattr(self, "constraints", None)):
-            marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
-        if gaps is not None:
-            check_converged(gaps, objectives)
-        if is_flat(self._structure):
+
+        def answer():
+            argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+            scores = self._scores(task, X, self._current, argmax, known)
+            with self._blamed(known):
+                marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
+            if gaps is not None:
+                check_converged(gaps, objectives)
             return marginals
-        return object_array(with_empty(X, marginals, np.zeros((0, task.n_outputs))))
+
+        if is_flat(structure):
+            return answer()
+        return object_array(with_empty(X, answer, np.zeros((0, task.n_outputs))))
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -270,6 +274,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if task.is_flat:
             scores = self._restricted(task, X, self._linear_scores(X, model), known)
             return task.predict(scores, model.additional, self.n_jobs)
+        if not X.indptr[-1]:
+            return np.zeros(0, np.int64)
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
@@ -282,8 +288,7 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
-        if len(scores):
-            scores = check_scores(scores, 2, "the scores of all rows of X")
+        scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
         return self._restricted(task, X, self._tilted(task, scores, argmax), known), additional

@@ -37,7 +37,7 @@ def codes_where_known(labels, classes):
     return codes
 
 
-def check_known(known, n_samples):
+def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
     if not hasattr(known, "__len__") or isinstance(known, str | dict):
         raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
@@ -66,7 +66,7 @@ def forbid_others(structure, X, classes, known, scores):
     ValueError
         If `known` does not match the samples.
     """
-    check_known(known, len(X))
+    check_known_length(known, len(X))
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if own is None else own for own, n in zip(known, X.lengths.tolist())]
