@@ -35,7 +35,10 @@ from ..structures import Structure
 from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
-from ._fitting import Batch, Monitor, held_out_fraction, learn_online, leaves_whole
+from ._failures import leaves_whole
+from ._fitting import held_out_fraction, learn_online
+from ._learners import Batch
+from ._monitor import Monitor
 from ._progress import Progress
 
 if TYPE_CHECKING:
@@ -261,8 +264,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         self._shape, is_shared = values.shape[1:], X.ndim > 2
         finite = values > -np.inf
-        self.scale_ = float(np.abs(values[finite]).mean()) if finite.any() else 1.0
-        self.scale_ = self.scale_ or 1.0
+        self.scale_ = (float(np.abs(values[finite]).mean()) if finite.any() else 0.0) or 1.0
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
         gold = problems.best(flat, self.n_jobs)

@@ -29,7 +29,6 @@ from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
-from .completions import codes_where_known
 from .empty import rows_only, with_empty, without_empty
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, flatten_labels, given_classes
@@ -74,7 +73,12 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
     structures in the user's form.
     """
 
-    # The attributes, besides the model, that a fit sets before it trains.
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+
+    # Attributes, in addition to the model, that a fit sets before training.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -215,10 +219,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not in `classes_` are never predicted.
-            if is_flat(structure):
-                y = codes_of(y.tolist(), self.classes_)
-            else:
-                y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
+            labels = y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths)
+            y = codes_of(labels, self.classes_, unknown=not is_flat(structure))
         else:
             y = object_array(list(y))
         task = self._task(X)
@@ -247,6 +249,28 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
 
     def _lay_out(self, structure, X, n_outputs):
         return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
+
+    def _read(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+        """Check training samples; the results are arguments of `_training_task`.
+
+        Parameters
+        ----------
+        structure : Structure or GraphsOf
+        X, y, sample_weight
+            As in `fit`. Samples without steps are left out, with a warning.
+        reset, classes, unknown
+            As in `_check_data`.
+
+        Returns
+        -------
+        X : RaggedArray
+        codes, classes
+            As `_check_data` returns them.
+        weights : array of shape (n_samples,)
+        """
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
+        X, codes, classes = self._check_data(structure, X, y, reset, classes, unknown)
+        return X, codes, classes, self._sample_weights(X, codes, classes, sample_weight)
 
     def _training_task(self, structure, X, codes, classes, weights):
         """Lay out samples for training."""
@@ -387,11 +411,9 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             classes = given_classes(classes, None if first else self.classes_)
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
-        weights = self._sample_weights(X, codes, classes, sample_weight)
-        task = self._training_task(structure, X, codes, classes, weights)
-        return first, structure, classes, X, task if first else self._check_task(task)
+        data = self._read(structure, X, y, sample_weight, reset=first, classes=classes)
+        task = self._training_task(structure, *data)
+        return first, structure, classes, data[0], task if first else self._check_task(task)
 
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""

@@ -6,7 +6,7 @@ from scipy import sparse
 from ..._core.ragged import RaggedArray
 from ..._core.validation import are_empty
 from ...training._structure_task import is_flat
-from .._fitting import warn_user
+from .._failures import warn_user
 
 
 def accepts_empty(structure):
@@ -19,7 +19,7 @@ def without_empty(structure, X, y, sample_weight=None):
 
     Parameters
     ----------
-    structure : Structure, or what stands for it
+    structure : Structure or function of graphs
     X, y : sequences of samples
         In the user's form. If they are no sequences of the same length, a later check refuses them.
     sample_weight : array-like of shape (n_samples,), default=None

@@ -1,17 +1,24 @@
 """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
 
+from collections import namedtuple
+
 import numpy as np
 from scipy import sparse
 
 from ..._core.ragged import RaggedArray
+from ..._core.validation import pair_of
 from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
+from ...training._online.groups import PAPER_SCHEDULE
 from ...training._online.pairs import COUNT
-from .._fitting import Epochs, warn_user
+from .._failures import warn_user
+from .._learners import Epochs
 from .._state.learned import Learned
 
-# The value of `debias` that is not the name of a loss.
-MIRA = "mira"
+# The values of `debias` that is not the name of a loss, and of `shrink_every` that is not a number.
+MIRA, AUTO = "mira", "auto"
+# Maximum numbers of groups and of weights; at most one of them is not None.
+Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 # More samples than ever occur, so that the step size is constant.
 _NO_PERIOD = 2**62
 
@@ -50,7 +57,7 @@ class Phase(Epochs):
         return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
 
     def keep(self, monitor):
-        """Store the progress; the first phase may go on, and before its first step the second one has no weights."""
+        """Store the progress. The first phase can be continued; the second one has no weights before its first step."""
         if self.optimizer is not self.first and self.optimizer.n_steps:
             monitor.take()
         else:
@@ -107,6 +114,16 @@ class PhasesMixin:
         self._configure_epoch(n_samples, number)
         if self._selects:
             optimizer.shrink(at_least=0 if self.alpha else 1)
+
+    @property
+    def _budget(self):
+        number, unit = pair_of(self.budget, "groups")
+        return Budget(**{unit: number})
+
+    @property
+    def _period(self):
+        """Number of samples between two shrinkages that are not deferred; also the period of the step size."""
+        return PAPER_SCHEDULE if self.shrink_every == AUTO else self.shrink_every
 
     @property
     def _selects(self):

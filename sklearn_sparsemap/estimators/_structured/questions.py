@@ -14,7 +14,7 @@ from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
-from .._fitting import warn_of_convergence
+from .._failures import warn_of_convergence
 from .completions import blamed_on_known, check_known_length, forbid_others
 from .empty import with_empty
 

@@ -18,7 +18,7 @@ from .._data import ROWS, ROWS_32, TARGETS, target_of
 from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs
 from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
-from .shrinkage import COUNTING, GRADIENT, Counting, Gradient
+from .shrinkage import GRADIENT, Gradient
 
 # Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
 # holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
@@ -181,7 +181,6 @@ EPOCHS = {
         (Pairs, PAIRS, AdaGrad, ADAGRAD),
         (Pairs, PAIRS, Mira, MIRA),
         (Pairs, PAIRS, Gradient, GRADIENT),
-        (Pairs, PAIRS, Counting, COUNTING),
     )
     for weights, dtype, rows in (
         ("float64", "float64", ROWS),

@@ -19,7 +19,7 @@ from ..._core.jit import FLOATS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
 from .dense import DENSE, SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
-from .shrinkage import Counting, Gradient, end_gradient_sample, record, step_size
+from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
 # All rules have these first fields: the gap of the inference, whether the intercept is learned, and the number of
 # samples between two calls of `end_sample`.
@@ -181,20 +181,13 @@ def _penalise(rule, store, counters, first, stop):
 
 
 @kernel
-def _end_gradient_sample(rule, store, counters, first, stop):
-    end_gradient_sample(rule, store, counters)
-
-
-@kernel
 def _end_mira_sample(rule, store, counters, first, stop):
     counters[SINCE] = 0
     record(rule, counters)
 
 
-take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Counting: _step_gradient, Mira: _step_mira})
-end_sample = by_type({
-    AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_gradient_sample, Mira: _end_mira_sample
-})  # fmt: skip
+take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
+end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _end_mira_sample})
 
 
 def _step_batch(rule, store, counters, gradient):

@@ -15,6 +15,13 @@ _MANY = 32
 _COST_PER_CALL = 2**20
 
 
+@kernel(fast_sums=True)
+def add_two(total, a, one, b, other):
+    """Add ``a * one + b * other`` to a vector."""
+    for i in range(total.shape[0]):
+        total[i] += a * one[i] + b * other[i]
+
+
 @entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
 def move_range(x, direction, step, out, start, stop, table):
     """Fill pieces start..stop of `out` with ``x + step * direction``."""
