@@ -1,4 +1,22 @@
-"""Products of the features of all samples with weights and with residuals, for objectives and gradients."""
+"""Products of the features of all samples with weights and with residuals, for objectives and gradients.
+
+Conventions
+-----------
+rows : Rows
+    Features. Without data, all entries are one.
+coef, intercept, residuals : flat float64 arrays
+    Weights of features, intercepts, and the gradient with respect to the scores, row by row.
+width : int
+    Number of outputs.
+begins, ends : int64 arrays of shape (n_rows,)
+    The entries of each row in a range of columns, whose first one is `column`.
+start, stop : int
+    The range of rows, or of pieces, of a call.
+out : float64 array
+    Output.
+table : float64 array of shape (n_pieces, n_columns)
+    Output: partial sums, one row for each piece.
+"""
 
 import numpy as np
 from joblib import effective_n_jobs

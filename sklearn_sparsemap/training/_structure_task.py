@@ -1,4 +1,7 @@
-"""Samples of one structure as a task."""
+"""Samples of one structure as a task.
+
+Kernels of this file take the arguments of `_online/epoch.py`, and the boundaries `cuts` of ranges of samples.
+"""
 
 from functools import cached_property
 from itertools import pairwise

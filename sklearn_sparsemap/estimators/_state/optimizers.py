@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ...numerics.places import places_of
 from ...training._curve import Course, highest_of
 from ...training._data import LinearModel
 from ...training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
@@ -94,7 +93,8 @@ def _pairs_of(store, n_steps):
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
     # A negative count marks a block with a place for each output.
     widths = np.where(counts < 0, store.n_outputs, counts)
-    at = places_of(starts, widths)
+    ends = np.cumsum(widths)
+    at = np.arange(widths.sum()) + np.repeat(starts - (ends - widths), widths)
     is_wide, outputs = np.repeat(counts < 0, widths), store.outputs[at].astype(np.int64)
     exists = ~is_wide | (outputs != 0)
     outputs = np.where(is_wide, at - np.repeat(starts, widths), outputs)

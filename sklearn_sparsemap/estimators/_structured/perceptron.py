@@ -23,10 +23,8 @@ from ..._core.validation import (
 )
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
-from ...penalties import Groups
 from ...structures import Structure
 from ...training._curve import Course, mean_of
-from ...training._online.groups import GroupOptimizer
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference
 from .._fitting import learn_batch, relative, visits
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -482,18 +480,6 @@ default=None
         self._learned = Learned(optimizer=optimizer)
         return task, X
 
-    def _new_optimizer(self, n_outputs, n_additional, columns=None):
-        """Return an optimiser that selects groups, or one that learns the weights of selected columns again."""
-        groups, weights, mira = self.groups_, self.group_weights_, False
-        if columns is not None:
-            groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
-            weights, mira = np.zeros(1), self.debias == MIRA
-        optimizer = GroupOptimizer(
-            groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
-        )
-        self._configure(optimizer, self._period)
-        return optimizer
-
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
         model = self._learned.model
@@ -502,20 +488,6 @@ default=None
         optimizer = self._new_optimizer(n_outputs, n_additional)
         optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
-
-    def _configure(self, optimizer, period, *, eta0=None):
-        """Set the optimiser's parameters."""
-        n_groups = self.groups_.n_groups
-        if self._budget.groups is not None and self._budget.groups > n_groups:
-            raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
-        strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
-        if optimizer.columns is not None:
-            strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
-        optimizer.configure(
-            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C),
-            shrink_every=None if self.shrink_every == AUTO else self.shrink_every, fit_intercept=self.fit_intercept,
-            **strength,
-        )  # fmt: skip
 
     def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""
@@ -546,8 +518,3 @@ default=None
         if self.budget is not None and self.alpha > 0.0:
             raise ValueError("budget and alpha are ways to set the same strength; leave one of them at its default")
         return structure
-
-
-def _finite(C):
-    """Return MIRA's maximum step size as a finite number, which can be multiplied by a weight of zero."""
-    return min(float(C), np.finfo(np.float64).max / 1e10)

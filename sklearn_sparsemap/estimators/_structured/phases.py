@@ -7,9 +7,10 @@ from scipy import sparse
 
 from ..._core.ragged import RaggedArray
 from ..._core.validation import pair_of
+from ...penalties import Groups
 from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
-from ...training._online.groups import PAPER_SCHEDULE
+from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...training._online.pairs import COUNT
 from .._failures import warn_user
 from .._learners import Epochs
@@ -67,6 +68,32 @@ class Phase(Epochs):
 
 class PhasesMixin:
     """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+
+    def _new_optimizer(self, n_outputs, n_additional, columns=None):
+        """Return an optimiser that selects groups, or one that learns the weights of selected columns again."""
+        groups, weights, mira = self.groups_, self.group_weights_, False
+        if columns is not None:
+            groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
+            weights, mira = np.zeros(1), self.debias == MIRA
+        optimizer = GroupOptimizer(
+            groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
+        )
+        self._configure(optimizer, self._period)
+        return optimizer
+
+    def _configure(self, optimizer, period, *, eta0=None):
+        """Set the optimiser's parameters."""
+        n_groups = self.groups_.n_groups
+        if self._budget.groups is not None and self._budget.groups > n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
+        strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
+        if optimizer.columns is not None:
+            strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
+        optimizer.configure(
+            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C),
+            shrink_every=None if self.shrink_every == AUTO else self.shrink_every, fit_intercept=self.fit_intercept,
+            **strength,
+        )  # fmt: skip
 
     def _debiasing_optimizer(self, first, n_samples):
         """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
@@ -201,3 +228,8 @@ def wide_model(optimizer, n_features, most=None):
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     coef = sparse.csr_array((model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1]))
     return LinearModel(coef, model.intercept, model.additional)
+
+
+def _finite(C):
+    """Return MIRA's maximum step size as a finite number, which can be multiplied by a weight of zero."""
+    return min(float(C), np.finfo(np.float64).max / 1e10)

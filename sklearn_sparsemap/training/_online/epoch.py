@@ -3,6 +3,27 @@
 Threads divide the columns, not the samples: each computes scores with its own weights, and updates these. So a weight
 stays in the caches of one core, is updated in the order of the samples, and does not depend on the number of threads.
 Between scoring and updating, the threads solve the samples of a block in turn; these see the same weights.
+
+Conventions
+-----------
+oracle, solvers : compiled functions
+    MAP oracle and solvers of the structure.
+form : LossForm
+    The loss; see losses/_kernel.py.
+rows, targets : Rows, Targets
+    Features and gold structures of all samples.
+order : int64 array
+    The numbers of the samples to visit.
+store, rule
+    See `dense` and `rules`. The store is updated.
+memory : Memory
+    Solutions of the samples, for warm starts.
+team, part : Team, Part
+    Shared arrays of the threads, and the part of this thread.
+start, stop : int
+    The range of `order` that is the current block.
+moves : Moves
+    Work arrays of the rule.
 """
 
 from collections import namedtuple

@@ -8,6 +8,22 @@ samples' time.
 1-best MIRA is the smallest change of the weights that corrects a sample's worst mistake (Crammer and Singer 2003): a
 step against the gradient of its hinge loss of length ``min(C, loss / |gradient|^2)``. It has no penalty and no learning
 rate; averaging regularises.
+
+Conventions
+-----------
+rule : AdaGrad, Mira or Gradient
+store, counters, rows
+    See `dense`.
+sample : Sample
+    The sample of the step, with its residuals.
+moves : Moves
+    Work arrays for the updates of a row.
+r : int
+    Number of a row of the sample; the row after the last one is that of the additional scores.
+values, sums, squares : arrays
+    Those of the store.
+first, stop : int
+    The range of places on which the end of a sample works.
 """
 
 from collections import namedtuple

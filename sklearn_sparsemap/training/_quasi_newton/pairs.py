@@ -6,6 +6,16 @@ recursion itself uses a few numbers (Chen, Wang and Zhou 2014, "Large-scale L-BF
 over pieces of the vectors that fit into the processor's cache.
 
 Products are sums over pieces of a fixed size, added in a fixed order, so they do not depend on the number of threads.
+
+Conventions
+-----------
+pairs : PairArrays
+held : int64 array
+    The rows of `pairs` in use, the oldest first.
+gradient, before, direction : float64 arrays of shape (n,)
+    The gradients after and before the last step, and the direction of steps.
+start, stop, table
+    See `pieces`.
 """
 
 from collections import namedtuple

@@ -1,4 +1,12 @@
-"""Loops over long vectors in pieces of a fixed size, so that sums do not depend on the number of threads."""
+"""Loops over long vectors in pieces of a fixed size, so that sums do not depend on the number of threads.
+
+Conventions
+-----------
+start, stop : int
+    The range of pieces of a call.
+table : float64 array of shape (n_pieces, n_columns)
+    Output: partial sums, one row for each piece.
+"""
 
 import numpy as np
 from numba import types
