@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._fitting import Monitor
+from sklearn_sparsemap.estimators._monitor import Monitor
 from sklearn_sparsemap.estimators._multilabel import data as label_data
 from sklearn_sparsemap.estimators._multilabel.data import (
     mutual_information_tree,
@@ -32,7 +32,7 @@ from sklearn_sparsemap.estimators._multilabel.data import (
     read_indicator,
     strongest_pairs,
 )
-from sklearn_sparsemap.estimators._multilabel.threshold import GRID, RunningThreshold, best_threshold, threshold_f1
+from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, best_threshold, threshold_scores
 from sklearn_sparsemap.factors import (
     AtLeast,
     AtMost,
@@ -441,15 +441,16 @@ def test_thresholds_are_tuned_for_example_f1():
     marginals[1, 0] = GRID[30]
     gold = (rng.random((40, 6)) < 0.3).astype(float)
     gold[0] = 0.0
-    scores = threshold_f1(marginals, gold)
+    scores, _ = threshold_scores(marginals, gold, np.full(40, 1 / 40))
     for k in (0, 10, 30, 99):
         predicted = (marginals > GRID[k]).astype(int)
-        assert_allclose(scores[:, k].mean(), example_f1_score(gold.astype(int), predicted))
-    assert scores.mean(axis=0)[round(100 * best_threshold(scores.mean(axis=0)))] == scores.mean(axis=0).max()
-    running = RunningThreshold()
-    assert running.threshold == 0.5
-    running.add(marginals, gold, np.ones(40))
-    assert running.threshold == best_threshold(scores.mean(axis=0))
+        assert_allclose(scores[k], example_f1_score(gold.astype(int), predicted))
+    assert scores[round(100 * best_threshold(scores))] == scores.max()
+    running = Tuning(plain=True, seen=False, decay=0.5)
+    running.add(marginals[:20], gold[:20], np.ones(20))
+    running.add(marginals[20:], gold[20:], np.ones(20))
+    decayed, _ = threshold_scores(marginals, gold, np.repeat([0.5, 1.0], 20))
+    assert running.best() == (best_threshold(decayed / 30), "threshold")
 
 
 def test_the_tree_has_the_most_mutual_information():

@@ -19,7 +19,13 @@ from sklearn_sparsemap.estimators._multilabel import sets as sets_module
 from sklearn_sparsemap.estimators._multilabel.calibration import Calibration
 from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, distinct_samples, folds_of, row_words
 from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
-from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, expected_cuts, threshold_scores
+from sklearn_sparsemap.estimators._multilabel.threshold import (
+    GRID,
+    SEEN_GRID,
+    Tuning,
+    expected_cuts,
+    threshold_scores,
+)
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
@@ -237,7 +243,7 @@ def test_thresholds_are_compared_by_the_scores_that_they_give():
             f1 = [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), chosen.astype(int))]
             return np.array([weights @ f1, weights @ (gold == chosen).all(axis=1)])
 
-        wanted = np.transpose([scores(sets.choose(marginals, t)) for t in sets.thresholds])
+        wanted = np.transpose([scores(sets.choose(marginals, t)) for t in SEEN_GRID])
         assert_allclose(sets.threshold_scores(marginals, gold, weights), wanted)
         plain = np.transpose([scores(marginals > t) for t in GRID])
         assert_allclose(threshold_scores(marginals, gold, weights), plain)

@@ -252,8 +252,8 @@ def test_stability_of_templates():
         ({"estimator": quick()}, "without budget and alpha all groups are selected"),
         ({"estimator": LogisticRegression()}, "must be a GroupLassoPerceptron"),
         ({"n_resamples": 0}, "n_resamples must be a positive int"),
-        ({"sample_fraction": 1.0}, r"sample_fraction must be a share in \(0, 1\); got 1.0"),
-        ({"sample_fraction": "half"}, "sample_fraction must be a share"),
+        ({"sample_fraction": 1.0}, r"sample_fraction must be a fraction in \(0, 1\); got 1.0"),
+        ({"sample_fraction": "half"}, "sample_fraction must be a fraction"),
         ({"sample_fraction": 0.001}, "sample_fraction=0.001 of 60 samples is less than one"),
         ({"y": ["a"]}, "inconsistent numbers of samples"),
     ],
@@ -267,7 +267,7 @@ def test_wrong_resampling_is_refused(change, message):
 @pytest.mark.parametrize("threshold", [0, 1.5, True, "most"])
 def test_wrong_thresholds_are_refused(threshold):
     stability = stability_selection(quick(budget=1), *sensors(60), n_resamples=2, random_state=0)
-    with pytest.raises(ValueError, match=r"threshold must be a share in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"threshold must be a fraction in \(0, 1\]"):
         stability.stable(threshold)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable
 from typing import Literal
@@ -17,6 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
+from ..estimators._failures import warn_user
 from ._samples import samples_of
 from ._scores import SCORES
 
@@ -174,12 +174,10 @@ class ConformalStructures(BaseEstimator):
         needed = math.ceil(self.confidence_level / (1.0 - self.confidence_level) - _ROUNDING)
         for group, n in Counter(of_samples).items():
             if n < needed:
-                warnings.warn(
+                warn_user(
                     f"confidence_level={self.confidence_level} needs at least {needed} calibration samples"
                     f"{'' if group is None else f' of group {group!r}'}, and there are {n}, so that sets contain every "
-                    "structure; add samples, or lower the level",
-                    UserWarning,
-                    stacklevel=2,
+                    "structure; add samples, or lower the level"
                 )
         return self
 
@@ -297,10 +295,8 @@ class ConformalStructures(BaseEstimator):
         for group in dict.fromkeys(groups):
             own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
             if not len(own):
-                warnings.warn(
-                    f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure",
-                    UserWarning,
-                    stacklevel=3,
+                warn_user(
+                    f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure"
                 )
             rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
             found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf

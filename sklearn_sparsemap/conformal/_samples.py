@@ -36,7 +36,7 @@ def samples_of(model, X, argmax):
     ValueError
         If the model is none of this package, is not fitted, or `X` is not as it should be.
     """
-    if hasattr(model, "_problems_of"):
+    if hasattr(model, "_linear_scores"):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)

@@ -22,7 +22,7 @@ class ThreadEngine:
     Parameters
     ----------
     n_jobs : int or None
-        As in joblib.
+        Number of threads, as in joblib.
     """
 
     client = None
@@ -31,11 +31,11 @@ class ThreadEngine:
         self._pool = futures.ThreadPoolExecutor(count_threads(n_jobs), thread_name_prefix="sklearn_sparsemap")
 
     def submit(self, function, *args):
-        """Return the future of a call. A task that waits blocks its thread, but earlier tasks have begun already."""
+        """Return the future of a call. A waiting task blocks its thread, but the tasks it waits for have begun."""
         return self._pool.submit(_call, function, args)
 
     def hold(self, parts):
-        """Return parts of data in the form that `submit` takes; lazy parts of dask are computed now."""
+        """Return parts of data as arguments of `submit`. Lazy parts of dask are computed now."""
         if not any(map(is_lazy, parts)):
             return parts
         import dask
@@ -43,7 +43,7 @@ class ThreadEngine:
         return list(dask.compute(*parts))
 
     def close(self):
-        """End; tasks that have not begun are cancelled."""
+        """Wait for running tasks, and cancel the others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -63,7 +63,7 @@ class DaskEngine:
         self.client, self._running = client, []
 
     def submit(self, function, *args):
-        """Return the future of a call. Arguments that are not futures are kept by the scheduler for repetitions."""
+        """Return the future of a call. The scheduler keeps other arguments than futures, to repeat lost tasks."""
         with warnings.catch_warnings():
             # Data in this process are sent on purpose, so Dask's warning about their size is not useful.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -74,7 +74,7 @@ class DaskEngine:
         return [self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts]
 
     def close(self):
-        """End: futures that nobody holds any more are forgotten by themselves."""
+        """Do nothing: the scheduler drops futures that are no longer referenced."""
 
 
 def engine_for(client, n_jobs, parts):
@@ -95,7 +95,7 @@ def engine_for(client, n_jobs, parts):
 
 
 def current_client():
-    """Return the client that is current, None without one. Within a task there is none: its worker waits for it."""
+    """Return the current client, or None. Within a task it is None, because its worker would wait for itself."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -111,10 +111,10 @@ def current_client():
 
 
 def is_future(thing):
-    """Tell whether something is a future of dask."""
+    """Tell whether an object is a future of dask."""
     return type(thing).__module__.split(".")[0] == "distributed" and hasattr(thing, "key")
 
 
 def is_lazy(thing):
-    """Tell whether something is a future, or a lazy object of dask."""
+    """Tell whether an object is a future, or a lazy object of dask."""
     return is_future(thing) or hasattr(thing, "__dask_graph__")

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
-from ..estimators._fitting import Monitor, leaves_whole
+from ..estimators._failures import leaves_whole
+from ..estimators._monitor import Monitor
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
 from ..estimators._state.learned import TrainingStateMixin
 from ._engines import engine_for
@@ -33,34 +34,34 @@ def _has(name):
 
 
 class ParameterMixing(CallbackSupportMixin, BaseEstimator):
-    """Trains an online estimator on shards of the data at once, by iterative parameter mixing.
+    """Trains an online estimator on several shards of the data in parallel, by iterative parameter mixing.
 
-    In each round every worker goes once through its shard, all starting from the same weights. The results are
-    averaged, and the next round starts from the average [1]_. Workers are those of dask.distributed if there is a
-    client, else threads of this process. The result is the same on either, and on any number of workers: it depends on
-    `n_shards` and `random_state`. Losing a worker costs only time: other workers repeat its tasks.
+    In each round, all workers start from the same weights, and each visits the samples of its shard once. The results
+    are averaged, and the next round starts from the average [1]_. Workers are those of dask.distributed if there is a
+    client, else threads of this process. The result depends on `n_shards` and `random_state`, but not on the kind or
+    number of workers. If a worker is lost, other workers repeat its tasks.
 
-    Weights are averaged, and so are AdaGrad's sums and Adam's moments; the averaged weights that the estimator returns
-    are those over the steps of all workers, in which later rounds count more (`recency`). Groups of
-    `GroupLassoPerceptron` that any worker has kept are averaged with zeros of those that have not, and the mixture is
-    shrunk, so that it keeps to the budget after each round; debiasing is mixed, too, in `debias_max_iter` rounds.
+    AdaGrad's sums of squares and Adam's moments are averaged like the weights. The estimator returns the average of the
+    weights over the steps of all workers, in which later rounds have a larger weight (`recency`). With
+    `GroupLassoPerceptron`, a group that some workers have discarded counts with zeros for these workers. The mixture is
+    shrunk, so the budget holds after each round. Debiasing takes `debias_max_iter` further rounds.
 
     Parameters
     ----------
     estimator : StructuredSparseMAPClassifier, GroupLassoPerceptron or MultilabelLPSparseMAP
-        Learns as in `partial_fit`: by its online solver. Its `max_iter`, `early_stopping`, `warm_start` and, for random
-        orders, `random_state` are not used.
+        Learns by its online solver, as in `partial_fit`. Its `max_iter`, `early_stopping` and `warm_start` are not
+        used, nor its `random_state` for the order of samples.
     n_shards : int, default=None
-        How many shards the data are dealt into. None: each partition is one; data in memory are dealt into four.
+        Number of shards. By default, each partition is a shard, and data in memory are split into four.
     n_rounds : int, default=10
-        Rounds over all data.
+        Number of rounds over all data.
     n_mixes : int, default=1
-        How often weights are averaged in a round. More is closer to learning serially, and costs as many times the
-        traffic.
+        Number of times that weights are averaged in a round. A larger number is closer to serial training, and
+        multiplies the traffic.
     recency : float, default=3.0
-        Weight of later rounds in averaged weights: round t has a weight of about ``t ** recency``; with 0 all are
-        equal. With several shards, the first mixtures are poor. (A single shard is serial training, and averages over
-        all steps.)
+        Weight of later rounds in averaged weights: round t has a weight of about ``t ** recency``. With 0 all rounds
+        have the same weight. The first mixtures of several shards are far from the optimum. With a single shard,
+        training is serial, and `recency` is not used.
     client : distributed.Client or str, default=None
         The workers, or the address of a scheduler. By default, the current client, or that of the futures passed to
         `fit`; if there is none, threads. It is not pickled.
@@ -70,9 +71,9 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         The fraction of the samples, or of the partitions, to hold out with ``early_stopping=True``.
     n_iter_no_change : int, default=5
-        Rounds without a higher score before training stops.
+        Number of rounds without a higher score after which training stops.
     random_state : int, RandomState or None, default=None
-        Deals data into shards, and orders samples in each round.
+        Seed of the split into shards, and of the order of samples in each round.
     n_jobs : int, default=None
         Number of threads if there are no workers. The result does not depend on it.
     verbose : int, default=0
@@ -83,23 +84,23 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     estimator_ : estimator
         The fitted estimator, as its own `fit` would leave it.
     client_ : distributed.Client or None
-        The client that was used; it is not pickled.
+        The client of the last `fit`. It is not pickled.
     loss_curve_ : list of float
         Mean loss during each round, of all workers, without the penalty.
     validation_scores_ : list of float
         With early stopping: the score after each round.
     n_iter_ : int
-        Rounds run.
+        Number of rounds.
     n_shards_ : int
     classes_, n_features_in_
         Those of the estimator.
 
     Notes
     -----
-    A round is no better than a serial epoch, and for features that occur in few samples it is worse; the gain is time.
-    The page "Large data" of the guide has measurements, and says when to mix more often.
+    A round saves time, but its model is no better than that of a serial epoch, and worse for features that occur in few
+    samples. The page "Large data" of the guide has measurements, and says when to mix more often.
 
-    Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete round, and raises KeyboardInterrupt.
+    Interrupting `fit` (Ctrl-C) keeps the model of the last complete round, and raises KeyboardInterrupt.
 
     References
     ----------
@@ -175,14 +176,15 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y : data, as the estimator's `fit` takes them
-            They are dealt into shards at random. Or, of dask: two bags, two arrays in blocks of rows, or two lists of
-            delayed objects or of futures, partition by partition; what lies on workers stays there. Or, with y=None, a
-            bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or pairs (X, y),
-            see the estimator's `fit_partitions`. Files must be where workers can read them.
+        X, y : data in one of these forms
+            - Data in memory, as in `fit` of the estimator. They are split into shards at random.
+            - Data of dask, partition by partition: two bags, two arrays in blocks of rows, or two lists of delayed
+              objects or of futures. Data on workers are not moved.
+            - With y=None, a bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or
+              pairs (X, y), as in `fit_partitions` of the estimator. Workers must be able to read the files.
         classes : sequence, default=None
-            For partitions: all labels that occur, if structures are made of labels. By default, they are collected: all
-            partitions are read once in the beginning, to count their samples.
+            For partitions: all labels that occur, if structures are made of labels. By default, they are collected when
+            all partitions are read to count their samples.
 
         Returns
         -------
@@ -213,7 +215,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     def _outcome(self, monitor, model):
         training = monitor.learner.training
         return {
-            "estimator_": training.fitted(model.reached, monitor),
+            "estimator_": training.fitted(model, monitor),
             "loss_curve_": list(monitor.losses),
             "validation_scores_": list(monitor.scores),
             "n_iter_": monitor.n_iter,
@@ -221,7 +223,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         }
 
     def to_local(self) -> Any:
-        """Return the fitted estimator: a copy that knows nothing of shards or clients.
+        """Return a copy of the fitted estimator, without shards or clients.
 
         Returns
         -------
@@ -275,7 +277,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         return "estimator_" in vars(self)
 
     def __sklearn_clone__(self):
-        # A client has no copies.
+        # A client cannot be copied.
         parameters = self.get_params(deep=False)
         client = parameters.pop("client")
         return type(self)(client=client, **{name: clone(value, safe=False) for name, value in parameters.items()})

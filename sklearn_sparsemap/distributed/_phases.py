@@ -10,16 +10,16 @@ from functools import partial
 
 import numpy as np
 
-from ..estimators._fitting import check_finite_loss
+from ..estimators._failures import check_finite_loss
 from ..estimators._state.learned import Learned
 from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState
 
-# Identification of a part of a round: the seed of the training, the number of the round, the piece of each shard and
-# the number of pieces, and the share of the mixture in averaged weights, see `average_states`.
+# A part of a round: the seed of the training, the number of the round, the piece of each shard, the number of pieces,
+# and the fraction of the mixture in averaged weights, see `average_states`.
 Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "share"])
-# Result of a part of a round on one shard or several: a partial mixture, the sums of losses and of weights of samples,
+# The result of a part of a round on one or more shards: a partial mixture, the sums of losses and of sample weights,
 # the number of samples, and the number of violated constraints.
 Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
 
@@ -41,7 +41,7 @@ class Phase:
         self.number, self.n_samples, self.shuffle, self.columns = number, n_samples, shuffle, columns
 
     def awaken(self, blank, state, rng=None):
-        """Return an estimator with the optimiser that goes on from a state."""
+        """Return an estimator with an optimiser that continues from a state."""
         estimator = copy(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
@@ -75,8 +75,8 @@ def begin(estimator, shard, classes):
 
 
 def learn(phase, blank, state, shard, turn):
-    """Learn from a piece of a shard, beginning at the state of all; return the `Outcome`."""
-    # One order for all pieces of a round.
+    """Learn from a piece of a shard, starting from the common state; return the `Outcome`."""
+    # The order of samples is the same for all pieces of a round.
     key = [turn.seed, phase.number, turn.round, shard.number]
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.awaken(blank, state.without_history(), dropout)
@@ -98,14 +98,14 @@ def learn(phase, blank, state, shard, turn):
 
 
 def add_outcomes(first, *others):
-    """Add up outcomes, in this order."""
+    """Add outcomes in their order."""
     for other in others:
         first = Outcome(add_partial(first.partial, other.partial), *map(sum, zip(first[1:], other[1:])))
     return first
 
 
 def end_turn(phase, blank, outcome, start, turn):
-    """Return the state that all shards have come to together."""
+    """Return the state of the mixture of all shards, shrunk if groups are selected."""
     if outcome.n_samples == 0:
         return start
     mixture = finish_mixture(outcome.partial, start, turn.share)
@@ -117,12 +117,12 @@ def end_turn(phase, blank, outcome, start, turn):
 
 
 def sums_of(outcome):
-    """Return an outcome without the mixture, for those who need only its numbers."""
+    """Return an outcome without the mixture, which is large."""
     return outcome._replace(partial=None)
 
 
 def score_of(phase, state, blank, shard):
-    """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
+    """Return the sum of the scores of the parts of a shard, weighted by samples, and the number of samples."""
     estimator = phase.awaken(blank, state)
     return estimator._sum_of_scores(shard, estimator._learned.model)
 

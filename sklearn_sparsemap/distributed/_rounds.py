@@ -4,7 +4,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import Learner, held_out_fraction
+from ..estimators._fitting import held_out_fraction
+from ..estimators._learners import Learner
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,
@@ -20,12 +21,12 @@ from ._phases import (
 )
 from ._shards import Shard
 
-# How many outcomes one task adds up.
+# Maximum number of outcomes that one task adds.
 _FAN_IN = 8
 
 
 class Training:
-    """A fit of `ParameterMixing`: the shards, and the states that its phases come to.
+    """A fit of `ParameterMixing`: the shards, and the states at the end of its phases.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class Training:
             self.n_samples = _num_samples(source.X)
             if classes is None and (labels := estimator._labels_in(source.y)) is not None:
                 classes = list(labels)
-            # All of the data at once: messages then have the numbers of samples, and a label graph sees all.
+            # Check all data together, so that messages have the numbers of samples, and a label graph sees all labels.
             begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
         self.estimator, state = begun
         self.blank, self.state = (engine.submit(_same, thing) for thing in (self.estimator, state))
@@ -76,10 +77,7 @@ class Training:
 
     def _debiases(self):
         """Tell whether the weights of selected groups are learned again."""
-        estimator = self.estimator
-        if getattr(estimator, "debias", None) is None:
-            return False
-        return estimator._selects
+        return getattr(self.estimator, "debias", None) is not None and self.estimator._selects
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)
@@ -90,7 +88,7 @@ class Training:
         if not self._debiases() or monitor.stopped:
             return
         # With validation, the second phase begins at the best state of the first one, and is not validated.
-        self.reached, monitor.validate = monitor.model().reached, None
+        self.reached, monitor.validate = monitor.model(), None
         phase, state = self.reached[0]
         first = phase.awaken(self.estimator, state.result())
         last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
@@ -98,30 +96,30 @@ class Training:
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
     def _share(self, n_before):
-        """Return the share of a mixture in averaged weights, after `n_before` others; None means that of its steps.
+        """Return the fraction of a mixture in averaged weights, after `n_before` others.
 
-        A single shard is serial training, which averages over all steps.
+        None means the fraction of its steps, as in serial training, which a single shard is.
         """
         recency = self.mixing.recency
         return None if self.n_shards == 1 or recency == 0 else (recency + 1.0) / (n_before + 1.0 + recency)
 
     def _learn(self, phase, state, turn):
-        """Let all shards learn from a state; return the future of their outcomes' sum, the same on any engine."""
+        """Let all shards learn from a state; return the future of the sum of their outcomes, equal on all engines."""
         outcomes = [self.engine.submit(learn, phase, self.blank, state, shard, turn) for shard in self.shards]
         while len(outcomes) > 1:
             groups = (outcomes[start : start + _FAN_IN] for start in range(0, len(outcomes), _FAN_IN))
             outcomes = [self.engine.submit(add_outcomes, *group) for group in groups]
         return outcomes[0]
 
-    def score(self, model):
-        """Return the score of a `Reached` on the data held out."""
-        phase, state = model.reached[-1]
+    def score(self, reached):
+        """Return the score of a model, in the form of `reached`, on the held-out data."""
+        phase, state = reached[-1]
         scores = [self.engine.submit(score_of, phase, state, self.blank, shard) for shard in self.held_out]
         total, n = np.sum([score.result() for score in scores], axis=0)
         return float(total / n)
 
     def fitted(self, reached, monitor):
-        """Return the estimator that has come to some states."""
+        """Return the estimator fitted by phases that ended in some states."""
         states = [(phase, state.result()) for phase, state in reached]
         awake = [phase.awaken(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
@@ -161,12 +159,12 @@ class Rounds(Learner):
         return self.training.n_inexact
 
     def model(self):
-        return Reached(self.training.reached)
+        return self.training.reached
 
     def run(self, watch):
         training, phase, state = self.training, self.phase, self.state
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
-        # It may have millions of columns, which go to each worker once.
+        # A phase may have millions of columns, which are sent to each worker once.
         there = engine.submit(_same, phase)
         for number in range(self.n_rounds):
             loss = weight = 0.0
@@ -184,16 +182,6 @@ class Rounds(Learner):
             if watch(loss / max(weight, np.finfo(float).tiny)):
                 break
         return ""
-
-
-class Reached:
-    """The results of phases, in the form in which a `Monitor` keeps a model."""
-
-    def __init__(self, reached):
-        self.reached = reached
-
-    def copy(self):
-        return self
 
 
 def _same(thing):

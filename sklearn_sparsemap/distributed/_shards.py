@@ -4,18 +4,17 @@ from ..estimators._partitions import Partitions, read_partition
 
 
 class Shard(Partitions):
-    """Parts of the data that are learned from one after the other.
+    """Parts of the data from which a worker learns, one after the other.
 
-    On the worker that holds it a shard keeps its samples laid out, so that this is done once and not in each round;
-    elsewhere, and after it was pickled, they are laid out again. Parts that are functions or files are read when they
-    are visited, and not kept.
+    The worker of a shard lays out its samples in the first round, and stores the result for the following rounds. A
+    pickle does not contain it. Parts that are functions or files are read in each round, and not stored.
 
     Parameters
     ----------
     number : int
-        Tells orders of samples apart.
+        Number of the shard, part of the seed of the order of its samples.
     names : list of str
-        Names of the parts in messages; empty if samples have their own numbers.
+        Names of the parts in messages. Empty for data in memory.
     parts : partitions
         See `fit_partitions`.
     """
@@ -29,7 +28,7 @@ class Shard(Partitions):
         return self.__dict__ | {"_laid_out": {}, "_phase": None}
 
     def samples(self, phase, estimator):
-        """Yield the samples of each part as a phase lays them out for the optimiser of an estimator."""
+        """Yield the task and the features of each part, laid out for the optimiser of an estimator in a phase."""
         if self._phase != phase.number:
             self._laid_out, self._phase = {}, phase.number
         for place, source in enumerate(self.source):
@@ -44,7 +43,7 @@ class Shard(Partitions):
                 if isinstance(source, tuple):
                     self._laid_out[place] = laid_out
             yield laid_out
-            # Before the next one is read.
+            # Free memory before the next part is read.
             del laid_out
 
 

@@ -1,4 +1,4 @@
-"""The data of `ParameterMixing.fit` as parts: tasks of dask, functions, files, or samples in memory."""
+"""The data of `ParameterMixing.fit`: tasks of dask, functions, files, or samples in memory, split into shards."""
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -105,7 +105,7 @@ class Source:
         return learned, [shard(k, [i]) for k, i in enumerate(held_places.tolist())]
 
     def _held_parts(self, engine):
-        """Return partitions unchanged, or as futures if they have to be computed first."""
+        """Return the partitions, as futures if they must be computed first."""
         things = iter(engine.hold([thing for _, *things in self.parts for thing in things]))
         found = []
         for function, *own in self.parts:
@@ -127,7 +127,7 @@ def _are_lazy(X):
 
 
 def _samples(values, rows):
-    """Return some samples; lists and ragged arrays of them as well as arrays."""
+    """Return a selection of samples, which are an array, a list or a RaggedArray."""
     return values[rows] if isinstance(values, RaggedArray) else _safe_indexing(values, rows)
 
 

@@ -1,7 +1,7 @@
 """scikit-learn estimators, and functions that choose among groups of features."""
 
 from ._decisions import DecisionFocusedRegressor
-from ._fitting import Monitor
+from ._monitor import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.out_of_fold import cross_val_marginals
 from ._selection.path import GroupPath, group_path

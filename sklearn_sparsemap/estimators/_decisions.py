@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -35,8 +34,12 @@ from ..structures import Structure
 from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
-from ._fitting import Batch, Monitor, held_out_fraction, learn_online, leaves_whole
+from ._failures import leaves_whole
+from ._fitting import held_out_fraction, learn_online
+from ._learners import Batch
+from ._monitor import Monitor
 from ._progress import Progress
+from ._values import decide, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:
     from typing import Self
@@ -251,7 +254,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
         y = check_numbers(y, "y")
         check_same_length(X, np.atleast_1d(y))
-        self._structure, structures = self.structure, _structures_for(self.structure, X)
+        self._structure, structures = self.structure, structures_for(self.structure, X)
         values = check_values(structures, y, "y")
         if X.ndim > 2 and X.shape[:-1] != values.shape:
             raise ValueError(
@@ -261,8 +264,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         self._shape, is_shared = values.shape[1:], X.ndim > 2
         finite = values > -np.inf
-        self.scale_ = float(np.abs(values[finite]).mean()) if finite.any() else 1.0
-        self.scale_ = self.scale_ or 1.0
+        self.scale_ = (float(np.abs(values[finite]).mean()) if finite.any() else 0.0) or 1.0
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
         gold = problems.best(flat, self.n_jobs)
@@ -271,8 +273,8 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         if self.early_stopping:
             rows, held = train_test_split(rows, test_size=held_out_fraction(self), random_state=rng.randint(2**31 - 1))
             validate = partial(self._validate, X[held], values[held], structures, held)
-        features = _rows_of(X[rows])
-        start = _ridge(features, flat[rows], self.alpha, self.fit_intercept, is_shared)
+        features = rows_of(X[rows])
+        start = ridge(features, flat[rows], self.alpha, self.fit_intercept, is_shared)
         self._start = start
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
         task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
@@ -350,9 +352,9 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
 
     def _validate(self, X, values, structures, held, model):
         coef, intercept = self._weights(model)
-        predicted = (_rows_of(X) @ coef + intercept).reshape(values.shape)
+        predicted = (rows_of(X) @ coef + intercept).reshape(values.shape)
         own = [structures[i] for i in held] if isinstance(structures, list) else structures
-        return -normalized_regret(values, _decide(own, predicted, values > -np.inf, self.n_jobs), own)
+        return -normalized_regret(values, decide(own, predicted, values > -np.inf, self.n_jobs), own)
 
     def _outcome(self, monitor, model):
         """Return the fitted attributes for a model."""
@@ -409,7 +411,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         allowed = np.ones(values.shape, bool) if mask is None else np.asarray(mask)
         if allowed.dtype != bool or allowed.shape != values.shape:
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
-        return _decide(_structures_for(self._structure, np.asarray(X)), values, allowed, self.n_jobs)
+        return decide(structures_for(self._structure, np.asarray(X)), values, allowed, self.n_jobs)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return minus the normalised regret of the predicted decisions; 0 is best.
@@ -425,7 +427,7 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         checked = self._check_X(X, reset=False)
-        structures = _structures_for(self._structure, checked)
+        structures = structures_for(self._structure, checked)
         values = check_values(structures, y, "y")
         check_same_length(checked, values)
         return -normalized_regret(values, self.predict(X, values > -np.inf), structures)
@@ -448,46 +450,3 @@ class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True
         return tags
-
-
-def _rows_of(X):
-    """Return one row of features for each sample, or for each part."""
-    return X if X.ndim == 2 else X.reshape(-1, X.shape[-1])
-
-
-def _structures_for(structure, X):
-    """Return the structure of all samples, or a list with that of each, if it is a function of the features."""
-    if isinstance(structure, Structure | FactorGraph):
-        return structure
-    if not callable(structure) or isinstance(structure, type):
-        raise ValueError(
-            f"structure must be a Structure, such as Subset(1, 3), a FactorGraph, or a function from the features of a "
-            f"sample to one of these; got {structure!r}"
-        )
-    found = []
-    for i, x in enumerate(X):
-        own = structure(x)
-        if not isinstance(own, Structure | FactorGraph):
-            raise ValueError(f"X[{i}]: the function `structure` must return a Structure or a FactorGraph; got {own!r}")
-        found.append(own)
-    return found
-
-
-def _decide(structures, predicted, allowed, n_jobs):
-    """Return the best decisions for predicted values, as ints."""
-    scores = np.where(allowed, predicted, -np.inf)
-    problems = decisions_of(structures, scores.shape[1:])
-    best = problems.best(scores.reshape(len(scores), -1), n_jobs)
-    return np.rint(best).astype(np.int64).reshape(scores.shape)
-
-
-def _ridge(features, values, alpha, fit_intercept, is_shared):
-    """Return a ridge regression of the values; forbidden ones count as the mean of the others."""
-    finite = values > -np.inf
-    mean = values[finite].mean() if finite.any() else 0.0
-    targets = np.where(finite, values, mean).reshape(len(features), -1)
-    # The objective of Ridge is a sum over samples, without factors of 1/2. Without a penalty it may be singular.
-    model = Ridge(max(alpha * len(values), 1e-10), fit_intercept=fit_intercept).fit(features, targets)
-    n_outputs = targets.shape[1]
-    coef = np.asarray(model.coef_).reshape(n_outputs, -1).T
-    return LinearModel(np.ascontiguousarray(coef), np.zeros(n_outputs) + model.intercept_, np.zeros(0))

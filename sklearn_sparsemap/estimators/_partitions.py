@@ -16,7 +16,10 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._fitting import Epochs, Monitor, held_out_fraction, leaves_whole
+from ._failures import leaves_whole
+from ._fitting import held_out_fraction
+from ._learners import Epochs
+from ._monitor import Monitor
 from ._progress import Progress, with_callbacks
 from ._state.learned import Learned
 

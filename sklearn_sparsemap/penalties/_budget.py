@@ -1,4 +1,18 @@
-"""The budget rule: the strength at which the wanted number of groups survives."""
+"""The budget rule: the strength at which the wanted number of groups survives.
+
+Conventions
+-----------
+rho, weights, order, group_indptr, group_atoms, factors
+    See `_shrink`.
+held : int64 array of shape (n_atoms,)
+    A count for each atom; empty to count groups.
+most : int
+    Maximum number of surviving groups, or maximum sum of their counts.
+high : float
+    Largest strength to try.
+left : float64 array of shape (n_atoms,)
+    Work: squared norms after a shrinkage.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -105,6 +106,11 @@ class Groups:
     def is_partition(self) -> bool:
         return len(self.group_atoms) == self.n_atoms
 
+    @property
+    def _group_of_entry(self):
+        """The group of each entry of `group_atoms`."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
+
     @cached_property
     def is_nested(self) -> bool:
         if self.is_partition:
@@ -137,8 +143,7 @@ class Groups:
             If an entry is not an atom.
         """
         atom_of = check_ids(atom_of, n_groups=self.n_atoms, what="atom_of")
-        other = object.__new__(Groups)
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other._set_features(atom_of)
         return other
 
@@ -155,10 +160,9 @@ class Groups:
         """
         if self.is_partition and self.n_groups == self.n_atoms:
             return of_atoms[self.group_atoms]
-        # Groups may have no atoms in their own right: differences of running sums would lose small values.
-        group = np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
+        # Groups may be empty, and differences of running sums would lose small values.
         sums = np.zeros(self.n_groups, dtype=of_atoms.dtype)
-        np.add.at(sums, group, of_atoms[self.group_atoms])
+        np.add.at(sums, self._group_of_entry, of_atoms[self.group_atoms])
         return sums
 
     def atom_norms(self, weights: Any) -> NDArray[np.float64]:
@@ -265,41 +269,44 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
-    groups = resolve_function(groups, feature_names)
+    built = _from_any(resolve_function(groups, feature_names), n_features, feature_groups, feature_names, names)
+    if not (allow_overlap or built.is_partition):
+        raise ValueError(f"{_describe_overlap(built)}; here each feature must be in one group only")
+    return built
+
+
+def _from_any(groups, n_features, feature_groups, feature_names, names):
+    """Make groups from any form except functions; the parameters are those of `as_groups`."""
     is_empty_list = isinstance(groups, dict | list | tuple) and not groups
     if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
     if groups is None:
         if n_features is None and feature_groups is None:
             raise ValueError("n_features is needed to make groups; pass it")
-        built = Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
-    elif isinstance(groups, Groups):
-        built = groups._check()
-        if n_features is not None and built.n_features != n_features:
-            raise ValueError(f"the groups are of {built.n_features} features, but there are {n_features}")
-    elif isinstance(groups, GroupOrder):
-        built = _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
-    elif isinstance(groups, str):
+        return Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
+    if isinstance(groups, Groups):
+        if n_features is not None and groups.n_features != n_features:
+            raise ValueError(f"the groups are of {groups.n_features} features, but there are {n_features}")
+        return groups._check()
+    if isinstance(groups, GroupOrder):
+        return _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
+    if isinstance(groups, str):
         if groups != "templates":
             raise ValueError(f"groups={groups!r} has no meaning; the names are 'templates' and 'columns'")
         if feature_groups is None:
             raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
-        built = _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
-    elif isinstance(groups, dict):
-        built = _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
-    elif isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
+        return _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
+    if isinstance(groups, dict):
+        return _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
+    if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
         names = range(len(groups)) if names is None else check_names(names, len(groups))
-        built = _from_columns(groups, names, n_features, feature_names)
-    elif isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
-        built = _from_ids(groups, names, "groups", n_features)
-    else:
-        raise ValueError(
-            "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
-            f"got {groups!r}"
-        )
-    if not (allow_overlap or built.is_partition):
-        raise ValueError(f"{_describe_overlap(built)}; here each feature must be in one group only")
-    return built
+        return _from_columns(groups, names, n_features, feature_names)
+    if isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
+        return _from_ids(groups, names, "groups", n_features)
+    raise ValueError(
+        "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
+        f"got {groups!r}"
+    )
 
 
 def _from_ids(ids, names, what, n_features):
@@ -372,7 +379,7 @@ def _from_order(order, n_features, feature_groups):
 def _describe_overlap(groups):
     n_groups_of_atom = np.bincount(groups.group_atoms, minlength=groups.n_atoms)
     atom = int((n_groups_of_atom > 1).argmax())
-    owners = np.repeat(np.arange(groups.n_groups), np.diff(groups.group_indptr))[groups.group_atoms == atom]
+    owners = groups._group_of_entry[groups.group_atoms == atom]
     first, second = (groups.names[g] for g in owners[:2])
     features = np.flatnonzero(groups.atom_of == atom)
     where = f" in feature {features[0]}" if len(features) else ""

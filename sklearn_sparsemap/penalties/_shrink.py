@@ -14,6 +14,14 @@ order, group_indptr, group_atoms : int64 arrays
     in the order of `order`. See `Groups`.
 factors : float64 array of shape (n_atoms,)
     Output: the factors of the weights of each atom.
+strength : float
+    Strength of the penalty, times the step size.
+x, norms : float64 arrays of shape (n_atoms,)
+    Norms of the atoms of the solution, and before the shrinkage.
+duals : float64 array of shape (n_entries,)
+    Dual variables, one for each entry of `group_atoms`.
+moved : float
+    Distance of `x` from the norms minus the sums of the dual variables.
 """
 
 import numpy as np

@@ -1,4 +1,20 @@
-"""Adam, in place and in threads, in one pass over the weights, even if the features of the batch are sparse."""
+"""Adam, in place and in threads, in one pass over the weights, even if the features of the batch are sparse.
+
+Conventions
+-----------
+weights, gradient : float64 arrays
+    Weights, which are updated, and the gradient of the loss.
+first, second : float64 arrays of the shape of the weights
+    Adam's moments, which are updated.
+rate : float
+    Learning rate, divided by ``1 - beta_1^t`` at step t.
+second_scale : float
+    ``1 / (1 - beta_2^t)``.
+alpha : float
+    Strength of the penalty.
+start, stop : int
+    The range of weights, or of features, of a call.
+"""
 
 import numpy as np
 from numba import types

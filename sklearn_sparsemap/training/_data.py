@@ -153,9 +153,6 @@ def linear_problems(structure, grids, n_outputs):
             plans.append(plan_of(structure, structure.scores_shape(tuple(kind), n_outputs), given))
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
-    if not plans:
-        none = np.zeros((0, 1), np.int64)
-        return none, none, []
     which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
     laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
     return *laid_out, [shapes[k] for k in which.tolist()]

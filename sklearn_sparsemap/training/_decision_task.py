@@ -18,7 +18,7 @@ class DecisionTask(Task):
     base, values, gold : arrays of shape (n_samples, n_parts)
         Predicted values without the model, true values, and the best decisions for these.
     is_shared : bool
-        Whether each part has a row of its own.
+        Whether each part has one row, so that parts share weights.
     """
 
     has_kinks = False

@@ -1,13 +1,51 @@
 """The exact objective of a linear model over all samples, with its gradient."""
 
 import numpy as np
-from scipy import sparse
 
 from ._data import LinearModel
-from ._products import DenseFeatures, SparseFeatures
+from ._products import features_of
 
 
-class BatchObjective:
+class Objective:
+    """An objective of a linear model, as a function of a flat vector: coef, intercept, additional scores.
+
+    Parameters
+    ----------
+    task : Task
+    X : ndarray or CSR of shape (n_rows, n_features)
+        The rows of all samples.
+    fit_intercept : bool
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Numbers of features and of outputs.
+    n_coefs : int
+        Number of weights of features, the first entries of a flat vector.
+    unconverged : int
+        Number of samples whose inference did not converge in the last evaluation.
+    """
+
+    def __init__(self, task, X, *, fit_intercept, n_jobs):
+        self.task, self.fit_intercept, self.n_jobs = task, fit_intercept, n_jobs
+        self.features = features_of(X, task.n_outputs, n_jobs)
+        self.shape, self.n_coefs = (X.shape[1], task.n_outputs), X.shape[1] * task.n_outputs
+        self.total_weight = float(task.weights.sum())
+        self.unconverged = 0
+
+    def unpack(self, vector):
+        """View a flat vector as a model."""
+        n, m = self.n_coefs, self.shape[1]
+        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + m], vector[n + m :])
+
+    @staticmethod
+    def pack(model):
+        """Return the weights of a model as a flat vector."""
+        return np.concatenate([model.coef.ravel(), model.intercept, model.additional])
+
+
+class BatchObjective(Objective):
     """The training objective of a linear model, ``weighted mean loss + alpha/2 |w|^2``, with its gradient.
 
     Parameters
@@ -23,29 +61,14 @@ class BatchObjective:
     """
 
     def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
-        self.task = task
-        self.features = (SparseFeatures if sparse.issparse(X) else DenseFeatures)(X, template.coef.shape[1], n_jobs)
-        self.alpha, self.fit_intercept, self.n_jobs = alpha, fit_intercept, n_jobs
-        self.shape, self.n_additional = template.coef.shape, len(template.additional)
-        self.total_weight = float(task.weights.sum())
-        self.unconverged = 0
+        super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
+        self.alpha, self.n_additional = alpha, len(template.additional)
 
     @property
     def penalised(self):
         """Mask of the penalised weights in a flat vector: all except the intercept."""
-        n, (_, m) = int(np.prod(self.shape)), self.shape
-        mask = np.ones(n + m + self.n_additional, bool)
-        mask[n : n + m] = False
-        return mask
-
-    def unpack(self, vector):
-        """View a flat vector as a model."""
-        n, (_, m) = int(np.prod(self.shape)), self.shape
-        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + m], vector[n + m :])
-
-    @staticmethod
-    def pack(model):
-        return np.concatenate([model.coef.ravel(), model.intercept, model.additional])
+        m = self.shape[1]
+        return np.repeat([True, False, True], [self.n_coefs, m, self.n_additional])
 
     def loss_gradient(self, vector, out=None):
         """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""

@@ -16,6 +16,7 @@ import numpy as np
 from .._core.ragged import RaggedArray
 from .._core.shapes import split_flat
 from ..inference import map_inference
+from ..numerics.places import places_of
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task
 
@@ -69,8 +70,7 @@ class PartialTask(StructureTask):
         if getattr(self, "_restricted", None) is None:
             some = np.flatnonzero(np.add.reduceat(self._unknown, self.row_ptr[:-1]))
             task = StructureTask.take(self, some) if len(some) else None
-            lengths = np.diff(self.row_ptr)[some]
-            rows = np.repeat(self.row_ptr[some], lengths) + _places_within(lengths)
+            rows = places_of(self.row_ptr[some], np.diff(self.row_ptr)[some])
             self._restricted = task, rows, rows[self.codes[rows] != UNKNOWN]
         task, rows, known = self._restricted
         if task is None:
@@ -109,8 +109,3 @@ class _LinearTask(PartialTask):
         own_loss = own_loss + np.vdot(scores[rows] - at[rows], slope) + (additional - additional_at) @ additional_slope
         residuals[rows] -= slope
         return loss - own_loss, residuals, joined - additional_slope, n_inexact + own_inexact
-
-
-def _places_within(lengths):
-    """Return 0, 1, ... within each of several consecutive segments: int array."""
-    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,25 +1,38 @@
-"""Products of the features of all samples with weights and with residuals, for objectives and gradients."""
+"""Products of the features of all samples with weights and with residuals, for objectives and gradients.
+
+Conventions
+-----------
+rows : Rows
+    Features. Without data, all entries are one.
+coef, intercept, residuals : flat float64 arrays
+    Weights of features, intercepts, and the gradient with respect to the scores, row by row.
+width : int
+    Number of outputs.
+begins, ends : int64 arrays of shape (n_rows,)
+    The entries of each row in a range of columns, whose first one is `column`.
+start, stop : int
+    The range of rows, or of pieces, of a call.
+out : float64 array
+    Output.
+table : float64 array of shape (n_pieces, n_columns)
+    Output: partial sums, one row for each piece.
+"""
 
 import numpy as np
 from joblib import effective_n_jobs
 from numba import types
+from scipy import sparse
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._core.threads import cut_evenly, over_ranges
 from ..numerics.cholesky import add_scaled, dot
 from ._data import ROWS, begins_of_pieces, make_rows
-from ._quasi_newton.pieces import PIECE, Pieces
+from ._quasi_newton.pieces import PIECE, Pieces, add_two
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
 # Multiplications in a call on a single thread; and the least number that is worth threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
-
-
-@kernel(fast_sums=True)
-def _add_two(total, value, source, other_value, other):
-    for j in range(total.shape[0]):
-        total[j] += value * source[j] + other_value * other[j]
 
 
 # Columns are not negative; unsigned indices tell Numba so.
@@ -71,7 +84,7 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
         for k in range(first, last - 1, 2):
             a, b = rows.indices[k] * width, rows.indices[k + 1] * width
             one, other = (1.0, 1.0) if ones else (rows.data[k], rows.data[k + 1])
-            _add_two(own, one, coef[a : a + width], other, coef[b : b + width])
+            add_two(own, one, coef[a : a + width], other, coef[b : b + width])
         if (last - first) % 2:
             a = rows.indices[last - 1] * width
             add_scaled(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
@@ -108,6 +121,11 @@ def penalise_range(share, alpha, coef, out, start, stop, table):
         for i in range(first, last):
             out[i] = share * out[i] + alpha * coef[i]
         table[p, 0] = dot(coef[first:last], coef[first:last])
+
+
+def features_of(X, n_outputs, n_jobs):
+    """Return rows of features, dense or sparse, in the form that computes their products."""
+    return (SparseFeatures if sparse.issparse(X) else DenseFeatures)(X, n_outputs, n_jobs)
 
 
 class DenseFeatures:

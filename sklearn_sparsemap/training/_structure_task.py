@@ -1,4 +1,7 @@
-"""Samples of one structure as a task."""
+"""Samples of one structure as a task.
+
+Kernels of this file take the arguments of `_online/epoch.py`, and the boundaries `cuts` of ranges of samples.
+"""
 
 from functools import cached_property
 from itertools import pairwise
@@ -164,7 +167,7 @@ class StructureTask(Task):
         )
 
     def predict(self, scores, additional, n_jobs):
-        if self.is_flat or not len(scores):
+        if self.is_flat:
             return scores.argmax(axis=1)
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
@@ -186,8 +189,6 @@ class StructureTask(Task):
         ]
 
     def marginals(self, scores, additional, n_jobs):
-        if not len(scores):
-            return [], None, None
         problems = self._problems(scores, additional)
         if LOSSES[self.loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)

@@ -16,7 +16,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
-from .._fitting import warn_of_convergence
+from .._failures import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
@@ -34,7 +34,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
     `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
-    `_rule` (the decision that "auto" stands for), `_calibration`, `classes_` and `threshold_`.
+    `_rule` (the choice of ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -44,7 +44,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
-    # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
+    # The parameter for the step size; attributes, in addition to the model, that a fit sets before training.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",

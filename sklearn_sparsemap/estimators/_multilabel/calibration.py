@@ -180,8 +180,8 @@ def implications(constraints):
 def make_coherent(probabilities, pairs):
     """Return probabilities of which none exceeds that of a label it implies.
 
-    Of two bounds the mean: a label is at least as probable as what implies it, and at most as probable as what it
-    implies. Both are coherent, and so is the mean, which differs where the probability itself does.
+    A label is at least as probable as each label that implies it, and at most as probable as each label it implies. The
+    result is the mean of these two bounds. Both are coherent, and so is their mean.
 
     Parameters
     ----------

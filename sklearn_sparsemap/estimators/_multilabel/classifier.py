@@ -27,7 +27,8 @@ from ..._core.validation import (
 from ...losses._labels import LABEL_LOSSES
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import learn_batch, leaves_whole
+from .._failures import leaves_whole
+from .._fitting import learn_batch
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
@@ -194,10 +195,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
     marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear
     scores leave little of that. What labels have to do with each other is in the sets that were seen:
-    ``decision="seen"`` gains more, and costs no training. Edges serve networks, and show what attracts and repels.
-
-    Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample,
-    and keeps nothing in memory between epochs.
+    ``decision="seen"`` gains more, and costs no training. Edges are useful for networks, and show which labels attract
+    or repel each other.
 
     References
     ----------
@@ -303,8 +302,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Indicator matrix; or one label a sample. NaN in an indicator matrix is a label that is unknown: it is free,
-            but for what the others imply by a hierarchy.
+            Indicator matrix; or one label for each sample. NaN in an indicator matrix is an unknown label. Unknown
+            labels are free, except if a hierarchy implies them.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
             Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
@@ -322,15 +321,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         """
         hidden = self._check_params()
         data = X, y
-        y, known = read_known(y)
-        X, gold, classes, single = self._check_data(X, y, reset=True, classes=classes, has_unknown=known is not None)
-        weights = check_sample_weight(sample_weight, len(X))
-        graph = self._make_graph(classes, single, gold, weights)
-        self._check_known(known, graph)
-        gold, known = close_gold(gold, graph.constraints, known)
-        X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
-        self._begin(graph, classes, single, n_violations)
-        fit = way_of_fit(self, hidden, graph)(self, X, self._task(gold=gold, weights=weights, known=known), hidden)
+        X, task = self._read(X, y, classes, sample_weight, first=True)
+        fit = way_of_fit(self, hidden)(self, X, task, hidden)
         monitor = self.monitor_class(self, Progress(self, *data, fit.learner.max_iter), **fit.watch)
         monitor.follow(fit.learner)
         monitor.take()
@@ -378,43 +370,60 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
 
         The task is None if no sample has a weight.
         """
-        hidden = self._check_params()
-        y, known = read_known(y)
-        first = not hasattr(self, "_graph")
+        hidden, first = self._check_params(), not hasattr(self, "_graph")
         if not first:
             self._check_whole()
-        X, gold, classes, single = self._check_data(
-            X, y, reset=first, classes=classes, partial=True, has_unknown=known is not None
-        )
-        weights = check_sample_weight(sample_weight, len(X))
+            self._check_unchanged(hidden)
+        X, task = self._read(X, y, classes, sample_weight, first, partial=True)
         if first:
-            graph = self._make_graph(classes, single, gold, weights)
-        else:
-            graph = self._graph
-            given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
-            if given != [constraint for constraint, _ in graph.constraints]:
-                raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
-        self._check_known(known, graph)
-        gold, known = close_gold(gold, graph.constraints, known)
-        X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial=True)
-        if first:
-            rng = check_random_state(self.random_state)
-            self._begin(graph, classes, single, 0)
-            self._learned = Learned(self._initial(X.values, hidden, rng))
-            self._running = self._sets = None
-            self._rule = "threshold"
+            self._learned = Learned(self._initial(X.values, hidden, check_random_state(self.random_state)))
+            self._sets, self._rule = None, "threshold"
             self.n_iter_, self.loss_curve_ = 0, []
-        elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
-            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        elif (fitted := [c.shape[1] for c in self._learned.model.coefs[:-1]]) != hidden:
-            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
-        self._loss = self.loss
-        self.n_violations_ += n_violations
-        if not weights.any():
+        if not task.weights.any():
             return None, X
         if self._learned.optimizer is None:
             self._learned = Learned(optimizer=self._new_begin())
-        return self._task(gold=gold, weights=weights, known=known), X
+        return task, X
+
+    def _check_unchanged(self, hidden):
+        """Raise ValueError if parameters on which the fitted model depends have changed since the first call."""
+        given = [constraint for constraint, _ in read_constraints(self.constraints, self.classes_)]
+        if given != [constraint for constraint, _ in self._graph.constraints]:
+            raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
+        if self.loss != self._loss and "logistic" in (self.loss, self._loss):
+            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
+        fitted = [coef.shape[1] for coef in self._learned.model.coefs[:-1]]
+        if fitted != hidden:
+            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+
+    def _read(self, X, y, classes, sample_weight, first, partial=False):
+        """Check training samples, and lay them out; at the first call, begin a model with their labels.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As in `fit`, or with `partial` as in `partial_fit`.
+        first : bool
+            Whether this is `fit`, or the first call of `partial_fit`.
+        partial : bool, default=False
+
+        Returns
+        -------
+        X : RaggedArray
+        task : LabelTask
+            Without the samples that violate a constraint.
+        """
+        y, known = read_known(y)
+        X, gold, classes, single = self._check_data(X, y, first, classes, partial, has_unknown=known is not None)
+        weights = check_sample_weight(sample_weight, len(X))
+        if first:
+            self._begin(self._make_graph(classes, single, gold, weights), classes, single)
+        self._check_known(known, self._graph)
+        gold, known = close_gold(gold, self._graph.constraints, known)
+        X, gold, weights, known, n_violations = leave_out_violations(self._graph, X, gold, weights, known, partial)
+        self._loss = self.loss
+        self.n_violations_ += n_violations
+        return X, self._task(gold=gold, weights=weights, known=known)
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
@@ -449,10 +458,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         )
         return optimizer
 
-    def _begin(self, graph, classes, single, n_violations):
-        """Note what the model is of."""
-        self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
-        self.n_violations_, self._running = n_violations, None
+    def _begin(self, graph, classes, single):
+        """Begin a model of a graph of labels."""
+        self._graph, self.classes_, self._single = graph, classes, single
+        self.n_violations_, self._running = 0, None
         self._calibration = Calibration.unfitted(self.loss, len(classes), single)
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
 

@@ -1,7 +1,5 @@
 """The user's input about labels: indicator matrices, names, the label graph, constraints."""
 
-import warnings
-
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
@@ -10,6 +8,7 @@ from ..._core.blocks import blocks, dense
 from ..._core.validation import check_matrix
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
+from .._failures import warn_user
 from .calibration import implications
 
 # With more labels than the first number, only the pairs with the most information are used, a few for each label.
@@ -316,11 +315,9 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
-    warnings.warn(
+    warn_user(
         f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{rows}); correct these labels, or weaken the constraints",
-        UserWarning,
-        stacklevel=3,
+        f"{rows}); correct these labels, or weaken the constraints"
     )
     kept = np.flatnonzero(~wrong)
     return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n

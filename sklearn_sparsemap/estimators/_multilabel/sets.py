@@ -6,7 +6,7 @@ from scipy.special import expit, logit, softmax
 
 from ..._core.blocks import blocks
 from .data import row_words
-from .threshold import example_f1
+from .threshold import SEEN_GRID, example_f1
 
 # Fraction of a set's lift that is added to its log odds. Part of the dependence between labels is in their
 # probabilities already, hence less than 1. On development splits of nine data sets, 1/3 has 0.2 points fewer whole
@@ -22,8 +22,6 @@ _MOST_DISCOUNT = 0.98
 _MOST_SETS = 10_000
 # Smallest threshold: all labels are then on.
 _LEAST = np.finfo(np.float64).tiny
-# Thresholds that are tried with seen sets.
-_THRESHOLDS = np.linspace(0.2, 0.65, 10)
 # Numbers in a block of samples; maximum number of sets that are compared with each other; samples in a comparison;
 # numbers that fit into the processor's cache.
 _BLOCK, _MOST_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
@@ -52,8 +50,6 @@ class SeenSets:
        Speech and Language 1994.
     """
 
-    thresholds = _THRESHOLDS
-
     def __init__(self, gold, weights):
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
@@ -68,7 +64,7 @@ class SeenSets:
         self._dense = self.sets.toarray() if np.prod(self.sets.shape) <= _MOST_DENSE else None
         self._mutual = None
         if len(self.sizes) <= 2 * N_LIKELY:
-            self._mutual = _f1((self.sets @ self.sets.T).toarray(), self.sizes[:, None] + self.sizes)
+            self._mutual = example_f1((self.sets @ self.sets.T).toarray(), self.sizes[:, None] + self.sizes)
 
     def choose(self, probabilities, threshold):
         """Return the best seen set for each sample: bool array of shape (n_samples, n_labels).
@@ -101,12 +97,12 @@ class SeenSets:
         return found
 
     def threshold_scores(self, probabilities, gold, weights):
-        """Return sums of the samples' example F1, and of their exact matches, at each of `thresholds`."""
-        total = np.zeros((2, len(_THRESHOLDS)))
+        """Return sums of the samples' example F1, and of their exact matches, at each threshold of `SEEN_GRID`."""
+        total = np.zeros((2, len(SEEN_GRID)))
         for rows in self._blocks(len(probabilities)):
             right = gold[rows]
             sums, hits, counts = self._sums(logit(probabilities[rows])), self._sums(right), right.sum(axis=1)
-            for k, threshold in enumerate(_THRESHOLDS):
+            for k, threshold in enumerate(SEEN_GRID):
                 best = self._best(sums, threshold)
                 n_hits, n_found = hits[np.arange(len(best)), best], self.sizes[best]
                 total[0, k] += weights[rows] @ example_f1(n_hits, n_found + counts)
@@ -155,7 +151,8 @@ class SeenSets:
         for start in range(0, len(places), _AT_ONCE):
             own, here = places[start : start + _AT_ONCE], shares[start : start + _AT_ONCE]
             size = sizes[own]
-            mutual = _f1(hits.take(own[:, :, None] * len(which) + own[:, None, :]), size[:, :, None] + size[:, None])
+            both = hits.take(own[:, :, None] * len(which) + own[:, None, :])
+            mutual = example_f1(both, size[:, :, None] + size[:, None])
             found[start : start + _AT_ONCE] = _most_worth(np.matmul(here[:, None], mutual)[:, 0] + here)
         return likely[np.arange(len(likely)), found]
 
@@ -174,11 +171,6 @@ def _lifts(frequencies, frequency, independent):
     left = discount * np.minimum(frequencies, 1.0).sum() / total
     kept = np.log((frequency - discount * np.minimum(frequency, 1.0)) / total) - independent
     return kept if left == 0.0 else np.logaddexp(kept, np.log(left))
-
-
-def _f1(hits, total):
-    """Return the F1 of two sets from the number of labels in both, and their numbers of labels together."""
-    return np.where(total == 0.0, 1.0, 2.0 * hits / np.maximum(total, 1.0))
 
 
 def _most_worth(worth):

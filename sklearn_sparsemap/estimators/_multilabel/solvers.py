@@ -14,7 +14,8 @@ from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import Batch, Epochs, held_out_fraction, relative, visits
+from .._fitting import held_out_fraction, relative, visits
+from .._learners import Batch, Epochs
 from .data import automatic_alpha, distinct_samples, folds_of
 from .sets import SeenSets
 
@@ -37,8 +38,8 @@ _TWIN_SEED = 0
 _FEWEST_HELD_OUT = 50
 
 
-def way_of_fit(estimator, hidden, graph):
-    """Return the way to fit an estimator with these hidden layers and this graph: `LbfgsFit` or `AdamFit`.
+def way_of_fit(estimator, hidden):
+    """Return the way to fit an estimator with these hidden layers: `LbfgsFit` or `AdamFit`.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def way_of_fit(estimator, hidden, graph):
     """
     obstacles = {
         "hidden_layer_sizes": bool(hidden),
-        "label_graph": len(graph.edges) > 0,
+        "label_graph": len(estimator._graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
     }
@@ -119,7 +120,7 @@ class LbfgsFit:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
                 learner = self._batch(part, features, models[k], alpha, max(_ROUGH_TOL, self.tol))
-                learner.run(_Settles())
+                learner.run(partial(_is_settled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             loss = estimator._calibrate(evidence, task)
@@ -134,7 +135,8 @@ class LbfgsFit:
         """Tune the threshold of the fitted estimator, if it should be tuned, and choose the rule of decision="auto"."""
         estimator, task, gold = self.estimator, self.task, self.gold
         if not estimator._tunes_threshold():
-            self._choose_rule()
+            if estimator._rule == "seen" and self.folds:
+                estimator._rule = estimator._better_rule(map(self._compared, self.folds))
             return
         tuning, sets = estimator._new_tuning(), None
         if self.evidence is None:
@@ -146,15 +148,10 @@ class LbfgsFit:
                 estimator._tune_by(tuning, self.evidence[held[rows]], task.take(held[rows]), sets)
         estimator.threshold_, estimator._rule = tuning.best()
 
-    def _choose_rule(self):
-        estimator, task, totals = self.estimator, self.task, np.zeros(2)
-        if estimator._rule != "seen" or not self.folds:
-            return
-        for train, held in self.folds:
-            held = held[:_MOST_HELD]
-            sets = SeenSets(self.gold[train], task.weights[train])
-            totals += estimator._compare_rules(self.evidence[held], task.take(held), sets)
-        estimator._rule = "seen" if totals[0] >= totals[1] else "expected"
+    def _compared(self, fold):
+        """Return the part of a fold's held-out samples on which decision rules are compared; see `_better_rule`."""
+        train, held = fold[0], fold[1][:_MOST_HELD]
+        return self.evidence[held], self.task.take(held), SeenSets(self.gold[train], self.task.weights[train])
 
     def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
@@ -165,16 +162,9 @@ class LbfgsFit:
         )  # fmt: skip
 
 
-class _Settles:
-    """Tells when the loss of L-BFGS hardly falls any more, for models that need not be exact."""
-
-    def __init__(self):
-        self.losses = []
-
-    def __call__(self, loss):
-        self.losses.append(loss)
-        n = _FEW
-        return len(self.losses) > n and self.losses[-1 - n] - loss <= n * _ROUGH * abs(loss)
+def _is_settled(losses, loss):
+    """Tell whether the loss of L-BFGS (the last of a list) hardly falls any more; for models that may be inexact."""
+    return len(losses) > _FEW and losses[-1 - _FEW] - loss <= _FEW * _ROUGH * abs(loss)
 
 
 class AdamFit:
@@ -242,8 +232,7 @@ class AdamFit:
         if sets is None or task.known is not None:
             return None
         part = task.take(np.arange(min(len(evidence), _MOST_HELD)))
-        totals = self.estimator._compare_rules(evidence[: len(part.weights)], part, sets)
-        return "seen" if totals[0] >= totals[1] else "expected"
+        return self.estimator._better_rule([(evidence[: len(part.weights)], part, sets)])
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""

@@ -8,11 +8,13 @@ from scipy import sparse
 from ..._core.blocks import blocks, dense
 from .data import close_gold, read_known
 from .sets import SeenSets
-from .threshold import RunningThreshold, Tuning, example_f1, expected_cuts
+from .threshold import Tuning, example_f1, expected_cuts
 
 # Worth of an exact match compared with an F1 of 1, when decision rules are compared. Samples that are held out know
 # fewer seen sets than the final model has, so exact matches count more. Chosen from 1, 2 and 3 on development splits.
 _WORTH_OF_WHOLE = 3.0
+# Decay of the threshold scores of earlier mini-batches of a stream, at each new one.
+_DECAY = 0.95
 
 
 class TuningMixin:
@@ -53,9 +55,9 @@ class TuningMixin:
             self.threshold_ = float(self.threshold)
         elif self._tunes_threshold():
             if self._running is None:
-                self._running = RunningThreshold()
+                self._running = Tuning(plain=True, seen=False, decay=_DECAY)
             self._tune(self._running, self._learned.model, X.values, task, None)
-            self.threshold_ = self._running.threshold
+            self.threshold_, _ = self._running.best()
 
     def _watch_sets(self, task, rule=None):
         """Note the label sets of training samples, of those that are known in full, and the rule of decision="auto"."""
@@ -69,15 +71,22 @@ class TuningMixin:
             rule = "expected" if self._sets is None or task.known is not None else "seen"
         self._rule = rule
 
-    def _compare_rules(self, evidence, task, sets):
-        """Return sums of F1 and exact matches of held-out samples: by seen sets, and by the expected sets."""
-        probabilities, gold, threshold = self._probabilities(evidence), dense(task.gold) > 0.5, self.threshold_
-        found = sets.choose(probabilities, threshold), probabilities > expected_cuts(probabilities, threshold)[:, None]
-        totals = []
-        for own in found:
-            f1 = example_f1((own & gold).sum(axis=1), own.sum(axis=1) + gold.sum(axis=1))
-            totals.append(task.weights @ (f1 + _WORTH_OF_WHOLE * (own == gold).all(axis=1)))
-        return np.array(totals)
+    def _better_rule(self, parts):
+        """Return the decision rule with more F1 and exact matches on held-out samples, "seen" or "expected".
+
+        Parameters
+        ----------
+        parts : iterable of (evidence, LabelTask, SeenSets)
+            The sets are those of other samples.
+        """
+        totals, threshold = np.zeros(2), self.threshold_
+        for evidence, task, sets in parts:
+            probabilities, gold = self._probabilities(evidence), dense(task.gold) > 0.5
+            expected = probabilities > expected_cuts(probabilities, threshold)[:, None]
+            for k, chosen in enumerate((sets.choose(probabilities, threshold), expected)):
+                f1 = example_f1((chosen & gold).sum(axis=1), chosen.sum(axis=1) + gold.sum(axis=1))
+                totals[k] += task.weights @ (f1 + _WORTH_OF_WHOLE * (chosen == gold).all(axis=1))
+        return "seen" if totals[0] >= totals[1] else "expected"
 
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)

@@ -19,18 +19,10 @@ def names_of_groups(model, head, names=None):
             raise ValueError(f"names has {len(names)} entries for {n_groups} groups; give one for each")
         return list(names)
     if isinstance(model.groups, str):
-        templates = template_names_of([] if head is None else head.steps)
-        if templates is not None:
-            return templates[:n_groups]
+        for _, step in reversed([] if head is None else head.steps):
+            if hasattr(step, "template_names_"):
+                return list(step.template_names_)[:n_groups]
     return list(model.groups_.names)
-
-
-def template_names_of(steps):
-    """Return the names of templates from one of the steps of a pipeline, or None."""
-    for _, step in reversed(steps):
-        if hasattr(step, "template_names_"):
-            return list(step.template_names_)
-    return None
 
 
 def last_step(estimator):

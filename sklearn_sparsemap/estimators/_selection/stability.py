@@ -63,7 +63,7 @@ class StabilitySelection:
             If the threshold is not in (0, 1].
         """
         if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 < threshold <= 1:
-            raise ValueError(f"threshold must be a share in (0, 1]; got {threshold!r}")
+            raise ValueError(f"threshold must be a fraction in (0, 1]; got {threshold!r}")
         # A fraction such as 0.6 of 50 is subject to rounding.
         return np.flatnonzero(self.frequencies >= threshold - 1e-12)
 
@@ -85,7 +85,7 @@ def stability_selection(
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> StabilitySelection:
-    """Select groups from many random parts of the data; report how often each is selected.
+    """Select groups from many random parts of the data; report the frequency of selection of each group.
 
     A group that is selected from most parts is unlikely to be there by chance: stability selection [1]_, of groups.
 
@@ -137,7 +137,7 @@ def stability_selection(
         raise ValueError("without budget and alpha all groups are selected; set one of them")
     check_positive("n_resamples", n_resamples, integer=True)
     if not isinstance(sample_fraction, numbers.Real) or not 0 < sample_fraction < 1:
-        raise ValueError(f"sample_fraction must be a share in (0, 1); got {sample_fraction!r}")
+        raise ValueError(f"sample_fraction must be a fraction in (0, 1); got {sample_fraction!r}")
     check_consistent_length(check_matrix(X), y)
     n_samples = _num_samples(X)
     size = int(sample_fraction * n_samples)

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
-from .._fitting import leaves_whole
+from .._failures import leaves_whole
 from .._progress import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 
@@ -119,7 +119,8 @@ def _fits(model, X, y, sample_weight, alphas):
 class StructuredGroupLassoCV(StructuredGroupLasso):
     """`StructuredGroupLasso` with the strength of the penalty chosen by cross-validation.
 
-    Each training part has a path of its own, on the same strengths. The chosen strength is then fitted to all samples.
+    A path over the same strengths is fitted to each training part. A model with the chosen strength is then fitted to
+    all samples.
 
     Parameters
     ----------

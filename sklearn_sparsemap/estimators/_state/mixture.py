@@ -38,8 +38,8 @@ def average_states(
         its counters are added, and its curves and attributes are kept.
     share : float, default=None
         The fraction of the steps since `start` in averaged weights, to which their sums are scaled. By default, their
-        actual fraction of all steps. The first mixtures of a training are poor, and should have little weight in the
-        end: with ``4 / (t + 3)`` at the t-th mixture, weights grow roughly like t^3.
+        actual fraction of all steps. The first mixtures are far from the optimum, and should have little weight: with
+        ``4 / (t + 3)`` at the t-th mixture, weights grow roughly like t^3.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def average_states(
 
 
 def partial_mixture(state, share):
-    """Return a state multiplied by a share, a summand of `add_partial`.
+    """Return a state multiplied by its weight, a summand of `add_partial`.
 
     Adding these, and then their sums, lets many workers average in a tree. The order affects the rounding.
     """
@@ -160,9 +160,8 @@ def finish_mixture(total, start=None, share=None):
             sums = own * found.pairs["sums"]
             sums[at[here]] += before * start.pairs["sums"][here]
             found.pairs["sums"] = sums
-    # Workers continued these counters from the start's values.
-    kept = ("n_since", "n_steps") if total.kind == "adam" else ("n_since",)
-    found.counters = {name: n + start.counters[name] * (name not in kept) for name, n in found.counters.items()}
+    counters = found.counters.items()
+    found.counters = {name: n + start.counters[name] * (name not in total._continued) for name, n in counters}
     found.progress, found.attributes = start.progress, start.attributes
     return found
 

@@ -129,6 +129,15 @@ class TrainingState:
         return self.dense["weights"].dtype
 
     @property
+    def _continued(self):
+        """Names of the counters that each of several workers continues from those of the common start.
+
+        These are the samples since the last penalty or shrinkage, which is still due, and Adam's steps, which correct
+        its moments.
+        """
+        return ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         arrays = [self.places, *self.dense.values(), *self.pairs.values()]
@@ -168,10 +177,7 @@ class TrainingState:
             It shares the other arrays.
         """
         found = copy(self)
-        # Keep the samples since the last penalty or shrinkage, which is still due, and Adam's steps, which correct its
-        # moments.
-        kept = ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
-        found.counters = {name: n * (name in kept) for name, n in self.counters.items()}
+        found.counters = {name: n * (name in self._continued) for name, n in self.counters.items()}
         for name in ("dense", "pairs"):
             slots = getattr(self, name)
             setattr(found, name, slots | {"sums": np.zeros_like(slots["sums"])} if "sums" in slots else slots)

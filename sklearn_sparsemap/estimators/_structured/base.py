@@ -29,7 +29,6 @@ from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
-from .completions import blamed_on_known, codes_where_known
 from .empty import rows_only, with_empty, without_empty
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, flatten_labels, given_classes
@@ -74,7 +73,12 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
     structures in the user's form.
     """
 
-    # The attributes, besides the model, that a fit sets before it trains.
+    classes_: NDArray[Any]
+    n_features_in_: int
+    n_iter_: int
+    loss_curve_: list[float]
+
+    # Attributes, in addition to the model, that a fit sets before training.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -98,8 +102,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
-        scores = task.in_shapes(self._tilted(task, scores, "map"))
-        return object_array(with_empty(X, scores, np.zeros((0, task.n_outputs))))
+        none = np.zeros((0, task.n_outputs))
+        return object_array(with_empty(X, lambda: task.in_shapes(self._tilted(task, scores, "map")), none))
 
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
@@ -129,7 +133,7 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
-        with blamed_on_known(known, getattr(self, "constraints", None)):
+        with self._blamed(known):
             codes = self._predict_codes(task, X, self._current, known)
         if not structure.labelled:
             return codes
@@ -153,17 +157,21 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         -------
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
         """
-        _, X = self._check_predict(X)
+        structure, X = self._check_predict(X)
         task = self._task(X)
-        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        scores = self._scores(task, X, self._current, argmax, known)
-        with blamed_on_known(known, getattr(self, "constraints", None)):
-            marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
-        if gaps is not None:
-            check_converged(gaps, objectives)
-        if is_flat(self._structure):
+
+        def answer():
+            argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+            scores = self._scores(task, X, self._current, argmax, known)
+            with self._blamed(known):
+                marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
+            if gaps is not None:
+                check_converged(gaps, objectives)
             return marginals
-        return object_array(with_empty(X, marginals, np.zeros((0, task.n_outputs))))
+
+        if is_flat(structure):
+            return answer()
+        return object_array(with_empty(X, answer, np.zeros((0, task.n_outputs))))
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -211,10 +219,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not in `classes_` are never predicted.
-            if is_flat(structure):
-                y = codes_of(y.tolist(), self.classes_)
-            else:
-                y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
+            labels = y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths)
+            y = codes_of(labels, self.classes_, unknown=not is_flat(structure))
         else:
             y = object_array(list(y))
         task = self._task(X)
@@ -244,6 +250,28 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
     def _lay_out(self, structure, X, n_outputs):
         return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
+    def _read(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+        """Check training samples; the results are arguments of `_training_task`.
+
+        Parameters
+        ----------
+        structure : Structure or GraphsOf
+        X, y, sample_weight
+            As in `fit`. Samples without steps are left out, with a warning.
+        reset, classes, unknown
+            As in `_check_data`.
+
+        Returns
+        -------
+        X : RaggedArray
+        codes, classes
+            As `_check_data` returns them.
+        weights : array of shape (n_samples,)
+        """
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
+        X, codes, classes = self._check_data(structure, X, y, reset, classes, unknown)
+        return X, codes, classes, self._sample_weights(X, codes, classes, sample_weight)
+
     def _training_task(self, structure, X, codes, classes, weights):
         """Lay out samples for training."""
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
@@ -270,6 +298,8 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if task.is_flat:
             scores = self._restricted(task, X, self._linear_scores(X, model), known)
             return task.predict(scores, model.additional, self.n_jobs)
+        if not X.indptr[-1]:
+            return np.zeros(0, np.int64)
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
@@ -282,8 +312,7 @@ class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, Cl
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
-        if len(scores):
-            scores = check_scores(scores, 2, "the scores of all rows of X")
+        scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
         return self._restricted(task, X, self._tilted(task, scores, argmax), known), additional
@@ -382,11 +411,9 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             classes = given_classes(classes, None if first else self.classes_)
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
-        weights = self._sample_weights(X, codes, classes, sample_weight)
-        task = self._training_task(structure, X, codes, classes, weights)
-        return first, structure, classes, X, task if first else self._check_task(task)
+        data = self._read(structure, X, y, sample_weight, reset=first, classes=classes)
+        task = self._training_task(structure, *data)
+        return first, structure, classes, data[0], task if first else self._check_task(task)
 
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""

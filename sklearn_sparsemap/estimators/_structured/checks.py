@@ -155,7 +155,9 @@ def _flat_rows(X):
 def _check_structured(structure, X, n_features, dtype, allow_empty=False):
     """Return structured samples as a RaggedArray; see `check_samples`, and for graphs `split`."""
     X, extras = _split(structure, X)
-    X = check_samples(X, n_features, _n_axes(structure), dtype, allow_empty)
+    # The row axes of a sample are those of the scores, unless the outputs are one of them.
+    n_axes = structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
+    X = check_samples(X, n_features, n_axes, dtype, allow_empty)
     if extras is not None:
         X.extras = extras
     return X
@@ -164,8 +166,3 @@ def _check_structured(structure, X, n_features, dtype, allow_empty=False):
 def _split(structure, X):
     """Return the features of samples, and the extra arguments of graphs or None."""
     return (X, None) if isinstance(structure, Structure) else structure.split(X)
-
-
-def _n_axes(structure):
-    """Return the number of row axes of a sample: those of the scores, unless the outputs are one of them."""
-    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -27,23 +28,20 @@ from ...losses import LOSSES
 from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
+from .._failures import leaves_whole
 from .._fitting import (
-    Batch,
-    PartialBatch,
-    Validation,
     adjust_optimizer,
     held_out_fraction,
     learn_batch,
     learn_online,
-    leaves_whole,
     new_optimizer,
     relative,
 )
+from .._learners import Batch, PartialBatch
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 from .constraints import Forbidden
-from .empty import without_empty
 from .new_labels import add_labels
 from .warm_starts import check_startable, warm_model
 
@@ -253,10 +251,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "constraints": "no_validation",
     }
 
-    classes_: NDArray[Any]
-    n_features_in_: int
-    n_iter_: int
-    loss_curve_: list[float]
     validation_scores_: list[float]
 
     def __init__(
@@ -328,19 +322,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
-        weights = self._sample_weights(X, codes, classes, sample_weight)
+        X, codes, classes, weights = self._read(structure, X, y, sample_weight, unknown=True)
         task = self._training_task(structure, X, codes, classes, weights)
         model = self._initial_model(structure, task, X.values, classes)
-        validate = None
+        held_out = None
         if self.early_stopping:
-            X, task, validate = self._hold_out(structure, X, codes, task)
+            X, task, held_out = self._hold_out(structure, X, codes, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
         self._mask = task.mask
         learner = self._learner(task, X, model)
-        validate = validate and validate.narrowed(learner.columns)
+        validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
         monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, Batch))
         monitor.follow(learner)
@@ -475,7 +467,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return model.dense() if self._solver == "lbfgs" else model
 
     def _hold_out(self, structure, X, codes, task):
-        """Split off the validation part; return the rest, and a function that maps a model to its score."""
+        """Split off the held-out samples; return X and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
         train, held = train_test_split(
             np.arange(len(X)),
@@ -487,4 +479,20 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight were held out; hold out a smaller fraction")
-        return X[train], task.take(train), Validation(self._predict_codes, held_task, X_held, gold, weights)
+        return X[train], task.take(train), (held_task, X_held, gold, weights)
+
+    def _validation(self, task, X, gold, weights, columns):
+        """Return a function that maps a model to its score on held-out samples.
+
+        Parameters
+        ----------
+        task : Task
+        X : RaggedArray
+        gold : array or RaggedArray
+        weights : array of shape (n_samples,)
+        columns : Columns or None
+            The merged columns of the model, if any.
+        """
+        if columns is not None:
+            X = RaggedArray(columns.narrow(X.values), X.indptr, shapes=X.shapes)
+        return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)

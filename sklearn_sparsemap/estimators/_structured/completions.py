@@ -30,14 +30,7 @@ def blamed_on_known(known, constraints=None):
         ) from error
 
 
-def codes_where_known(labels, classes):
-    """Return the codes of labels like `codes_of`; the code of None is `UNKNOWN`."""
-    codes = codes_of(labels, classes)
-    codes[[i for i, label in enumerate(labels) if label is None]] = UNKNOWN
-    return codes
-
-
-def check_known(known, n_samples):
+def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
     if not hasattr(known, "__len__") or isinstance(known, str | dict):
         raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
@@ -66,7 +59,7 @@ def forbid_others(structure, X, classes, known, scores):
     ValueError
         If `known` does not match the samples.
     """
-    check_known(known, len(X))
+    check_known_length(known, len(X))
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if own is None else own for own, n in zip(known, X.lengths.tolist())]
@@ -74,7 +67,7 @@ def forbid_others(structure, X, classes, known, scores):
             labels = flatten_labels(filled, X.lengths)
         except ValueError as error:
             raise ValueError(str(error).replace("y[", "known[")) from None
-        codes = codes_where_known(labels, classes)
+        codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))
             i = int(np.searchsorted(X.indptr, row, side="right") - 1)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._core.validation import quoted
 from ...training._structure_task import UNKNOWN
-from .._fitting import warn_user
+from .._failures import warn_user
 from .labels import codes_of
 
 # The prefixes of labels in each scheme; "O" is outside of all spans.

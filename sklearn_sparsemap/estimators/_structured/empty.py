@@ -6,7 +6,7 @@ from scipy import sparse
 from ..._core.ragged import RaggedArray
 from ..._core.validation import are_empty
 from ...training._structure_task import is_flat
-from .._fitting import warn_user
+from .._failures import warn_user
 
 
 def accepts_empty(structure):
@@ -19,7 +19,7 @@ def without_empty(structure, X, y, sample_weight=None):
 
     Parameters
     ----------
-    structure : Structure, or what stands for it
+    structure : Structure or function of graphs
     X, y : sequences of samples
         In the user's form. If they are no sequences of the same length, a later check refuses them.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -51,12 +51,21 @@ def rows_only(X):
     return RaggedArray._of_checked(X.values, np.unique(X.indptr)) if (X.lengths == 0).any() else X
 
 
-def with_empty(X, results, of_empty):
-    """Return results of all samples, given those of `rows_only` and that of a sample without rows."""
+def with_empty(X, answer, of_empty):
+    """Return the results of all samples.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    answer : callable
+        Returns the results of the samples of `rows_only`. It is called only if there are any.
+    of_empty : object
+        The result of a sample without rows.
+    """
     if X.lengths.all():
-        return results
-    found = iter(results)
-    return [next(found) if n_rows else of_empty for n_rows in X.lengths.tolist()]
+        return answer()
+    results = iter(answer() if X.indptr[-1] else [])
+    return [next(results) if n_rows else of_empty for n_rows in X.lengths.tolist()]
 
 
 def _n_samples(samples):

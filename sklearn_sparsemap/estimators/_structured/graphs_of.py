@@ -43,7 +43,7 @@ class GraphsOf:
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
-        """Return the shapes of the additional scores of all graphs, known once samples were laid out."""
+        """Return the shapes of the additional scores of all graphs; None before samples were laid out."""
         return self.shapes
 
     def lay_out(self, X):
@@ -99,7 +99,7 @@ class GraphsOf:
 
         Returns
         -------
-        X : list, or as it was
+        X : list, or the argument if no sample is a tuple
             The features.
         extras : list of tuple, or None
         """

@@ -18,13 +18,14 @@ from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._group_lasso.penalty import GroupPenalty
 from ...training._group_lasso.solver import GroupLassoSolver
-from .._fitting import Batch, Learner, Monitor, leaves_whole, relative
+from .._failures import leaves_whole
+from .._fitting import relative
+from .._learners import Batch, Learner
+from .._monitor import Monitor
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LinearStructuredModel, resolve_structure
-from .budgets import GroupsMixin
-from .empty import without_empty
-from .selection import SelectedGroupsMixin
+from .groups import GroupsMixin
 from .warm_starts import warm_model
 
 # The losses, which have a conjugate.
@@ -63,7 +64,7 @@ class GroupLassoLearner(Learner):
         return self.solver.model()
 
 
-class StructuredGroupLasso(SelectedGroupsMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredModel):
+class StructuredGroupLasso(GroupsMixin, CallbackSupportMixin, LinearStructuredModel):
     """Linear structured classifier with few groups of features: the exact optimum of group lasso, with a certificate.
 
     Minimises ``mean loss + alpha * sum_g w_g |W_g|`` over all samples, where W_g are the weights of a group of features
@@ -214,10 +215,6 @@ default=None
         "verbose": ["verbose"],
     }
 
-    classes_: NDArray[Any]
-    n_features_in_: int
-    n_iter_: int
-    loss_curve_: list[float]
     group_weights_: NDArray[np.float64]
     objective_: float
     dual_gap_: float
@@ -282,7 +279,7 @@ default=None
         return self._minimise((X, y), *self._take_in(X, y, sample_weight))
 
     def _minimise(self, data, X, task, model):
-        """Learn from samples that are laid out; `data` are those as the user gave them."""
+        """Learn from laid-out samples; `data` are X and y in the user's form."""
         solver = self._new_solver(task, X, model)
         monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
         monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
@@ -295,9 +292,7 @@ default=None
     def _take_in(self, X, y, sample_weight):
         """Lay out training samples, and begin a model of them; return the features, their task, and the start."""
         structure = self._check_params()
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, codes, classes = self._check_data(structure, X, y, reset=True)
-        weights = self._sample_weights(X, codes, classes, sample_weight)
+        X, codes, classes, weights = self._read(structure, X, y, sample_weight)
         task = self._training_task(structure, X, codes, classes, relative(weights))
         model = warm_model(self, structure, task, X.values, classes)
         if model is None:

@@ -34,7 +34,7 @@ def sorted_labels(labels):
     return label_array(different)
 
 
-def check_classes(classes):
+def _check_classes(classes):
     """Return the parameter `classes` of `partial_fit` as an array of labels."""
     if isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.dtype != object:
         found = np.unique(classes)
@@ -168,15 +168,17 @@ def given_classes(classes, known):
         if known is None:
             raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
         return known
-    given = check_classes(classes)
+    given = _check_classes(classes)
     if known is not None and given.tolist() != known.tolist():
         raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}; fit a clone")
     return given
 
 
-def codes_of(labels, classes):
-    """Return the codes of flat labels, -1 for labels that are not in `classes`."""
+def codes_of(labels, classes, unknown=False):
+    """Return the codes of flat labels, -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
     code_of = {label: code for code, label in enumerate(classes.tolist())}
+    if unknown:
+        code_of[None] = UNKNOWN
     return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
 
 
@@ -189,13 +191,8 @@ def where_known(labels):
 
 
 def encode_labels(labels, classes, indptr, unknown=False):
-    """Return the codes of flat labels; a ValueError names the sample of the first label that is not in `classes`.
-
-    If labels may be `unknown`, None has the code `UNKNOWN`; otherwise it must be among the classes.
-    """
-    codes = codes_of(labels, classes)
-    if unknown:
-        codes[[i for i, label in enumerate(labels) if label is None]] = UNKNOWN
+    """Return the codes of flat labels, see `codes_of`; a ValueError names the first label that is not in `classes`."""
+    codes = codes_of(labels, classes, unknown)
     unseen = np.flatnonzero(codes == -1)
     if len(unseen):
         i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)

@@ -1,4 +1,4 @@
-"""Labels that come up in the course of a stream."""
+"""New labels in a stream."""
 
 from .._partitions import flat_labels
 from .._state.growth import with_more_outputs

@@ -1,17 +1,25 @@
 """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
 
+from collections import namedtuple
+
 import numpy as np
 from scipy import sparse
 
 from ..._core.ragged import RaggedArray
+from ..._core.validation import pair_of
+from ...penalties import Groups
 from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
+from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...training._online.pairs import COUNT
-from .._fitting import Epochs, warn_user
+from .._failures import warn_user
+from .._learners import Epochs
 from .._state.learned import Learned
 
-# The value of `debias` that is not the name of a loss.
-MIRA = "mira"
+# The values of `debias` that is not the name of a loss, and of `shrink_every` that is not a number.
+MIRA, AUTO = "mira", "auto"
+# Maximum numbers of groups and of weights; at most one of them is not None.
+Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 # More samples than ever occur, so that the step size is constant.
 _NO_PERIOD = 2**62
 
@@ -50,7 +58,7 @@ class Phase(Epochs):
         return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
 
     def keep(self, monitor):
-        """Store the progress; the first phase may go on, and before its first step the second one has no weights."""
+        """Store the progress. The first phase can be continued; the second one has no weights before its first step."""
         if self.optimizer is not self.first and self.optimizer.n_steps:
             monitor.take()
         else:
@@ -60,6 +68,32 @@ class Phase(Epochs):
 
 class PhasesMixin:
     """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+
+    def _new_optimizer(self, n_outputs, n_additional, columns=None):
+        """Return an optimiser that selects groups, or one that learns the weights of selected columns again."""
+        groups, weights, mira = self.groups_, self.group_weights_, False
+        if columns is not None:
+            groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
+            weights, mira = np.zeros(1), self.debias == MIRA
+        optimizer = GroupOptimizer(
+            groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
+        )
+        self._configure(optimizer, self._period)
+        return optimizer
+
+    def _configure(self, optimizer, period, *, eta0=None):
+        """Set the optimiser's parameters."""
+        n_groups = self.groups_.n_groups
+        if self._budget.groups is not None and self._budget.groups > n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
+        strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
+        if optimizer.columns is not None:
+            strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
+        optimizer.configure(
+            eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C),
+            shrink_every=None if self.shrink_every == AUTO else self.shrink_every, fit_intercept=self.fit_intercept,
+            **strength,
+        )  # fmt: skip
 
     def _debiasing_optimizer(self, first, n_samples):
         """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
@@ -107,6 +141,16 @@ class PhasesMixin:
         self._configure_epoch(n_samples, number)
         if self._selects:
             optimizer.shrink(at_least=0 if self.alpha else 1)
+
+    @property
+    def _budget(self):
+        number, unit = pair_of(self.budget, "groups")
+        return Budget(**{unit: number})
+
+    @property
+    def _period(self):
+        """Number of samples between two shrinkages that are not deferred; also the period of the step size."""
+        return PAPER_SCHEDULE if self.shrink_every == AUTO else self.shrink_every
 
     @property
     def _selects(self):
@@ -184,3 +228,8 @@ def wide_model(optimizer, n_features, most=None):
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     coef = sparse.csr_array((model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1]))
     return LinearModel(coef, model.intercept, model.additional)
+
+
+def _finite(C):
+    """Return MIRA's maximum step size as a finite number, which can be multiplied by a weight of zero."""
+    return min(float(C), np.finfo(np.float64).max / 1e10)

@@ -14,8 +14,8 @@ from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
-from .._fitting import warn_of_convergence
-from .completions import blamed_on_known, check_known, forbid_others
+from .._failures import warn_of_convergence
+from .completions import blamed_on_known, check_known_length, forbid_others
 from .empty import with_empty
 
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
@@ -42,13 +42,22 @@ class QuestionsMixin:
         structures : list of lists of (structure, probability)
             Most probable first. A structure is as in `predict`.
         """
-        remedy = ", in which LP-SparseMAP has no distribution; use predict_marginals"
-        X, structure, scores, additional = self._problems_of(X, "sparsemap", known, "predict_structures", remedy)
-        with blamed_on_known(known, getattr(self, "constraints", None)):
-            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional) if scores else []
-        check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
-        found = [[(self._as_labels(s), weight) for s, weight in zip(r.structures, r.weights.tolist())] for r in results]
-        return with_empty(X, found, [(self._no_labels(), 1.0)])
+        structure, X = self._check_predict(X)
+        if not isinstance(structure, Structure):
+            raise ValueError(
+                "predict_structures is for structures, not for factor graphs, in which LP-SparseMAP has no "
+                "distribution; use predict_marginals"
+            )
+
+        def answer(scores, additional):
+            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
+            check_converged(results.gap, results.objective)
+            return [
+                [(self._as_labels(s), weight) for s, weight in zip(result.structures, result.weights.tolist())]
+                for result in results
+            ]
+
+        return self._ask(X, "sparsemap", known, answer, [(self._no_labels(), 1.0)])
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the `k` structures of highest score for each sample.
@@ -74,11 +83,14 @@ class QuestionsMixin:
         check_positive("k", k, integer=True)
         _, X = self._check_predict(X)
         task = self._task(X)
-        scores = self._scores(task, X, self._current, "map", known)
-        with blamed_on_known(known, getattr(self, "constraints", None)):
-            results = task.n_best(*scores, int(k), self.n_jobs) if X.indptr[-1] else []
-        found = [[(self._as_labels(s), value) for s, value in best] for best in results]
-        return with_empty(X, found, [(self._no_labels(), 0.0)])
+
+        def answer():
+            scores = self._scores(task, X, self._current, "map", known)
+            with self._blamed(known):
+                results = task.n_best(*scores, int(k), self.n_jobs)
+            return [[(self._as_labels(s), value) for s, value in best] for best in results]
+
+        return with_empty(X, answer, [(self._no_labels(), 0.0)])
 
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Compute the log-probability of structures under the model's Gibbs distribution.
@@ -100,17 +112,20 @@ class QuestionsMixin:
             If the model was not trained with crf or margin_crf, or the data are not as described.
         """
         self._check_gibbs("log_likelihood")
-        samples, structure, scores, additional = self._problems_of(X, "gibbs", None, "log_likelihood")
-        check_same_length(samples, y)
-        if not structure.labelled:
+        structure, X = self._check_predict(X)
+        check_same_length(X, y)
+
+        def of_structures(scores, additional):
             pairs = FenchelYoungLoss(structure, "crf").loss_gradient(scores, list(y), n_jobs=self.n_jobs, **additional)
-            return -np.array([loss for loss, _ in pairs])
-        _, _, restricted, _ = self._problems_of(X, "gibbs", y, "log_likelihood")
-        own, total = (
-            marginal_inference(structure, values, n_jobs=self.n_jobs, **additional).log_partition if values else []
-            for values in (restricted, scores)
-        )
-        return np.array(with_empty(samples, np.minimum(np.subtract(own, total), 0.0), 0.0))
+            return [-loss for loss, _ in pairs]
+
+        def log_partitions(scores, additional):
+            return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
+
+        if not structure.labelled:
+            return np.array(self._ask(X, "gibbs", None, of_structures))
+        completions, total = (self._ask(X, "gibbs", known, log_partitions, 0.0) for known in (y, None))
+        return np.minimum(np.subtract(completions, total), 0.0)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:
         """Draw structures from the model's Gibbs distribution.
@@ -136,13 +151,14 @@ class QuestionsMixin:
         """
         self._check_gibbs("sample")
         check_positive("n_samples", n_samples, integer=True)
-        X, structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
-        rng = check_random_state(random_state)
-        problems = lay_out(structure, scores, additional)[0] if scores else []
-        with blamed_on_known(known, getattr(self, "constraints", None)):
+        (structure, X), rng = self._check_predict(X), check_random_state(random_state)
+
+        def answer(scores, additional):
+            problems = lay_out(structure, scores, additional)[0]
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
-        found = [[self._as_labels(s) for s in own] for own in drawn]
-        return with_empty(X, found, [self._no_labels()] * int(n_samples))
+            return [[self._as_labels(s) for s in structures] for structures in drawn]
+
+        return self._ask(X, "gibbs", known, answer, [self._no_labels()] * int(n_samples))
 
     def _check_gibbs(self, what):
         self._check_predict_ready()
@@ -152,14 +168,31 @@ class QuestionsMixin:
                 f"loss={self._latest_loss!r})"
             )
 
-    def _problems_of(self, X, argmax, known, what, remedy=""):
-        """Return the samples, the structure, the scores of each sample with rows, and the additional scores by name."""
-        structure, X = self._check_predict(X)
-        if not isinstance(structure, Structure):
-            raise ValueError(f"{what} is for structures, not for factor graphs{remedy}")
+    def _ask(self, X, argmax, known, answer, of_empty=None):
+        """Return the result of each sample of a structure.
+
+        Parameters
+        ----------
+        X : RaggedArray
+        argmax, known
+            As in `_scores`.
+        answer : callable
+            Maps the scores of each sample with rows, and the additional scores by name, to their results.
+        of_empty : object, default=None
+            The result of a sample without rows.
+        """
         task = self._task(X)
-        scores, additional = self._scores(task, X, self._current, argmax, known)
-        return X, structure, list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes)
+
+        def of_rows():
+            scores, additional = self._scores(task, X, self._current, argmax, known)
+            with self._blamed(known):
+                return answer(list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes))
+
+        return with_empty(X, of_rows, of_empty)
+
+    def _blamed(self, known):
+        """Return a context in which errors of infeasibility blame the known entries or the constraints on labels."""
+        return blamed_on_known(known, getattr(self, "constraints", None))
 
     def _as_labels(self, structure):
         """Return a structure of codes in the form of `predict`."""
@@ -174,7 +207,7 @@ class QuestionsMixin:
         if known is None:
             return scores
         if not isinstance(self._structure, Structure):
-            check_known(known, len(X))
+            check_known_length(known, len(X))
             return task.restrict(scores, known)
         if is_flat(self._structure) and hasattr(known, "__len__") and not isinstance(known, str):
             known = [[label] for label in known]

@@ -1,67 +1,20 @@
-"""Selected groups by name and as a mask; and a warning if only sizes decided the selection."""
+"""The selection of `GroupLassoPerceptron`; and a warning if only sizes decided it."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray
-from .._fitting import warn_user
+from .._failures import warn_user
+from .groups import group_names
 from .phases import final_state
-from .schedule import samples_between
 
 # Number of groups named in a warning.
 _SHOWN = 3
 
 
-class SelectedGroupsMixin:
-    """What follows from `selected_groups_` and `groups_`."""
-
-    @property
-    def n_nonzero_coefs_(self) -> int:
-        coef = self._current.coef
-        return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
-
-    @property
-    def selected_group_names_(self) -> list[Any]:
-        names = _group_names(self)
-        return [names[g] for g in self.selected_groups_]
-
-    def get_support(self, indices: bool = False) -> NDArray[Any]:
-        """Return the features that remain with the selected groups.
-
-        Parameters
-        ----------
-        indices : bool, default=False
-            Whether to return indices instead of a mask.
-
-        Returns
-        -------
-        support : bool ndarray of shape (n_features,), or int ndarray
-            A feature remains if all groups that contain it are selected.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_sparsemap import GroupLassoPerceptron
-        >>> X = np.random.default_rng(0).normal(size=(90, 4))
-        >>> model = GroupLassoPerceptron(groups={"a": [0, 2], "b": [1, 3]}, budget=1, shrink_every=30)
-        >>> model = model.fit(X, X[:, 1] + X[:, 3] > 0)
-        >>> model.get_support().tolist(), model.selected_group_names_
-        ([False, True, False, True], ['b'])
-        """
-        groups = self.groups_
-        gone = np.ones(groups.n_groups, bool)
-        gone[self.selected_groups_] = False
-        group = np.repeat(np.arange(groups.n_groups), np.diff(groups.group_indptr))
-        dead = np.zeros(groups.n_atoms, bool)
-        dead[groups.group_atoms[gone[group]]] = True
-        mask = ~dead[groups.atom_of]
-        return np.flatnonzero(mask) if indices else mask
-
-
-class SelectionMixin(SelectedGroupsMixin):
+class SelectionMixin:
     """Attributes of `GroupLassoPerceptron` that follow from its groups."""
 
     @property
@@ -70,7 +23,7 @@ class SelectionMixin(SelectedGroupsMixin):
         if self._selects and not self._state("shrunk"):
             warn_user(
                 "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
-                f"after every shrink_every={samples_between(self)} samples, at the end of fit and by finalize()"
+                f"after every shrink_every={self._period} samples, at the end of fit and by finalize()"
             )
         return selected
 
@@ -113,7 +66,7 @@ def norms_before_shrinking(estimator, task, X):
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
-    order = np.random.RandomState(0).permutation(len(X))[: samples_between(estimator) - 1]
+    order = np.random.RandomState(0).permutation(len(X))[: estimator._period - 1]
     if len(order):
         task.epochs(optimizer, X, remember=False)(order)
     return optimizer.group_norms()
@@ -140,7 +93,7 @@ def warn_of_sizes(estimator, norms, alive):
     lost = [g for g in by_norm.tolist() if norms[g] > 0.0 and not alive[g] and g not in by_ratio]
     if not lost:
         return
-    names = _group_names(estimator)
+    names = group_names(estimator)
     shown = ", ".join(f"{names[g]!r} ({groups.sizes[g]} features)" for g in lost[:_SHOWN])
     more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     kept = np.flatnonzero(alive)
@@ -150,11 +103,3 @@ def warn_of_sizes(estimator, norms, alive):
         f"among the {estimator.budget} strongest groups, and {names[least]!r} ({groups.sizes[least]} features), of "
         f"norm {norms[least]:.3g}, is kept; use group_weights='uniform' if that is not meant"
     )
-
-
-def _group_names(estimator):
-    """Return the names of the groups; those of templates come with the features."""
-    names = getattr(estimator, "_template_names", None)
-    if isinstance(estimator.groups, str) and names is not None:
-        return list(names)
-    return list(estimator.groups_.names)

@@ -9,7 +9,7 @@ def warm_model(estimator, structure, task, X, classes):
     Parameters
     ----------
     estimator : LinearStructuredModel
-    structure : Structure, or what stands for it
+    structure : Structure or function of graphs
     task : Task
     X : array or CSR of shape (n_rows, n_features)
         Its type is that of the weights.

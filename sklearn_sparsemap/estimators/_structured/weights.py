@@ -14,6 +14,18 @@ from ..._core.validation import check_matrix, check_numbers
 from .._state.learned import Learned
 
 
+def _learned_scores(name):
+    """Return the attribute of the learned additional scores with a name."""
+
+    def read(model: Any) -> NDArray[np.float64]:
+        return model._additional(name)
+
+    def assign(model: Any, values: ArrayLike) -> None:
+        model._set_learned(name, values)
+
+    return property(read, assign)
+
+
 class LearnedWeightsMixin:
     """The learned weights. Training continues from assigned values.
 
@@ -88,29 +100,9 @@ class LearnedWeightsMixin:
         known = self._current.intercept
         self._edit(intercept=_check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
-    @property
-    def transitions_(self) -> NDArray[np.float64]:
-        return self._additional("transitions")
-
-    @transitions_.setter
-    def transitions_(self, values: ArrayLike) -> None:
-        self._set_learned("transitions", values)
-
-    @property
-    def start_(self) -> NDArray[np.float64]:
-        return self._additional("start")
-
-    @start_.setter
-    def start_(self, values: ArrayLike) -> None:
-        self._set_learned("start", values)
-
-    @property
-    def end_(self) -> NDArray[np.float64]:
-        return self._additional("end")
-
-    @end_.setter
-    def end_(self, values: ArrayLike) -> None:
-        self._set_learned("end", values)
+    transitions_ = _learned_scores("transitions")
+    start_ = _learned_scores("start")
+    end_ = _learned_scores("end")
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""

@@ -11,7 +11,7 @@ _CLOSEST, _WIDER, _BISECTIONS = 1e-15, 32.0, 8
 _BISECTIONS_OF_ALPHA = 30
 
 
-class GroupPenalty:
+class GroupPenalty(SparseGroupLasso):
     """``alpha * ((1 - l1_ratio) * sum_g w_g |W_g| + l1_ratio * |W|_1)`` for groups that are disjoint or nested.
 
     Parameters
@@ -28,10 +28,8 @@ class GroupPenalty:
     """
 
     def __init__(self, groups, group_weights, alpha, l1_ratio):
-        self.groups, self.group_weights, self.alpha, self.l1_ratio = groups, group_weights, alpha, l1_ratio
-        self._penalty = SparseGroupLasso(groups, alpha, l1_ratio, group_weights)
-        n_atoms = np.diff(groups.group_indptr)
-        self._group_of_entry = np.repeat(np.arange(groups.n_groups), n_atoms)
+        super().__init__(groups, alpha, l1_ratio, group_weights)
+        self._group_of_entry, n_atoms = groups._group_of_entry, np.diff(groups.group_indptr)
         # From small groups to large ones, so that the largest is written last.
         order = np.argsort(n_atoms[self._group_of_entry], kind="stable")
         root_of_atom = np.empty(groups.n_atoms, np.int64)
@@ -51,12 +49,6 @@ class GroupPenalty:
     def with_alpha(self, alpha):
         """Return the penalty with another strength."""
         return GroupPenalty(self.groups, self.group_weights, alpha, self.l1_ratio)
-
-    def value(self, coef):
-        return self._penalty.value(coef)
-
-    def prox(self, coef, step):
-        return self._penalty.prox(coef, step)
 
     def slope(self, coef):
         """Return the gradient of the penalty at nonzero weights, and zeros elsewhere."""

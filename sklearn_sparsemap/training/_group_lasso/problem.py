@@ -7,10 +7,9 @@ free.
 from collections import namedtuple
 
 import numpy as np
-from scipy import sparse
 
 from .._data import LinearModel
-from .._products import DenseFeatures, SparseFeatures
+from .._objective import Objective
 
 # A model as a flat vector, with the mean loss there, its gradient (without the penalty), the objective, and the
 # gradient with respect to the scores of all rows. If the gradient is an average of those at other points, `error` is
@@ -18,12 +17,7 @@ from .._products import DenseFeatures, SparseFeatures
 Point = namedtuple("Point", ["x", "loss", "gradient", "value", "residuals", "error"], defaults=(0.0,))
 
 
-def features_of(X, n_outputs, n_jobs):
-    """Return rows of features in the form that computes products."""
-    return (SparseFeatures if sparse.issparse(X) else DenseFeatures)(X, n_outputs, n_jobs)
-
-
-class WorkingProblem:
+class WorkingProblem(Objective):
     """The objective of the weights of some columns; all others are zero.
 
     Parameters
@@ -38,30 +32,13 @@ class WorkingProblem:
 
     Attributes
     ----------
-    n_coefs : int
-        Number of penalised weights, the first entries of a flat vector.
-    unconverged : int
-        Number of samples whose inference did not converge in the last evaluation.
     fixes_additional : bool
         Whether gradients are zero in the additional scores.
     """
 
     def __init__(self, task, X, penalty, *, fit_intercept, n_jobs):
-        self.task, self.penalty, self.fit_intercept, self.n_jobs = task, penalty, fit_intercept, n_jobs
-        self.features = features_of(X, task.n_outputs, n_jobs)
-        self.shape = X.shape[1], task.n_outputs
-        self.n_coefs = X.shape[1] * task.n_outputs
-        self.total_weight = float(task.weights.sum())
-        self.unconverged, self.fixes_additional = 0, False
-
-    def unpack(self, x):
-        """View a flat vector as a model."""
-        n, m = self.n_coefs, self.shape[1]
-        return LinearModel(x[:n].reshape(self.shape), x[n : n + m], x[n + m :])
-
-    @staticmethod
-    def pack(model):
-        return np.concatenate([model.coef.ravel(), model.intercept, model.additional])
+        super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
+        self.penalty, self.fixes_additional = penalty, False
 
     def coef(self, x):
         """View the penalised weights of a flat vector."""

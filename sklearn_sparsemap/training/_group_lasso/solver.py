@@ -7,9 +7,10 @@ Bertrand, Klopfenstein, Bannier, Gidel and Massias, Beyond L1: faster and better
 import numpy as np
 
 from .._data import LinearModel
+from .._products import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
-from .problem import WorkingProblem, features_of
+from .problem import WorkingProblem
 
 # Columns with which a working set begins, and the factor by which it may grow.
 _FIRST_COLUMNS, _GROWTH = 100, 2

@@ -2,6 +2,23 @@
 
 A store holds the weights of an online optimiser in one array, and a place is an index into it. The intercept comes
 first, then the additional scores, then the weights of pairs of feature and output.
+
+Conventions
+-----------
+store : Dense or Pairs
+counters : int64 array of shape (N_COUNTERS,)
+    Counters of a thread, see below.
+features, outputs : int64 arrays
+    Features of a row, and outputs whose weights change.
+places : int64 array
+    Output: ``places[p * stride + k]`` is the place of the weight of output p and feature k.
+rows : Rows
+first_row, n_rows : int
+    The rows of a sample.
+share : Share
+    The columns of a thread.
+scores : float64 array
+    Output: the scores of the rows, for each piece of columns.
 """
 
 from collections import namedtuple

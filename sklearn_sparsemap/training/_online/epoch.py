@@ -3,6 +3,27 @@
 Threads divide the columns, not the samples: each computes scores with its own weights, and updates these. So a weight
 stays in the caches of one core, is updated in the order of the samples, and does not depend on the number of threads.
 Between scoring and updating, the threads solve the samples of a block in turn; these see the same weights.
+
+Conventions
+-----------
+oracle, solvers : compiled functions
+    MAP oracle and solvers of the structure.
+form : LossForm
+    The loss; see losses/_kernel.py.
+rows, targets : Rows, Targets
+    Features and gold structures of all samples.
+order : int64 array
+    The numbers of the samples to visit.
+store, rule
+    See `dense` and `rules`. The store is updated.
+memory : Memory
+    Solutions of the samples, for warm starts.
+team, part : Team, Part
+    Shared arrays of the threads, and the part of this thread.
+start, stop : int
+    The range of `order` that is the current block.
+moves : Moves
+    Work arrays of the rule.
 """
 
 from collections import namedtuple
@@ -18,7 +39,7 @@ from .._data import ROWS, ROWS_32, TARGETS, target_of
 from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs
 from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
-from .shrinkage import COUNTING, GRADIENT, Counting, Gradient
+from .shrinkage import GRADIENT, Gradient
 
 # Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
 # holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
@@ -181,7 +202,6 @@ EPOCHS = {
         (Pairs, PAIRS, AdaGrad, ADAGRAD),
         (Pairs, PAIRS, Mira, MIRA),
         (Pairs, PAIRS, Gradient, GRADIENT),
-        (Pairs, PAIRS, Counting, COUNTING),
     )
     for weights, dtype, rows in (
         ("float64", "float64", ROWS),

@@ -12,7 +12,7 @@ from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
 from .optimizer import OnlineOptimizer
 from .pairs import ATOM, COUNT, new_pairs
 from .rules import Mira
-from .shrinkage import BUDGET_FACTORS, SHRINKAGES, Counting, Gradient, multiply_atoms
+from .shrinkage import Gradient, budget_factors_now, multiply_atoms, shrink_now
 
 _TOL = 1e-8
 # samples between two shrinkages of the paper's schedule (Martins et al. 2011 shrink every 1,000 sentences)
@@ -115,7 +115,7 @@ class GroupOptimizer(OnlineOptimizer):
         common = _TOL, bool(fit_intercept), every, np.zeros((0, 2), np.int64)
         if self.mira:
             return Mira(*common, float(C))
-        return (Counting if counts else Gradient)(
+        return Gradient(
             *common,
             float(eta0),
             float(period),
@@ -125,16 +125,16 @@ class GroupOptimizer(OnlineOptimizer):
             self.group_weights,
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
             self.sigma,
-            *([self.held] if counts else []),
+            self.held if counts else self.held[:0],
         )
 
     def _visit(self, inference, form, rows, targets, order, memory):
         if not self.defers:
             return self._visit_part(inference, form, rows, targets, order, memory)
-        budget = type(self.rule), self.rule.budget
+        budget = len(self.rule.held), self.rule.budget
         if self._deferred != budget:
             # The budget has changed, or the weights were loaded.
-            self._shrink_now()
+            shrink_now(self.rule, self.store, self.counters)
             self._deferred = budget
         # Memory is examined after certain numbers of samples in total, whatever the calls that they come with.
         every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
@@ -156,7 +156,7 @@ class GroupOptimizer(OnlineOptimizer):
     @property
     def defers(self):
         """Whether all groups keep their weights, and only scores are computed with those that the budget selects."""
-        return self._options is not None and isinstance(self.rule, Gradient | Counting) and self.rule.defers
+        return self._options is not None and isinstance(self.rule, Gradient) and self.rule.defers
 
     def _survivors(self, rho, most=None):
         """Tell which atoms the budget selects: bool array.
@@ -170,9 +170,8 @@ class GroupOptimizer(OnlineOptimizer):
         """
         rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
         if most is not None:
-            fields = Gradient(*rule[: len(Gradient._fields)])._replace(budget=most)
-            rule = Counting(*fields, np.zeros_like(self.held))
-        BUDGET_FACTORS[type(rule)](rule, self.store, left, factors)
+            rule = rule._replace(budget=most, held=np.zeros_like(self.held))
+        budget_factors_now(rule, self.store, left, factors)
         return (rho > 0.0) & (factors > 0.0)
 
     def _norms_of(self, model):
@@ -220,7 +219,7 @@ class GroupOptimizer(OnlineOptimizer):
     @property
     def exceeds(self):
         """Whether there are more groups, or weights, than the budget allows."""
-        n = self.n_held if isinstance(self.rule, Counting) else self.alive_groups().sum()
+        n = self.n_held if len(self.rule.held) else self.alive_groups().sum()
         return bool(0 <= self.rule.budget < n)
 
     def shrink_to_budget(self):
@@ -238,11 +237,8 @@ class GroupOptimizer(OnlineOptimizer):
             return
         self.counters[SINCE] = max(at_least, self.counters[SINCE])
         self._new_curve(0)
-        self._shrink_now()
+        shrink_now(self.rule, self.store, self.counters)
         self._keep_curve()
-
-    def _shrink_now(self):
-        SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
 
     def _new_curve(self, n_samples):
         self.counters[N_RECORDS] = 0

@@ -12,6 +12,9 @@ deferred (shrinkage.py).
 
 Scales are stored for atoms, not as time stamps of features. So all weights of an atom are valid at any time, a score
 needs one more multiplication, and the shrinkage itself needs only `rho`.
+
+The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs,
+`factor` is minus the step size, and `step` the number of the current step.
 """
 
 from collections import namedtuple

@@ -8,6 +8,22 @@ samples' time.
 1-best MIRA is the smallest change of the weights that corrects a sample's worst mistake (Crammer and Singer 2003): a
 step against the gradient of its hinge loss of length ``min(C, loss / |gradient|^2)``. It has no penalty and no learning
 rate; averaging regularises.
+
+Conventions
+-----------
+rule : AdaGrad, Mira or Gradient
+store, counters, rows
+    See `dense`.
+sample : Sample
+    The sample of the step, with its residuals.
+moves : Moves
+    Work arrays for the updates of a row.
+r : int
+    Number of a row of the sample; the row after the last one is that of the additional scores.
+values, sums, squares : arrays
+    Those of the store.
+first, stop : int
+    The range of places on which the end of a sample works.
 """
 
 from collections import namedtuple
@@ -19,7 +35,7 @@ from ..._core.jit import FLOATS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
 from .dense import DENSE, SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
-from .shrinkage import Counting, Gradient, end_gradient_sample, record, step_size
+from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
 # All rules have these first fields: the gap of the inference, whether the intercept is learned, and the number of
 # samples between two calls of `end_sample`.
@@ -181,20 +197,13 @@ def _penalise(rule, store, counters, first, stop):
 
 
 @kernel
-def _end_gradient_sample(rule, store, counters, first, stop):
-    end_gradient_sample(rule, store, counters)
-
-
-@kernel
 def _end_mira_sample(rule, store, counters, first, stop):
     counters[SINCE] = 0
     record(rule, counters)
 
 
-take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Counting: _step_gradient, Mira: _step_mira})
-end_sample = by_type({
-    AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_gradient_sample, Mira: _end_mira_sample
-})  # fmt: skip
+take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
+end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _end_mira_sample})
 
 
 def _step_batch(rule, store, counters, gradient):

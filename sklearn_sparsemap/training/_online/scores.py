@@ -1,4 +1,7 @@
-"""Scores of rows from weights of pairs, and conversion of these weights from and to sparse matrices."""
+"""Scores of rows from weights of pairs, and conversion of these weights from and to sparse matrices.
+
+The conventions of `dense` hold.
+"""
 
 from collections import namedtuple
 

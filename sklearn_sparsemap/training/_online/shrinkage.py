@@ -15,7 +15,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
+from ..._core.jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, entry, kernel
 from ...penalties._budget import budget_rule, count_survivors
 from ...penalties._shrink import shrink
 from ...penalties._weight_budget import weight_budget_rule
@@ -27,25 +27,23 @@ _TIE_BREAK = 1e-9
 
 # The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`, `order`, `indptr` and
 # `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are deferred, which needs
-# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and two strengths, the last nonzero
-# one and the mean of all.
+# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and two strengths, the last nonzero one
+# and the mean of all. `held` is empty if the budget is one of groups. For a budget of weights it is an output: the
+# maximum number of weights that each atom has had at a shrinkage. A discarded group that returns still counts with this
+# number.
 Gradient = namedtuple(
     "Gradient",
     [
         "tol", "fit_intercept", "every", "curve", "eta0", "period", "budget", "alpha", "defers", "weights",
-        "order", "indptr", "atoms", "sigma",
+        "order", "indptr", "atoms", "sigma", "held",
     ],
 )  # fmt: skip
 GRADIENT = types.NamedTuple(
     [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64, types.float64, types.int64]
     + [types.float64, types.boolean]
-    + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT],
+    + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT, INTS_OUT],
     Gradient,
 )
-# The same with a budget of weights. `held` is an output: the maximum number of weights that each atom has had at a
-# shrinkage. A discarded group that returns still counts with this number.
-Counting = namedtuple("Counting", [*Gradient._fields, "held"])
-COUNTING = types.NamedTuple([*GRADIENT.types, INTS_OUT], Counting)
 
 
 @kernel
@@ -65,7 +63,7 @@ def record(rule, counters):
 
 
 @kernel
-def _group_budget_factors(rule, store, rho, factors):
+def _group_budget_factors(rule, rho, factors):
     weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
     ratios, left, none = np.empty(weights.shape[0]), np.empty(rho.shape[0]), np.empty(0, np.int64)
     strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
@@ -90,9 +88,15 @@ def _weight_budget_factors(rule, store, rho, factors):
     return strength
 
 
-# Given squared norms of the atoms, `rho`, write the factors of the shrinkage after which the budget holds; update
-# `rho`, and return the strength.
-budget_factors = by_type({Gradient: _group_budget_factors, Counting: _weight_budget_factors})
+@kernel
+def budget_factors(rule, store, rho, factors):
+    """Write the factors of the shrinkage after which the budget holds, and return its strength.
+
+    `rho` holds the squared norms of the atoms, and is updated.
+    """
+    if rule.held.shape[0]:
+        return _weight_budget_factors(rule, store, rho, factors)
+    return _group_budget_factors(rule, rho, factors)
 
 
 @kernel
@@ -138,7 +142,7 @@ def shrink_groups(rule, store, counters):
 
 
 @kernel
-def end_gradient_sample(rule, store, counters):
+def end_gradient_sample(rule, store, counters, first, stop):
     """Shrink, if the rule does; record the number of weights."""
     if rule.defers:
         counters[SINCE] = 0
@@ -150,7 +154,8 @@ def end_gradient_sample(rule, store, counters):
         record(rule, counters)
 
 
-def _shrink_now(rule, store, counters):
+@entry(types.void(GRADIENT, PAIRS["float64"], INTS_OUT))
+def shrink_now(rule, store, counters):
     """Shrink for the samples since the last shrinkage, if there are any; if the rule defers, from the next step on."""
     if rule.defers:
         defer_shrinkage(rule, store, counters, counters[STEP])
@@ -158,7 +163,9 @@ def _shrink_now(rule, store, counters):
         shrink_groups(rule, store, counters)
 
 
-def _factors_now(rule, store, rho, factors):
+@entry(types.float64(GRADIENT, PAIRS["float64"], FLOATS_OUT, FLOATS_OUT))
+def budget_factors_now(rule, store, rho, factors):
+    """Call `budget_factors` from Python."""
     return budget_factors(rule, store, rho, factors)
 
 
@@ -166,12 +173,3 @@ def _factors_now(rule, store, rho, factors):
 def multiply_atoms(store, counters, factors):
     """Call `scale_atoms` from Python."""
     scale_atoms(store, counters, factors)
-
-
-# For Python, by the rule: a shrinkage, and `budget_factors`.
-_KINDS = {Gradient: GRADIENT, Counting: COUNTING}
-SHRINKAGES = {kind: entry(types.void(rule, PAIRS["float64"], INTS_OUT))(_shrink_now) for kind, rule in _KINDS.items()}
-BUDGET_FACTORS = {
-    kind: entry(types.float64(rule, PAIRS["float64"], FLOATS_OUT, FLOATS_OUT))(_factors_now)
-    for kind, rule in _KINDS.items()
-}

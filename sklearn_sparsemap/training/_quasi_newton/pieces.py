@@ -1,4 +1,12 @@
-"""Loops over long vectors in pieces of a fixed size, so that sums do not depend on the number of threads."""
+"""Loops over long vectors in pieces of a fixed size, so that sums do not depend on the number of threads.
+
+Conventions
+-----------
+start, stop : int
+    The range of pieces of a call.
+table : float64 array of shape (n_pieces, n_columns)
+    Output: partial sums, one row for each piece.
+"""
 
 import numpy as np
 from numba import types
@@ -13,6 +21,13 @@ PIECE = 2048
 _MANY = 32
 # Numbers in a call on a single thread.
 _COST_PER_CALL = 2**20
+
+
+@kernel(fast_sums=True)
+def add_two(total, a, one, b, other):
+    """Add ``a * one + b * other`` to a vector."""
+    for i in range(total.shape[0]):
+        total[i] += a * one[i] + b * other[i]
 
 
 @entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))

@@ -1,25 +1,23 @@
-"""The groups of features of estimators that select some, and the budget of groups or weights."""
+"""The groups of features of estimators that select some."""
 
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 
 import numpy as np
+from scipy import sparse
 
-from ..._core.validation import pair_of
+from ..._core.annotations import Any, NDArray
 from ...penalties import GroupOrder, as_group_weights, as_groups
 
 # Approximate memory of training for each column, and for each group.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
 # Columns are 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
-# Maximum numbers of groups and of weights; at most one of them is not None.
-Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 
 
 class GroupsMixin:
-    """Reads the parameters `groups` and `group_weights`."""
+    """Reads the parameters `groups` and `group_weights`; has the attributes that follow from `selected_groups_`."""
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]
@@ -35,7 +33,6 @@ class GroupsMixin:
             feature_groups = None
         names = getattr(self, "feature_names_in_", None)
         groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
-        self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
             # A coarse group contains all finer ones. With all their features as its size it would be the first to be
@@ -43,21 +40,46 @@ class GroupsMixin:
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         return groups, as_group_weights("sqrt" if self.group_weights is None else self.group_weights, sizes)
 
-    def _check_budget(self, groups):
-        """Raise ValueError if the groups do not fit other parameters."""
-
-
-class BudgetsMixin(GroupsMixin):
-    """Reads the parameters `groups`, `group_weights` and `budget`."""
-
-    def _check_budget(self, groups):
-        if self._budget.groups is not None and self._budget.groups > groups.n_groups:
-            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        coef = self._current.coef
+        return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
 
     @property
-    def _budget(self):
-        number, unit = pair_of(self.budget, "groups")
-        return Budget(**{unit: number})
+    def selected_group_names_(self) -> list[Any]:
+        names = group_names(self)
+        return [names[g] for g in self.selected_groups_]
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Return the features that remain with the selected groups.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Whether to return indices instead of a mask.
+
+        Returns
+        -------
+        support : bool ndarray of shape (n_features,), or int ndarray
+            A feature remains if all groups that contain it are selected.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import GroupLassoPerceptron
+        >>> X = np.random.default_rng(0).normal(size=(90, 4))
+        >>> model = GroupLassoPerceptron(groups={"a": [0, 2], "b": [1, 3]}, budget=1, shrink_every=30)
+        >>> model = model.fit(X, X[:, 1] + X[:, 3] > 0)
+        >>> model.get_support().tolist(), model.selected_group_names_
+        ([False, True, False, True], ['b'])
+        """
+        groups = self.groups_
+        gone = np.ones(groups.n_groups, bool)
+        gone[self.selected_groups_] = False
+        dead = np.zeros(groups.n_atoms, bool)
+        dead[groups.group_atoms[gone[groups._group_of_entry]]] = True
+        mask = ~dead[groups.atom_of]
+        return np.flatnonzero(mask) if indices else mask
 
 
 def _check_memory(n_columns, of_each):
@@ -73,3 +95,11 @@ def _check_memory(n_columns, of_each):
         remedy = "pass groups of columns, or hash features" if of_each else "hash features"
         each = ", with groups=None a group each," if of_each else ""
         raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
+
+
+def group_names(estimator):
+    """Return the names of the groups; those of templates come with the features."""
+    names = getattr(estimator, "_template_names", None)
+    if isinstance(estimator.groups, str) and names is not None:
+        return list(names)
+    return list(estimator.groups_.names)

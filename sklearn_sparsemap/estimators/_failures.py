@@ -1,0 +1,101 @@
+"""Failures and interruptions of training: the estimator remains consistent, and the user is told."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Method = TypeVar("Method")
+
+# Prefixes of the attributes in which scikit-learn stores the callbacks of a call.
+_OF_CALLBACKS = ("_callback_", "_skl_callbacks")
+
+
+def leaves_whole(method: Method) -> Method:
+    """Decorate a training method so that its estimator remains consistent after any exception.
+
+    The estimator is then restored or, if `keep_if` says so, keeps the result of the last training step.
+    """
+
+    @wraps(method)
+    def guarded(estimator, *args, **kwargs):
+        before = dict(estimator.__dict__)
+        try:
+            return method(estimator, *args, **kwargs)
+        except BaseException:
+            if not _keep(estimator):
+                # Keep the attributes that scikit-learn needs to end the callbacks of this call.
+                before |= {name: value for name, value in estimator.__dict__.items() if name.startswith(_OF_CALLBACKS)}
+                estimator.__dict__.clear()
+                estimator.__dict__.update(before)
+            raise
+        finally:
+            estimator.__dict__.pop("_kept", None)
+
+    return guarded
+
+
+def keep_if(estimator, begun, take=lambda: None):
+    """Keep the progress made from here on if an exception ends the training.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Within a method decorated by `leaves_whole`.
+    begun : callable
+        Returns whether there is progress to keep.
+    take : callable
+        Stores it in the estimator.
+    """
+    estimator._kept = begun, take
+
+
+def _keep(estimator):
+    """Keep the progress, if any; return whether there was any."""
+    begun, take = estimator.__dict__.get("_kept", (lambda: False, None))
+    if not begun():
+        return False
+    try:
+        take()
+    except MemoryError:
+        return False
+    return True
+
+
+def check_finite_loss(loss, step_size="eta0"):
+    """Raise ValueError, which names the parameter for the step size, if the loss is not finite."""
+    if not np.isfinite(loss):
+        raise ValueError(
+            "training diverged: the loss is not finite; scale the features (for example to unit variance), or lower "
+            f"{step_size}"
+        )
+
+
+def warn_of_inference(unconverged):
+    """Issue a ConvergenceWarning if the inference of training samples did not converge."""
+    if unconverged:
+        warn_of_convergence(
+            f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
+            "features or lower alpha"
+        )
+
+
+def warn_of_convergence(message):
+    """Issue a ConvergenceWarning that points at the user."""
+    warn_user(message, ConvergenceWarning)
+
+
+def warn_user(message, category=UserWarning):
+    """Issue a warning that points at the first caller outside this package and scikit-learn."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

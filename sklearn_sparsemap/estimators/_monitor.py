@@ -1,0 +1,158 @@
+"""The monitor of a fit: it watches the steps of a learner, stops it, and keeps the best model."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from .._core.annotations import Any, Callable
+from ._failures import check_finite_loss, keep_if, warn_of_convergence, warn_of_inference
+
+
+class Monitor:
+    """Watches the steps of training, stops it, and keeps the best model.
+
+    If training is interrupted after the first step, the model so far is kept. A subclass may stop by a rule of its own:
+    the attribute `monitor_class` of an estimator is the class of its monitors.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted.
+    progress : object
+        Reports each step to the user.
+    validate : callable, default=None
+        Maps a model to its score on the held-out samples. The best model is then kept.
+    held_out_loss : callable, default=None
+        Maps a model to its mean loss on the held-out samples. As long as this improves, training continues, and among
+        equally good models the last one is kept.
+    watch_loss : bool, default=False
+        Whether to stop when the loss hardly decreases (if there is no `validate`): by at most the estimator's `tol`
+        times the mean loss so far, on average over the last `n_iter_no_change` steps.
+
+    Attributes
+    ----------
+    learner : object
+        The learner that takes steps, or took them last, with a method ``model()``.
+    losses, scores : list of float
+        The loss after each step; the validation score, if there are held-out samples.
+    stopped : bool
+        Whether a callback stopped the last learner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.estimators import Monitor
+    >>> class Target(Monitor):
+    ...     def step(self, loss):
+    ...         return super().step(loss) or loss < 0.2
+    >>> model = StructuredSparseMAPClassifier()
+    >>> model.monitor_class = Target
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model.fit(X, X[:, 0] > 0).loss_curve_[-1] < 0.2
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        progress: Any,
+        validate: Callable[[Any], float] | None = None,
+        held_out_loss: Callable[[Any], float] | None = None,
+        watch_loss: bool = False,
+    ) -> None:
+        self.estimator, self.progress, self.validate, self.watch_loss = estimator, progress, validate, watch_loss
+        self.held_out_loss, self._lowest = held_out_loss, np.inf
+        self.losses, self.scores = [], []
+        self.learner, self.message, self.stopped, self.diverged = None, "", False, False
+        self._best_model = None
+        self._best, self._without_improvement = -np.inf, 0
+
+    @property
+    def n_iter(self) -> int:
+        """Number of steps, at least 1."""
+        return max(1, len(self.losses))
+
+    def follow(self, learner: Any) -> None:
+        """Let a learner take its steps."""
+        self.learner, self._best_model, self._without_improvement = learner, None, 0
+        self.progress.follow(learner.step_name)
+        keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
+        self.message = learner.run(self.step)
+
+    def model(self) -> Any:
+        """Return the model to keep if training ends now."""
+        return self.learner.expand(self._best_model if self._best_model is not None else self.learner.model())
+
+    def attributes(self, model: Any) -> dict[str, Any]:
+        """Return all fitted attributes of an estimator with this model, for callbacks."""
+        names = [name for name in self.estimator._set_by_fit if hasattr(self.estimator, name)]
+        return {name: getattr(self.estimator, name) for name in names} | self.estimator._outcome(self, model)
+
+    def take(self) -> None:
+        """Store the model learned so far in the estimator."""
+        vars(self.estimator).update(self.estimator._outcome(self, self.model()))
+
+    def end(self) -> None:
+        """Issue warnings at the end: why training did not converge, and the number of inexact samples."""
+        if self.message:
+            warn_of_convergence(self.message)
+        warn_of_inference(self.learner.unconverged)
+        self.progress.end(lambda: self.attributes(self.model()))
+
+    def step(self, loss: float) -> bool:
+        """Note the loss of a step; return whether to stop.
+
+        Parameters
+        ----------
+        loss : float
+
+        Returns
+        -------
+        stop : bool
+
+        Raises
+        ------
+        ValueError
+            If the loss is not finite. The estimator is then as before.
+        """
+        self.diverged = not np.isfinite(loss)
+        check_finite_loss(loss, self.estimator._step_size)
+        self.losses.append(float(loss))
+        note, value, held_out_loss = "", -np.inf, np.inf
+        if self.validate is not None:
+            model = self.learner.model()
+            value = self.validate(model)
+            self.scores.append(value)
+            note = f", validation score {value:.4f}"
+            highest = max(self.scores[:-1], default=-np.inf)
+            if value > highest or (value == highest and self.held_out_loss is not None):
+                self._best_model = model.copy()
+            if self.held_out_loss is not None:
+                held_out_loss = self.held_out_loss(model)
+        self.stopped = bool(self.progress.iteration(loss, self._latest_attributes, note))
+        return self.stopped or self._is_done(value, held_out_loss)
+
+    def _is_done(self, value, held_out_loss):
+        """Tell whether further steps promise too little, given the score and the loss on held-out samples."""
+        if self.validate is None:
+            return self.watch_loss and self._hardly_falls()
+        # With few samples, scores can be constant for epochs: at the start no label may be predicted.
+        falls = self.held_out_loss is not None and held_out_loss < self._lowest - self._little()
+        self._without_improvement = 0 if value > self._best or falls else self._without_improvement + 1
+        self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
+        return self._without_improvement >= self.estimator.n_iter_no_change
+
+    def _hardly_falls(self):
+        n = self.estimator.n_iter_no_change
+        return len(self.losses) > n and self.losses[-1 - n] - self.losses[-1] <= n * self._little()
+
+    def _little(self):
+        """Return the largest decrease of the loss that counts as none."""
+        tol = self.estimator._epoch_tol if self.estimator.tol is None else self.estimator.tol
+        return tol * abs(np.mean(self.losses))
+
+    def _latest_attributes(self):
+        return self.attributes(self.learner.expand(self.learner.model()).copy())

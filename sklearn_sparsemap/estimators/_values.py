@@ -1,0 +1,52 @@
+"""Parts of `DecisionFocusedRegressor`: structures of samples, best decisions, and a regression of the values."""
+
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from ..factors import FactorGraph
+from ..inference._decisions import decisions_of
+from ..structures import Structure
+from ..training._data import LinearModel
+
+
+def rows_of(X):
+    """Return one row of features for each sample, or for each part."""
+    return X if X.ndim == 2 else X.reshape(-1, X.shape[-1])
+
+
+def structures_for(structure, X):
+    """Return the structure of all samples, or a list with that of each, if it is a function of the features."""
+    if isinstance(structure, Structure | FactorGraph):
+        return structure
+    if not callable(structure) or isinstance(structure, type):
+        raise ValueError(
+            f"structure must be a Structure, such as Subset(1, 3), a FactorGraph, or a function from the features of a "
+            f"sample to one of these; got {structure!r}"
+        )
+    found = []
+    for i, x in enumerate(X):
+        own = structure(x)
+        if not isinstance(own, Structure | FactorGraph):
+            raise ValueError(f"X[{i}]: the function `structure` must return a Structure or a FactorGraph; got {own!r}")
+        found.append(own)
+    return found
+
+
+def decide(structures, predicted, allowed, n_jobs):
+    """Return the best decisions for predicted values, as ints."""
+    scores = np.where(allowed, predicted, -np.inf)
+    problems = decisions_of(structures, scores.shape[1:])
+    best = problems.best(scores.reshape(len(scores), -1), n_jobs)
+    return np.rint(best).astype(np.int64).reshape(scores.shape)
+
+
+def ridge(features, values, alpha, fit_intercept, is_shared):
+    """Return a ridge regression of the values; forbidden ones count as the mean of the others."""
+    finite = values > -np.inf
+    mean = values[finite].mean() if finite.any() else 0.0
+    targets = np.where(finite, values, mean).reshape(len(features), -1)
+    # The objective of Ridge is a sum over samples, without factors of 1/2. Without a penalty it may be singular.
+    model = Ridge(max(alpha * len(values), 1e-10), fit_intercept=fit_intercept).fit(features, targets)
+    n_outputs = targets.shape[1]
+    coef = np.asarray(model.coef_).reshape(n_outputs, -1).T
+    return LinearModel(np.ascontiguousarray(coef), np.zeros(n_outputs) + model.intercept_, np.zeros(0))
