@@ -7,7 +7,7 @@ distributes the probability of each entry over the summands of its sum.
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 from .map import LOCAL, WARPING, gap_scores, sum_alignments, sum_warps
 
 

@@ -9,7 +9,7 @@ all. With sums of exponentials in place of maxima, on logarithms, the same table
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
 

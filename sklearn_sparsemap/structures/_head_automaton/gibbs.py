@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 from .map import (
     GRANDPARENTS,
     N_CANDIDATES,
