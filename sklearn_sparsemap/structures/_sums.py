@@ -5,6 +5,12 @@ import numpy as np
 from .._core.jit import kernel
 
 
+@kernel
+def larger(a, b):
+    """Return the larger one of two numbers."""
+    return b if b > a else a
+
+
 @kernel(no_nans=True)
 def highest_sum(a, b):
     """Return the largest ``a[k] + b[k]``."""

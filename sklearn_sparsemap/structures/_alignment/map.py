@@ -9,7 +9,7 @@ all. With sums of exponentials in place of maxima, on logarithms, the same table
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._sums import add_logs
+from .._sums import add_logs, larger
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
 
@@ -58,12 +58,7 @@ def _table_fillers(plus):
     return warp, align
 
 
-@kernel
-def _larger(a, b):
-    return max(a, b)
-
-
-_best_warps, _best_alignments = _table_fillers(_larger)
+_best_warps, _best_alignments = _table_fillers(larger)
 sum_warps, sum_alignments = _table_fillers(add_logs)
 
 
