@@ -310,6 +310,14 @@ def as_ints(structure, shape, lowest, highest, form):
     return given.astype(np.int64)
 
 
+def as_bools(structure, n, form):
+    """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError, which says the right form."""
+    given = np.asarray(structure)
+    if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
+        raise ValueError(f"{form}; got {given!r:.80}")
+    return given.astype(bool)
+
+
 def check_known(what, choice, lowest, highest):
     """Raise ValueError unless `choice`, a known entry of a structure, is an int from `lowest` to `highest`."""
     if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:

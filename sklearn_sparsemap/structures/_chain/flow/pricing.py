@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import WIDTH, larger, largest, load, pick, spread, store
-from ....numerics.sparsemax import sparsemax
+from ....numerics.sparsemax import highest, sparsemax
 from .forest import into, out_of
 
 # The first counts[t] entries of states[t] are the states of step t that may enter.
@@ -157,9 +157,7 @@ def price_of(chain, forest, prices, node):
 @kernel
 def max_marginals(chain, forest, prices):
     """Price all nodes; return the reduced score of the best path, -inf if none is allowed."""
-    every, best = all_states(chain.n_steps, chain.n_states), -np.inf
+    every = all_states(chain.n_steps, chain.n_states)
     price_forward(chain, forest, every, prices, 0.0)
     price_backward(chain, forest, every, prices, 0.0)
-    for i in range(chain.n_states):
-        best = max(best, prices.behind[i])
-    return best
+    return highest(prices.behind[: chain.n_states])
