@@ -318,10 +318,35 @@ def as_bools(structure, n, form):
     return given.astype(bool)
 
 
-def check_known(what, choice, lowest, highest):
-    """Raise ValueError unless `choice`, a known entry of a structure, is an int from `lowest` to `highest`."""
-    if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
-        raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")
+def known_entries(known, n, rows, entry, lowest, highest):
+    """Return the known entries of a partially known structure.
+
+    Parameters
+    ----------
+    known : sequence
+        An int from `lowest` to `highest` for each row, or None if it is unknown.
+    n : int
+        Number of rows.
+    rows, entry : str
+        Names of the rows and of an entry, for messages.
+    lowest, highest : int
+
+    Returns
+    -------
+    entries : list of (row, int)
+
+    Raises
+    ------
+    ValueError
+        If an entry is invalid, or there are not `n` of them.
+    """
+    if len(known) != n:
+        raise ValueError(f"there are {n} {rows}; got {len(known)} entries")
+    entries = [(row, choice) for row, choice in enumerate(known) if choice is not None]
+    for _, choice in entries:
+        if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
+            raise ValueError(f"{entry} is None, or an int from {lowest} to {highest}; got {choice!r}")
+    return entries
 
 
 def check_dims(structure, dims):

@@ -95,9 +95,3 @@ def alignment_marginals(scores, additional, dims, work, slots, additional_slots)
     if n_gaps:
         work[n_cells], work[n_cells + 1] = in_rows, in_columns
     return log_partition
-
-
-def alignment_marginal_work(dims):
-    """Return the length of `work` that `alignment_marginals` needs."""
-    n, m, kind, n_gaps = (int(d) for d in dims)
-    return n * m + n_gaps + (n * m if kind == WARPING else 6 * (n + 1) * (m + 1))

@@ -85,10 +85,3 @@ def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
                 if dims[GRANDPARENTS]:
                     work[at + candidate * n + j] = passed[j]
     return log_partition
-
-
-def modifier_marginal_work(dims):
-    """Return the length of `work` that `modifier_marginals` needs."""
-    n, n_candidates, siblings, grandparents = (int(d) for d in dims)
-    n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
-    return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)

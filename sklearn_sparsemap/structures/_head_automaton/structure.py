@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Structure, as_bools, as_parts
-from .gibbs import modifier_marginal_work, modifier_marginals
+from .gibbs import modifier_marginals
 from .map import best_modifiers
 
 
@@ -111,7 +111,9 @@ class HeadAutomaton(Structure):
         return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 1
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return modifier_marginal_work(dims)
+        n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+        n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+        return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_candidates, siblings, grandparents = (int(d) for d in dims)

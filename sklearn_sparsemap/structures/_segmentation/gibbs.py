@@ -119,11 +119,3 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
         if dims[END]:
             work[n_parts + at_end + label] = ends[n * m + label]
     return log_partition
-
-
-def segmentation_marginal_work(dims):
-    """Return the length of `work` that `segmentation_marginals` needs."""
-    n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
-    n_parts = n * longest * m if by_spans else n * m
-    n_additional = (durations * longest + transitions * m + start + end) * m
-    return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m

@@ -168,10 +168,3 @@ def subset_marginals(scores, additional, dims, work, slots, additional_slots):
             work[i] = marginals[k]
             k += 1
     return log_partition
-
-
-def subset_marginal_work(dims):
-    """Return the length of `work` that `subset_marginals` needs."""
-    n, low, high = (int(d) for d in dims)
-    width = min(high, n - low) + 1
-    return 5 * n + (n + 2) * width

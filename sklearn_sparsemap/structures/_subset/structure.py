@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Structure, as_bools, as_parts
 from .facets import THRESHOLD
-from .gibbs import subset_marginal_work, subset_marginals
+from .gibbs import subset_marginals
 from .map import best_subset
 
 
@@ -70,7 +70,8 @@ class Subset(Structure):
         return dims[0], 0, dims[0]
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return subset_marginal_work(dims)
+        n, low, high = (int(d) for d in dims)
+        return 5 * n + (n + 2) * (min(high, n - low) + 1)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, min_size, max_size = (int(d) for d in dims)
