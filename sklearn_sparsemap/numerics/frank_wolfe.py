@@ -1,4 +1,6 @@
-"""Conditional gradient (Frank-Wolfe): three variants that differ in their direction (S A.1, Alg. 1).
+"""Conditional gradient (Frank-Wolfe): three variants that differ in their direction.
+
+Niculae et al. 2018, appendix A.1, algorithm 1.
 
 Vanilla always moves towards the oracle's structure. The away-step variant can also move away from the worst structure
 of the support. The pairwise variant moves weight from the worst structure to the oracle's structure.

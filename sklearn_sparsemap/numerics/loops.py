@@ -32,7 +32,7 @@ Problems = namedtuple(
 PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
 # Solvers by their name in the public parameter `solver`.
-SOLVERS = {
+SOLVERS_BY_NAME = {
     "active_set": active_set,
     "cg": conditional_gradient,
     "away_step": away_step,

@@ -37,7 +37,17 @@ def _pass_warps(scores, n, m, paths, marginals):
 def _pass_alignments(n, m, is_local, gaps, tables, passed, marginals):
     """Write the probability of each cell; return the expected numbers of gaps in rows and in columns.
 
-    `passed` holds the probability that an alignment ends with each entry of the tables, and gets that of passing it.
+    Parameters
+    ----------
+    n, m : int
+    is_local : bool
+    gaps : tuple of float
+        Scores of a gap in a row and in a column.
+    tables : tuple of arrays
+        As `sum_alignments` fills them.
+    passed : tuple of arrays
+        For each entry of the tables, the probability that an alignment ends there; gets that of passing it.
+    marginals : array of shape (n * m,)
     """
     matched, paused, every = tables
     at_match, at_pause, at_any = passed

@@ -103,7 +103,20 @@ def _depart(message, moves, backward):
 
 @kernel
 def _count(forward, messages, moves, counts, n_states, stationary):
-    """Compute the expected count of each transition from the messages of all steps."""
+    """Compute the expected count of each transition from the messages of all steps.
+
+    Parameters
+    ----------
+    forward, messages : arrays of shape (n_steps * n_states,)
+        Messages from the first step on, and back from the last one.
+    moves : array
+        Exponentials of the scores of the transitions.
+    counts : array like `moves`
+        Gets the counts; the same memory as `moves`, unless all steps share a matrix.
+    n_states : int
+    stationary : bool
+        Whether all steps share a matrix.
+    """
     if stationary:
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
@@ -136,6 +149,21 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     """Forward-backward on the exponentials of `states` and `moves`, which the marginals overwrite.
 
     Returns the log of the sum over all paths, or NaN if a factor is too small to continue.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    states : array of shape (n_steps * n_states,)
+        Shifted scores; overwritten with the marginals.
+    moves : array
+        Shifted scores of the transitions; overwritten.
+    counts : array like `moves`
+        Gets the expected counts of the transitions.
+    scratch : array
+        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers.
+    narrow : bool
+        Whether small messages can be ignored; see the docstring of the module.
     """
     n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
     block = n_states * n_states

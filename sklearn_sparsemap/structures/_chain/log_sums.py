@@ -72,7 +72,7 @@ def _predecessors(dims, moves, forward, t, j, count, stride, logs):
 
 @kernel
 def _sum_forward(dims, states, moves, counted, stride, forward, logs):
-    """Fill in the log-sums over all paths to each state and count; return the sum of what is subtracted from them.
+    """Fill in the log-sums over all paths to each state and count, with a maximum of 0 in each step; return the shift.
 
     Parameters
     ----------

@@ -58,7 +58,21 @@ _best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
 
 @kernel
 def _trace(dims, siblings, own, arrived, slots, additional_slots):
-    """Write the modifiers of the best path, from the end back to the start."""
+    """Write the modifiers of the best path, from the end back to the start.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    siblings : array
+        See `siblings_of`.
+    own : array of shape (n,)
+        Scores of the modifiers.
+    arrived : array of shape (n + 1,)
+        The table of maxima.
+    slots, additional_slots : arrays
+        As of the oracle.
+    """
     n, here = dims[N_MODIFIERS], dims[N_MODIFIERS]
     while True:
         best, source = -np.inf, np.int64(0)

@@ -39,7 +39,18 @@ def _pool(levels, ends):
 
 @kernel
 def _fill_block(scores, order, first, last, n_points, marginals):
-    """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores."""
+    """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+    order : int array of shape (n,)
+        The items in decreasing order of their scores.
+    first, last : int
+    n_points : int
+        Number of items that have points.
+    marginals : array of shape (n,)
+    """
     top, size = scores[order[first]], last - first
     # Relative to the best item of the block, so that large scores cost no digits.
     mean = 0.0

@@ -101,7 +101,17 @@ def _fill_tables(scores, additional, dims, into, entered, ended, spans):
 
 @kernel
 def _put_span(dims, begin, end, label, slots, additional_slots):
-    """Write a span to its slots, and the duration's part to the slot of its first step."""
+    """Write a span to its slots, and the duration's part to the slot of its first step.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    begin, end, label : int
+        The first step of the span, the step after its last one, and its label.
+    slots, additional_slots : arrays
+        As of the oracle.
+    """
     m = dims[N_LABELS]
     if dims[BY_SPANS]:
         slots[begin] = (begin * dims[MAX_LENGTH] + end - begin - 1) * m + label

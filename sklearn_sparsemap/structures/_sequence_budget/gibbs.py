@@ -65,7 +65,24 @@ def _forward(dims, states, moves, forward, norms):
 
 @kernel
 def _depart(dims, t, moves, before, message, backward, counts):
-    """Pass the message of step t back to step t - 1, and add the expected counts of its transitions."""
+    """Pass the message of step t back to step t - 1, and add the expected counts of its transitions.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    t : int
+    moves : array
+        Exponentials of the scores of the transitions.
+    before : array
+        Forward messages of step t - 1.
+    message : array
+        Backward message of step t, times the factors of its states.
+    backward : array
+        Gets the backward message of step t - 1.
+    counts : array like `moves`
+        Increased by the expected counts.
+    """
     n_states, stride = dims[1], stride_of(dims)
     for i in range(n_states):
         for k in range(i * stride, (i + 1) * stride):

@@ -80,7 +80,18 @@ def enter(chain, forest, candidates, prices, t, i):
 
 @kernel
 def _open_nodes(chain, forest, candidates, prices, busy, tolerance):
-    """Add the best node of each step whose price is above the tolerance; return their number."""
+    """Add the best node of each step whose price is above the tolerance; return their number.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+    prices : Prices
+    busy : bool array of shape (n_steps,)
+        Mask of the steps that stay as they are in this round.
+    tolerance : float
+    """
     n_opened = 0
     for t in range(chain.n_steps):
         if busy[t]:

@@ -36,7 +36,7 @@ def sweep(chain, forest, prices):
 
 
 @kernel
-def let_candidates_in(chain, forest, prices, best, candidates):
+def add_candidates(chain, forest, prices, best, candidates):
     """Add to the candidates all states whose price is near that of the best path; return whether there are any new."""
     found = False
     for t in range(chain.n_steps):
@@ -59,7 +59,7 @@ def first_candidates(chain, forest, prices, best):
     if chain.n_states > _FEW:
         for t in range(chain.n_steps):
             candidates.counts[t] = 0
-        let_candidates_in(chain, forest, prices, best, candidates)
+        add_candidates(chain, forest, prices, best, candidates)
     return candidates
 
 
