@@ -8,6 +8,7 @@ one for each count.
 import numpy as np
 
 from ..._core.jit import copy_into, kernel
+from ...numerics.sparsemax import highest
 from .map import NO_TRANSITIONS, PER_STEP
 
 
@@ -66,7 +67,10 @@ def _predecessors(dims, moves, forward, t, j, count, stride, logs):
     """
     for i in range(dims[1]):
         logs[i] = forward[((t - 1) * dims[1] + i) * stride + count] + moves[place_of_move(dims, t, i, j)]
-    top, _, _ = shift_to_zero(logs)
+    top = highest(logs)
+    if top > -np.inf:
+        for i in range(dims[1]):
+            logs[i] -= top
     return top
 
 
