@@ -65,11 +65,13 @@ def _predecessors(dims, moves, forward, t, j, count, stride, logs):
     top : float
         The maximum.
     """
-    for i in range(dims[1]):
-        logs[i] = forward[((t - 1) * dims[1] + i) * stride + count] + moves[place_of_move(dims, t, i, j)]
+    n_states, first = dims[1], place_of_move(dims, t, np.int64(0), j)
+    before = forward[(t - 1) * n_states * stride + count : t * n_states * stride]
+    for i in range(n_states):
+        logs[i] = before[i * stride] + moves[first + i * n_states]
     top = highest(logs)
     if top > -np.inf:
-        for i in range(dims[1]):
+        for i in range(n_states):
             logs[i] -= top
     return top
 
@@ -157,9 +159,10 @@ def sum_in_logs(dims, states, moves, counts, counted, stride, scratch):
                 if own > 0.0:
                     _predecessors(dims, moves, forward, t, j, k - counts_here, stride, shares)
                     softmax(shares)
+                    first = place_of_move(dims, t, np.int64(0), j)
                     for i in range(n_states):
                         before[i * stride + k - counts_here] += own * shares[i]
                         if dims[2] != NO_TRANSITIONS:
-                            counts[place_of_move(dims, t, i, j)] += own * shares[i]
+                            counts[first + i * n_states] += own * shares[i]
         copy_into(now, before)
     return shift
