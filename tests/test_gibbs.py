@@ -10,11 +10,11 @@ from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
 from sklearn_sparsemap._core.jit import readonly
-from sklearn_sparsemap.structures import LinearChain, Segmentation
+from sklearn_sparsemap.structures import LinearChain, Segmentation, Simplex, Subset
 from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
-from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginal_work, segmentation_marginals
-from sklearn_sparsemap.structures._simplex.structure import simplex_marginal_work, simplex_marginals
-from sklearn_sparsemap.structures._subset.gibbs import subset_marginal_work, subset_marginals
+from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginals
+from sklearn_sparsemap.structures._simplex.structure import simplex_marginals
+from sklearn_sparsemap.structures._subset.gibbs import subset_marginals
 from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
 
 NO_SLOTS = np.zeros(0, dtype=np.int32)
@@ -54,7 +54,7 @@ def tree(scores, projective, single_root):
 
 
 def subset(scores, low, high):
-    return call(subset_marginals, subset_marginal_work, scores, (len(scores), low, high))[:2]
+    return call(subset_marginals, Subset().marginal_work, scores, (len(scores), low, high))[:2]
 
 
 def check(found, expected, tol):
@@ -83,9 +83,9 @@ def test_simplex_is_softmax():
     for scale in (0.1, 10.0, 1e8, 1e100):
         scores = rng.normal(size=6) * scale
         scores[2] = -np.inf
-        log_partition, marginals, _ = call(simplex_marginals, simplex_marginal_work, scores, (6,))
+        log_partition, marginals, _ = call(simplex_marginals, Simplex().marginal_work, scores, (6,))
         check((log_partition, marginals), (naive_gibbs.log_sum(scores), softmax(scores)), 1e-14)
-    assert call(simplex_marginals, simplex_marginal_work, np.full(3, -np.inf), (3,))[0] == -np.inf
+    assert call(simplex_marginals, Simplex().marginal_work, np.full(3, -np.inf), (3,))[0] == -np.inf
 
 
 # --- LinearChain
@@ -258,7 +258,7 @@ def test_chain_derivatives_and_shifts(scale):
 def segmentation(structure, scores, given):
     dims = structure.dims(scores.shape, {name: a.shape for name, a in given.items()})
     joined = np.concatenate([np.zeros(0)] + [a.ravel() for a in given.values()])
-    return call(segmentation_marginals, segmentation_marginal_work, scores, dims, joined)
+    return call(segmentation_marginals, Segmentation(1).marginal_work, scores, dims, joined)
 
 
 @pytest.mark.parametrize("draw", [random_segmentation, random_spans])

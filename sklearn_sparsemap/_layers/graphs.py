@@ -1,6 +1,6 @@
 """The operator of factor graphs: one for all samples, or one for each shape."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -181,15 +181,14 @@ class SolvedGraphs:
 
     def _solve(self, group, n_jobs):
         (rows, _, problems), operator = group, self._operator
-        check = partial(check_feasible, problems.layout, many=True, numbers=rows)
         if operator.argmax == "map":
-            return relax(problems, operator.tol, n_jobs, check)
-        if operator.max_iter is None:
+            solutions = relax(problems, operator.tol, n_jobs)
+        elif operator.max_iter is None:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
             solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
-        check(solutions)
+        check_feasible(problems.layout, solutions, numbers=rows)
         return solutions
 
     def _put(self, found):

@@ -21,7 +21,7 @@ from .._core.jit import (
 )
 from ..numerics.cholesky import solve_lower
 from ..numerics.face import FACE_TOLERANCE, Direction, span_face
-from ..numerics.loops import with_room
+from ..numerics.loops import pour
 from ..numerics.solver import BY_STRUCTURES, STRUCTURE_TOL
 from ..numerics.tight_face import tight_face
 from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
@@ -141,14 +141,6 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
     return _Face(support.slots[:k].copy(), support.additional[:k].copy(), factor, ones), False
 
 
-@kernel
-def _pour(pool, used, values):
-    """Append flat values to a pool; return it, with more room if it took that, and how much of it is used."""
-    pool = with_room(pool, used, values.shape[0])
-    copy_into(pool[used:], values)
-    return pool, used + values.shape[0]
-
-
 @entry(
     types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT, INTS_2D_OUT))(
         GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
@@ -168,10 +160,10 @@ def find_faces_range(graph, oracles, solvers, optima, directions, limits, start,
             copy_into(starts[(i - start) * n + place], used)
             face, known = _complete_face(structures, optima, i, place, directions[i], tolerance, limits)
             counts[i - start, place], by_facets[i - start, place] = face.factor.shape[0], known
-            slot_pool, used[0] = _pour(slot_pool, used[0], face.slots.reshape(face.slots.size))
-            additional_pool, used[1] = _pour(additional_pool, used[1], face.additional.reshape(face.additional.size))
-            factor_pool, used[2] = _pour(factor_pool, used[2], face.factor.reshape(face.factor.size))
-            one_pool, used[3] = _pour(one_pool, used[3], face.ones)
+            slot_pool, used[0] = pour(slot_pool, used[0], face.slots.reshape(face.slots.size))
+            additional_pool, used[1] = pour(additional_pool, used[1], face.additional.reshape(face.additional.size))
+            factor_pool, used[2] = pour(factor_pool, used[2], face.factor.reshape(face.factor.size))
+            one_pool, used[3] = pour(one_pool, used[3], face.ones)
     return (
         slot_pool[: used[0]].copy(), additional_pool[: used[1]].copy(), factor_pool[: used[2]].copy(),
         one_pool[: used[3]].copy(), counts, by_facets, starts,

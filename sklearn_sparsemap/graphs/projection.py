@@ -15,7 +15,8 @@ from numba import types
 
 from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_OUT, copy_into, entry, kernel
 from ..numerics.cholesky import add_scaled, dot
-from ..numerics.face import respond, spread
+from ..numerics.face import respond
+from ..numerics.support import mix
 from ..numerics.tight_face import project_on_tight_face
 from .arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
 from .closed_forms import is_free, jacobian_logic, pair_slopes
@@ -199,7 +200,7 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
                 unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
             # Leaves in `products` how the weights of the structures change.
             project_on_face(face.factor, face.slots, face.ones, unary, products)
-            spread(face, k, products, unary, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
+            mix(face.additional, k, products, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
 
 
 @entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))
@@ -228,7 +229,7 @@ def pull_back_range(graph, optima, faces, changes, start, stop, directions):
                     if part >= 0:
                         products[s] += changes[i, first + part]
             respond(face, k, products)
-            unary, unused = np.empty(graph.link_ptr[f + 1] - start_link), np.empty(graph.additional_ptr[f + 1] - first)
-            spread(face, k, products, unary, unused)
+            unary = np.empty(graph.link_ptr[f + 1] - start_link)
+            mix(face.slots, k, products, unary)
             for link in range(unary.shape[0]):
                 direction[graph.links[start_link + link]] += graph.signs[start_link + link] * unary[link]

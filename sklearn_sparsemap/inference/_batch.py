@@ -14,7 +14,7 @@ from ..numerics.loops import (
     N_SLOTS,
     N_STATISTICS,
     N_WEIGHTS,
-    SOLVERS,
+    SOLVERS_BY_NAME,
     STATUS,
     map_range,
     marginals_range,
@@ -170,21 +170,16 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
     """
     left = np.arange(len(problems.sizes))
     if is_auto and own.budget is not None:
-        if own.budget.applies(problems.dims):
-            # Each problem has its own limit of calls, so that its solution does not depend on the others.
-            most, is_tried = np.empty((2, len(left)), np.int64)
-            over_ranges(
-                lambda start, stop: own.budget.estimate(problems, start, stop, most, is_tried),
-                _n_parts(problems),
-                n_jobs,
-            )
-            is_left = (is_tried == 0) & (most < max_iter)
-            first = np.flatnonzero(~is_left)
-            if len(first):
-                yield SOLVERS["active_set"], first, min(int(most[first].max()), max_iter)
-                calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
-                is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
-            left = np.flatnonzero(is_left)
+        # Each problem has its own limit of calls, so that its solution does not depend on the others.
+        most, is_tried = np.empty((2, len(left)), np.int64)
+        over_ranges(lambda start, stop: own.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs)
+        is_left = (is_tried == 0) & (most < max_iter)
+        first = np.flatnonzero(~is_left)
+        if len(first):
+            yield SOLVERS_BY_NAME["active_set"], first, min(int(most[first].max()), max_iter)
+            calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
+            is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
+        left = np.flatnonzero(is_left)
     elif is_auto and own.prefers is not always:
         prefers = np.empty(len(left), np.int64)
         over_ranges(
@@ -192,12 +187,12 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
         )
         left = np.flatnonzero(prefers)
         if not prefers.all():
-            yield SOLVERS["active_set"], np.flatnonzero(prefers == 0), max_iter
+            yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(prefers == 0), max_iter
     if len(left):
         yield own.solve, left, max_iter
         gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)
         if len(gave_up):
-            yield SOLVERS["active_set"], gave_up, max_iter
+            yield SOLVERS_BY_NAME["active_set"], gave_up, max_iter
 
 
 def _merge(problems, solution, chosen, found):
@@ -222,7 +217,7 @@ def solver_of(structure, solver="auto"):
     own = structure.polytope_solver
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
-    return SOLVERS["active_set" if solver == "auto" else solver]
+    return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
 def marginal_oracle_of(structure, what):

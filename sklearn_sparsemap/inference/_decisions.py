@@ -19,7 +19,7 @@ _TOL, _MAX_ITER = 1e-8, 5000
 
 
 class StructureDecisions:
-    """Samples that decide over one structure.
+    """The decisions of samples over one structure.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class StructureDecisions:
 
 
 class GraphDecisions:
-    """Samples that decide over one factor graph; see `StructureDecisions`. `argmax` is over the linear relaxation."""
+    """The decisions of samples over one factor graph; see `StructureDecisions`. `argmax` is of the relaxation."""
 
     def __init__(self, graph, shape):
         blank, _ = as_graph_problems(graph, np.zeros((1, *shape)), None)
@@ -100,7 +100,7 @@ class GraphDecisions:
 
 
 class MixedDecisions:
-    """Samples that decide over structures or graphs of their own; see `StructureDecisions`."""
+    """The decisions of samples over a list of structures or graphs, one for each; see `StructureDecisions`."""
 
     def __init__(self, structures, shape):
         self._structures, self._shape, places = structures, shape, {}
@@ -166,17 +166,19 @@ def check_values(structure, values, name):
     return values
 
 
-def check_decisions(decisions, values, name="decisions"):
+def check_decisions(decisions, values):
     """Return decisions as a float64 array; raise ValueError unless they are counts in the shape of the values."""
-    found = check_numbers(decisions, name)
+    found = check_numbers(decisions, "decisions")
     if found.shape != values.shape:
-        raise ValueError(f"{name} has shape {found.shape}, but the values have {values.shape}")
+        raise ValueError(f"decisions has shape {found.shape}, but the values have {values.shape}")
     wrong = ~((found >= 0.0) & (found == np.round(found)))
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"{name}{list(where)} is {found[where]}; decisions are 0 and 1")
+        raise ValueError(f"decisions{list(where)} is {found[where]}; decisions are 0 and 1")
     taken = (found > 0.0) & (values == -np.inf)
     if taken.any():
         where = tuple(int(i) for i in np.argwhere(taken)[0])
-        raise ValueError(f"{name}{list(where)} is {found[where]}, but the value of that part is -inf, which forbids it")
+        raise ValueError(
+            f"decisions{list(where)} is {found[where]}, but the value of that part is -inf, which forbids it"
+        )
     return found

@@ -89,7 +89,7 @@ class Forest:
     def log_partitions(self, scores):
         """Return the logarithms of the sums of ``exp(score)`` over the sets that contain the parents of their labels.
 
-        From the leaves up: a label is off, as is all below it, or on, and what is below it is free.
+        From the leaves up: either a label and all labels below it are off, or it is on and those below it are free.
         """
         below, total = np.zeros(scores.shape), np.zeros(len(scores))
         for label in self.order[::-1].tolist():
@@ -121,7 +121,7 @@ class Forest:
 def n_best_in_forest(scores, forest, k):
     """Find the `k` best sets that contain the parent of each of their labels.
 
-    From the leaves up, each label has a list of the best sets of itself and what is below it, and lists of siblings are
+    From the leaves up, each label gets a list of the best sets of itself and the labels below it. Lists of siblings are
     joined.
 
     Parameters

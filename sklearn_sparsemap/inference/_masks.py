@@ -20,14 +20,6 @@ _ORDINARY = -1e4
 _MARGIN = 50.0
 
 
-class _Level(NamedTuple):
-    """Scores from `top` down to `bottom`; the magnitude of those above is at most `reach`."""
-
-    top: float
-    bottom: float
-    reach: float
-
-
 class Moved(NamedTuple):
     """The amounts by which the scores of each level were raised.
 
@@ -83,34 +75,48 @@ def raise_masks(problems):
     if not levels:
         return problems, None
     moved, number, raises, reach = values.copy(), np.zeros(len(values), np.int64), [], ordinary
-    for level in levels:
-        here = is_low & (values <= level.top) & (values >= level.bottom)
-        enough = n_slots * (2.0 * reach + (level.top - level.bottom)) + margin
-        moved[here] = (values[here] - level.top) - enough
-        raises.append(-level.top - enough)
+    for top, bottom, _ in levels:
+        here = is_low & (values <= top) & (values >= bottom)
+        enough = n_slots * (2.0 * reach + (top - bottom)) + margin
+        moved[here] = (values[here] - top) - enough
+        raises.append(-top - enough)
         number[here] = len(raises)
-        reach = enough + (level.top - level.bottom)
+        reach = enough + (top - bottom)
     n = len(problems.scores)
     raised = problems._replace(scores=readonly(moved[:n]), additional=readonly(moved[n:]))
     return raised, Moved(raises, number[:n], number[n:])
 
 
 def _find_levels(low, reach, n_slots, margin):
-    """Return the levels of low scores, given in decreasing order, and the magnitude of the scores above the first one.
+    """Divide low scores into levels. Scores that do not outweigh all scores above them belong to the level above.
 
-    Scores that do not outweigh all scores above them belong to the level above.
+    Parameters
+    ----------
+    low : array
+        Low scores, in decreasing order.
+    reach : float
+        Largest magnitude of the other scores.
+    n_slots, margin : float
+        See `raise_masks`.
+
+    Returns
+    -------
+    levels : list of (top, bottom, reach)
+        Scores from `top` down to `bottom`; the magnitude of the scores above is at most `reach`.
+    ordinary : float
+        The magnitude of the scores above the first level.
     """
     levels, ordinary = [], reach
     for piece in np.split(low, np.flatnonzero(low[1:] < 3.0 * low[:-1]) + 1):
-        top, bottom = float(piece[0]), float(piece[-1])
-        levels.append(_Level(top, bottom, reach))
+        bottom = float(piece[-1])
+        levels.append((float(piece[0]), bottom, reach))
         while levels:
-            level = levels[-1]
-            if -level.top >= n_slots * (2.0 * level.reach + (level.top - level.bottom)) + margin:
+            top, _, above = levels[-1]
+            if -top >= n_slots * (2.0 * above + (top - bottom)) + margin:
                 break
             levels.pop()
             if levels:
-                levels[-1] = levels[-1]._replace(bottom=bottom)
+                levels[-1] = (levels[-1][0], bottom, levels[-1][2])
             else:
                 ordinary = max(ordinary, -bottom)
         reach = max(reach, -bottom)

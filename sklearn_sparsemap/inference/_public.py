@@ -8,7 +8,7 @@ from .._core.annotations import Any, NDArray, Sequence
 from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..numerics.loops import SOLVERS
+from ..numerics.loops import SOLVERS_BY_NAME
 from ..numerics.places import starts
 from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.map import map_graph
@@ -201,7 +201,7 @@ def sparsemap(
 
 def _check_solver(structure, solver):
     """Raise ValueError for a solver that does not exist, or is not available for this structure."""
-    check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS))
+    check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS_BY_NAME))
     check_structure(structure)
     own = structure.polytope_solver and structure.polytope_solver.name
     if solver == "interior_point" and own != solver:

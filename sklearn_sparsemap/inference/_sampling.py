@@ -41,11 +41,9 @@ def _draw_slots(structure, sample, n, rng):
         divided = []
         for (members, scores, parts), result in zip(groups, results):
             marginals = result.marginals.ravel()
-            if places is None:
-                logits = np.log(np.maximum([1.0 - marginals[choice], marginals[choice]], 0.0) + 1e-300)
-            else:
-                with np.errstate(divide="ignore"):
-                    logits = np.log(np.maximum(marginals[choice], 0.0))
+            p = np.array([1.0 - marginals[choice], marginals[choice]]) if places is None else marginals[choice]
+            with np.errstate(divide="ignore"):
+                logits = np.log(np.maximum(p, 0.0))
             drawn = draw_rows(np.tile(logits, (len(members), 1)), rng)
             for which in np.unique(drawn).tolist():
                 own = scores.copy()
@@ -58,18 +56,12 @@ def _draw_slots(structure, sample, n, rng):
                     now = (*parts, part)
                 divided.append((members[drawn == which], own, now))
         groups = divided
-    n_slots = int(sample.sizes[0])
-    slots = np.full((n, n_slots), -1, np.int32)
+    slots = np.full((n, int(sample.sizes[0])), -1, np.int32)
     for members, _, parts in groups:
-        slots[members] = _slots_of(structure, sample, parts, n_slots)
-    return slots
-
-
-def _slots_of(structure, sample, parts, n_slots):
-    """Assign parts to slots: by the number of the place or, without places, by the structure's `slots_of`."""
-    slots = np.full(n_slots, -1, np.int32)
-    if structure.places(sample.dims) is None:
-        slots[structure.slots_of(np.array(parts, np.int64), sample.dims)] = parts
-    else:
-        slots[: len(parts)] = parts
+        if places is None:
+            own = structure.slots_of(np.array(parts, np.int64), sample.dims)
+        else:
+            # A part is in the slot with the number of its place.
+            own = np.arange(len(parts))
+        slots[members[:, None], own] = parts
     return slots

@@ -200,7 +200,17 @@ def spo_plus(problems, predicted, values, gold, temperature, n_jobs=None):
 
 
 def perturbed(problems, predicted, gold, sigma, n_draws, rng, n_jobs=None):
-    """Compute perturbed Fenchel-Young losses; see `spo_plus`. Results are means over `n_draws` draws of the noise."""
+    """Compute perturbed Fenchel-Young losses; see `spo_plus`. Results are means over `n_draws` draws of the noise.
+
+    Parameters
+    ----------
+    problems, predicted, gold, n_jobs
+        As in `spo_plus`.
+    sigma : float
+        Standard deviation of the noise.
+    n_draws : int
+    rng : RandomState
+    """
     losses, gradient = np.zeros(len(predicted)), np.zeros_like(predicted)
     for _ in range(n_draws):
         scores = predicted + sigma * rng.normal(size=predicted.shape)

@@ -1,7 +1,5 @@
 """Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations."""
 
-from functools import partial
-
 import numpy as np
 from scipy import sparse
 
@@ -120,7 +118,17 @@ def learned_shapes(graph):
 
 
 def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):
-    """Return the loss and its gradient, for one sample or many; see `FenchelYoungLoss.loss_gradient`."""
+    """Return the loss and its gradient, for one sample or many; see `FenchelYoungLoss.loss_gradient`.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    name : str
+        A name in LOSSES, except for losses with Gibbs marginals.
+    temperature : float
+    scores, gold, additional, n_jobs
+        As in `FenchelYoungLoss.loss_gradient`.
+    """
     problems, many = as_graph_problems(graph, scores, additional)
     layout, golds = problems.layout, gold if many else [gold]
     if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
@@ -183,7 +191,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     tol = np.sqrt(2.0 * share) if is_rough else _TOL
     if recipe.argmax == "map":
         accuracy = share if is_rough else _MAP_TOL
-        solutions = relax(scaled, accuracy, n_jobs, partial(check_feasible, layout))
+        solutions = relax(scaled, accuracy, n_jobs)
     else:
         is_tables = layout.tables is not None
         if is_tables:
@@ -200,7 +208,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_kept:
             memory["warm"] = start_of(layout, solutions.links, solutions.joint)
-        check_feasible(layout, solutions)
+    check_feasible(layout, solutions)
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)

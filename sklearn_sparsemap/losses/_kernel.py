@@ -27,7 +27,7 @@ Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_sl
 
 # The losses of many samples, with their gradients by the scores and by the additional scores, flat.
 Losses = namedtuple("Losses", ["losses", "residuals", "additional_residuals"])
-LOSSES = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
+LOSSES_TYPE = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
 
 # The structures of each sample's last solution, as warm start for the next one: up to `capacity` of them, at
 # slots[slot_start[i]:] and so on; capacity 0 stores nothing. `limit[0]` is the maximum number of oracle calls for a
@@ -40,6 +40,8 @@ MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, IN
 # Maximum number of oracle calls for a loss. Scores near zero with nearly tied structures would take many more, for a
 # gain that is negligible in training.
 _MAX_ITER = 1000
+# Maximum number of stored structures of a sample.
+_MOST_STORED = 16
 # Largest gap, relative to 1 + loss, of a converged loss.
 _INEXACT = 1e-4
 
@@ -178,7 +180,9 @@ def is_inexact(loss, gap):
     return gap > _INEXACT * (1.0 + abs(loss))
 
 
-@entry(types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES))
+@entry(
+    types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES_TYPE)
+)
 def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
     """Compute the losses and gradients of samples start..stop, with separate additional gradients for each sample."""
     offset = 0
@@ -214,7 +218,7 @@ def join_gold(encoded):
     )
 
 
-def new_memory(sizes, max_bytes, most=16):
+def new_memory(sizes, max_bytes):
     """Allocate the memory of the samples' last solutions.
 
     Parameters
@@ -223,12 +227,10 @@ def new_memory(sizes, max_bytes, most=16):
         See `Structure.layout`.
     max_bytes : int
         Memory limit. If it has no room for two structures of each sample, nothing is stored.
-    most : int, default=16
-        Maximum number of stored structures of a sample.
     """
     n = len(sizes)
     a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n
-    capacity = min(most, max_bytes // max(a_structure, 1))
+    capacity = min(_MOST_STORED, max_bytes // max(a_structure, 1))
     if capacity < 2:
         capacity = 0
     starts = [readonly(np.concatenate([[0], np.cumsum(capacity * sizes[:, c])[:-1]]), np.int64) for c in (0, 1)]

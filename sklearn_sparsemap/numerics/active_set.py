@@ -12,6 +12,7 @@ from .cholesky import dot, solve_constrained, solve_upper
 from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from .support import (
     append,
+    append_if_independent,
     certified_gap,
     find,
     grow,
@@ -96,6 +97,16 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
     A structure whose score is below the best by more than its number of parts cannot have weight, so it is left out.
     Scores of a very different magnitude would also cost precision.
+
+    Parameters
+    ----------
+    support : Support
+    k : int
+        0.
+    scores, additional : arrays
+        Of the problem.
+    warm_slots, warm_additional, warm_weights : arrays
+        The structures, one a row, and their weights.
     """
     total, best = 0.0, -np.inf
     for s in range(warm_weights.shape[0]):
@@ -104,10 +115,9 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
         theta = score(scores, additional, warm_slots[s], warm_additional[s])
         if not theta >= best - warm_slots.shape[1] or theta == -np.inf:
             continue
-        pivot_squared = project_on_support(support, k, warm_slots[s])
-        if pivot_squared > 0.0:
-            total += warm_weights[s]
-            k = append(support, k, warm_slots[s], warm_additional[s], theta - best, warm_weights[s], pivot_squared)
+        k = append_if_independent(support, k, warm_slots[s], warm_additional[s], theta - best, warm_weights[s])
+    for s in range(k):
+        total += support.weights[s]
     for s in range(k):
         support.weights[s] = support.weights[s] / total if total > 0.0 else 1.0 / k
     return k, best

@@ -6,9 +6,9 @@ import numpy as np
 from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
-from .face import FACE_TOLERANCE, Direction, respond, span_face, spread
+from .face import FACE_TOLERANCE, Direction, respond, span_face
 from .loops import PROBLEMS
-from .support import gather, independent_support_of, parts_repeat
+from .support import independent_support_of, mix, parts_repeat, score
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with sizes[i,
 # 0] slots from slot_ptr[i] on and sizes[i, 1] additional slots. Directions have `unary`, laid out like the scores, and
@@ -32,16 +32,33 @@ def _support_of(supports, sizes, i):
 
 
 @kernel
+def _part_of(problems, extra_ptr, i, arrays):
+    """Return the entries of problem `i` in directions or products: for the scores, and for the additional scores."""
+    unary = arrays.unary[problems.score_ptr[i] : problems.score_ptr[i + 1]]
+    return unary, arrays.extra[extra_ptr[i] : extra_ptr[i + 1]]
+
+
+@kernel
 def _multiply(support, k, problems, directions, i, out):
-    """Multiply the direction of problem `i` with the Jacobian of mixtures of `k` structures."""
-    first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
-    first_extra, last_extra = directions.extra_ptr[i], directions.extra_ptr[i + 1]
-    unary, extra = directions.unary[first:last], directions.extra[first_extra:last_extra]
+    """Multiply the direction of problem `i` with the Jacobian of mixtures of `k` structures.
+
+    Parameters
+    ----------
+    support : Support
+    k : int
+    problems : Problems
+    directions : Directions
+    i : int
+    out : Products
+    """
+    unary, extra = _part_of(problems, directions.extra_ptr, i, directions)
     products = np.empty(k)
     for s in range(k):
-        products[s] = gather(unary, support.slots[s]) + gather(extra, support.additional[s])
+        products[s] = score(unary, extra, support.slots[s], support.additional[s])
     respond(support, k, products)
-    spread(support, k, products, out.unary[first:last], out.extra[first_extra:last_extra])
+    out_unary, out_extra = _part_of(problems, directions.extra_ptr, i, out)
+    mix(support.slots, k, products, out_unary)
+    mix(support.additional, k, products, out_extra)
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
@@ -50,19 +67,27 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        first_extra, last_extra = directions.extra_ptr[i], directions.extra_ptr[i + 1]
-        direction = Direction(directions.unary[first:last], directions.extra[first_extra:last_extra], True)
+        unary, extra = _part_of(problems, directions.extra_ptr, i, directions)
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         support, k = span_face(
             oracle, problems.scores[first:last], additional, problems.dims[i], problems.sizes[i], marginals[first:last],
-            slots, additional_slots, direction, FACE_TOLERANCE,
+            slots, additional_slots, Direction(unary, extra, True), FACE_TOLERANCE,
         )  # fmt: skip
         _multiply(support, k, problems, directions, i, out)
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, DIRECTIONS, PRODUCTS))
 def support_products_range(problems, start, stop, supports, directions, out):
-    """Multiply with Jacobians of supports that need not span a face, as those of a solver that was stopped."""
+    """Multiply with Jacobians of supports that need not span a face, as those of a solver that was stopped.
+
+    Parameters
+    ----------
+    problems : Problems
+    start, stop : int
+    supports : Supports
+    directions : Directions
+    out : Products
+    """
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
         support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))
@@ -74,6 +99,18 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
     """Multiply `upstream`, one entry for each structure, with the Jacobians of the weights of problems start..stop.
 
     `dependent[i]` is set to 1 if the structures are affinely dependent; then there is no Jacobian.
+
+    Parameters
+    ----------
+    problems : Problems
+    start, stop : int
+    supports : Supports
+    upstream : array
+    extra_ptr : int array of shape (n_problems + 1,)
+        As in `Directions`.
+    out, extra_out : arrays
+        Get the products by the scores and by the additional scores.
+    dependent : int array of shape (n_problems,)
     """
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
@@ -84,4 +121,5 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
             products[s] = upstream[supports.first[i] + s]
         respond(support, k, products)
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
-        spread(support, k, products, out[first:last], extra_out[extra_ptr[i] : extra_ptr[i + 1]])
+        mix(support.slots, k, products, out[first:last])
+        mix(support.additional, k, products, extra_out[extra_ptr[i] : extra_ptr[i + 1]])

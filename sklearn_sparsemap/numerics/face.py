@@ -11,7 +11,7 @@ from numba import types
 
 from .._core.jit import FLOATS, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
-from .support import append, gather, grow, independent_support_of, parts_repeat, project_on_support, score
+from .support import append_if_independent, gather, grow, independent_support_of, parts_repeat, score
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
@@ -47,7 +47,7 @@ def _left_of(support, k, unary, extra):
     """
     products = np.empty(k)
     for s in range(k):
-        products[s] = gather(unary, support.slots[s]) + gather(extra, support.additional[s])
+        products[s] = score(unary, extra, support.slots[s], support.additional[s])
     respond(support, k, products)
     for s in range(k):
         for part in support.slots[s]:
@@ -128,11 +128,9 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
                 if not oracle(tilted, tilted_additional, dims, work, found, found_additional) > -np.inf:
                     break
                 if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
-                    pivot_squared = project_on_support(support, k, found)
-                    if pivot_squared > 0.0:
-                        support = grow(support, k)
-                        k = append(support, k, found, found_additional, 0.0, 0.0, pivot_squared)
-                        grown = True
+                    support, before = grow(support, k), k
+                    k = append_if_independent(support, k, found, found_additional, 0.0, 0.0)
+                    grown = k > before
                     break
                 epsilon *= 0.1
             if grown:
@@ -157,17 +155,3 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
         oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
     )
     return support.slots[:k].copy(), support.additional[:k].copy()
-
-
-@kernel
-def spread(support, k, weights, unary, additional):
-    """Write ``M weights`` and ``N weights``."""
-    unary[:] = 0.0
-    additional[:] = 0.0
-    for s in range(k):
-        for part in support.slots[s]:
-            if part >= 0:
-                unary[part] += weights[s]
-        for part in support.additional[s]:
-            if part >= 0:
-                additional[part] += weights[s]

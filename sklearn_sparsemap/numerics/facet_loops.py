@@ -6,7 +6,7 @@ from numba import types
 
 from .._core.jit import FLOATS, INTS, PARTS, entry
 from .backward import DIRECTIONS, PRODUCTS
-from .facets import PRODUCTS as FACET_PRODUCTS
+from .facets import FACET_PRODUCTS
 from .loops import PROBLEMS
 
 # Solutions of facet solvers for several problems, concatenated: those of problem i begin at ptr[i] and end at ptr[i +
@@ -17,7 +17,20 @@ FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], F
 
 @entry(types.void(FACET_PRODUCTS, PROBLEMS, types.int64, types.int64, FACETS_TYPE, FLOATS, DIRECTIONS, PRODUCTS))
 def facet_products_range(products, problems, start, stop, facets, marginals, directions, out):
-    """Multiply directions with the Jacobians of the problems in start..stop whose facets are usable."""
+    """Multiply directions with the Jacobians of the problems in start..stop whose facets are usable.
+
+    Parameters
+    ----------
+    products : Jacobian product
+        See `facets`.
+    problems : Problems
+    start, stop : int
+    facets : Facets
+    marginals : array
+        Flat, of all problems.
+    directions : Directions
+    out : Products
+    """
     extra_ptr = directions.extra_ptr
     for i in range(start, stop):
         if not facets.usable[i]:

@@ -1,4 +1,6 @@
-"""Conditional gradient (Frank-Wolfe): three variants that differ in their direction (S A.1, Alg. 1).
+"""Conditional gradient (Frank-Wolfe): three variants that differ in their direction.
+
+Niculae et al. 2018, appendix A.1, algorithm 1.
 
 Vanilla always moves towards the oracle's structure. The away-step variant can also move away from the worst structure
 of the support. The pairwise variant moves weight from the worst structure to the oracle's structure.
@@ -16,22 +18,11 @@ from .._core.jit import copy_into, kernel
 from .active_set import refine, warm_start
 from .cholesky import dot
 from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
-from .support import certified_gap, find, gather, mix, new_support, parts_repeat, rounding_of_gap, score
+from .support import certified_gap, find, gather, grow, mix, new_support, parts_repeat, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
 # steps; after each this many the marginals are recomputed from the weights, so that rounding errors do not add up
 _REFRESH_EVERY = 100
-
-
-@kernel
-def _with_room(rows, k):
-    """Return a 2-D array with room for one more row after the first k."""
-    if k < rows.shape[0]:
-        return rows
-    larger = np.empty((2 * k, rows.shape[1]), rows.dtype)
-    for s in range(k):
-        copy_into(larger[s], rows[s])
-    return larger
 
 
 @kernel
@@ -67,16 +58,12 @@ def _choose(variant, gap, gap_of_worst, weight):
 
 
 @kernel
-def _give_best_weights(slots, extra, weights_and_scores, k, scores, additional, repeats):
-    """Compute the exact weights of the first k structures, dropping some; return the new number of structures."""
-    support, n = new_support(k + 2, slots.shape[1], extra.shape[1], repeats)
-    n, reference = warm_start(support, n, scores, additional, slots[:k], extra[:k], weights_and_scores[:k, 0].copy())
-    n = refine(support, n)
-    for s in range(n):
-        copy_into(slots[s], support.slots[s])
-        copy_into(extra[s], support.additional[s])
-        weights_and_scores[s, 0], weights_and_scores[s, 1] = support.weights[s], support.theta[s] + reference
-    return n
+def _with_best_weights(support, k, scores, additional):
+    """Return a support with the exact weights of the first k structures, without some; its size; and the reference."""
+    weights = support.weights[:k].copy()
+    best, n = new_support(k + 2, support.slots.shape[1], support.additional.shape[1], support.repeats)
+    n, reference = warm_start(best, n, scores, additional, support.slots[:k], support.additional[:k], weights)
+    return best, refine(best, n), reference
 
 
 def _solver(name, variant):
@@ -86,54 +73,39 @@ def _solver(name, variant):
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
         """Solve one problem; see `solver.py`."""
-        n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
-        work = np.zeros(n_work)
-        new_slots, new_additional = np.empty(n_slots, np.int32), np.empty(n_additional, np.int32)
+        work, n_iter, reference = np.zeros(sizes[2]), 0, 0.0
+        new_slots, new_additional = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
         reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])
-        k, n_iter = np.int64(0), 0
-        if warm_weights.shape[0] == 0:
-            value = oracle(scores, additional, dims, work, new_slots, new_additional)
+        # The factor of the support is not kept up to date.
+        support, k = new_support(max(16, 2 * warm_weights.shape[0]), sizes[0], sizes[1], parts_repeat(sizes))
+        if warm_weights.shape[0] > 0:
+            k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+        if k == 0:
+            value = oracle(scores, additional, dims, work, new_slots[0], new_additional[0])
             n_iter = 1
-            warm_slots, warm_additional = new_slots.reshape((1, n_slots)), new_additional.reshape((1, n_additional))
-            warm_weights = np.ones(1)
             if value == -np.inf:
-                return warm_slots[:0], warm_additional[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
-        n_warm = warm_weights.shape[0]
-        capacity = max(16, 2 * n_warm)
-        slots, extra = np.empty((capacity, n_slots), np.int32), np.empty((capacity, n_additional), np.int32)
-        # Columns: weight, score.
-        weights_and_scores = np.zeros((capacity, 2))
-        total = 0.0
-        for s in range(n_warm):
-            total += warm_weights[s]
-        for s in range(n_warm):
-            copy_into(slots[s], warm_slots[s])
-            copy_into(extra[s], warm_additional[s])
-            weights_and_scores[s, 0] = warm_weights[s] / total
-            weights_and_scores[s, 1] = score(scores, additional, warm_slots[s], warm_additional[s])
-            k += 1
-        aim = max(aim, rounding_of_gap(scores, additional, slots[0], extra[0]))
+                return new_slots[:0], new_additional[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
+            k, reference = warm_start(support, k, scores, additional, new_slots, new_additional, np.ones(1))
+        aim = max(aim, rounding_of_gap(scores, additional, support.slots[0], support.additional[0]))
 
         step_number, has_best_weights = 0, False
         while True:
-            weights, theta = weights_and_scores[:, 0], weights_and_scores[:, 1]
+            slots, weights, theta = support.slots, support.weights, support.theta
             if step_number % _REFRESH_EVERY == 0:
                 mix(slots, k, weights, marginals)
             step_number += 1
-            linear = 0.0
-            for s in range(k):
-                linear += weights[s] * theta[s]
+            linear = dot(theta[:k], weights[:k]) + reference
             norm_squared = dot(marginals, marginals)
             for i in range(scores.shape[0]):
                 reduced[i] = scores[i] - marginals[i]
-            value = oracle(reduced, additional, dims, work, new_slots, new_additional)
+            value = oracle(reduced, additional, dims, work, new_slots[0], new_additional[0])
             n_iter += 1
             here = linear - norm_squared
             gap = certified_gap(value, here)
             if gap == np.inf or n_iter >= limit[0] or (gap <= aim and has_best_weights):
                 break
             if gap <= aim:
-                k = _give_best_weights(slots, extra, weights_and_scores, k, scores, additional, parts_repeat(sizes))
+                support, k, reference = _with_best_weights(support, k, scores, additional)
                 step_number, has_best_weights = 0, True
                 continue
 
@@ -141,22 +113,21 @@ def _solver(name, variant):
             worst, lowest = np.int64(0), np.inf
             if variant != _VANILLA:
                 for s in range(k):
-                    reduced_score = theta[s] - gather(marginals, slots[s])
+                    reduced_score = theta[s] + reference - gather(marginals, slots[s])
                     if reduced_score < lowest:
                         worst, lowest = s, reduced_score
             to_found, from_worst, scale, largest = _choose(variant, gap, here - lowest, weights[worst])
 
             place = np.int64(-1)
             if to_found:
-                place = find(slots, extra, k, new_slots, new_additional)
+                place = find(slots, support.additional, k, new_slots[0], new_additional[0])
                 if place < 0:
-                    slots, extra = _with_room(slots, k), _with_room(extra, k)
-                    weights_and_scores = _with_room(weights_and_scores, k)
-                    weights, theta = weights_and_scores[:, 0], weights_and_scores[:, 1]
-                    copy_into(slots[k], new_slots)
-                    copy_into(extra[k], new_additional)
-                    weights[k], theta[k] = 0.0, score(scores, additional, new_slots, new_additional)
-                    place = k
+                    support, place = grow(support, k), k
+                    slots, weights, theta = support.slots, support.weights, support.theta
+                    copy_into(slots[k], new_slots[0])
+                    copy_into(support.additional[k], new_additional[0])
+                    weights[k] = 0.0
+                    theta[k] = score(scores, additional, new_slots[0], new_additional[0]) - reference
                     k += 1
 
             # The direction in the unary parts, and the derivative of the objective along it.
@@ -188,17 +159,14 @@ def _solver(name, variant):
                 if weights[s] > 0.0:
                     if kept < s:
                         copy_into(slots[kept], slots[s])
-                        copy_into(extra[kept], extra[s])
+                        copy_into(support.additional[kept], support.additional[s])
                         weights[kept], theta[kept] = weights[s], theta[s]
                     kept += 1
             k = kept
-        final = np.empty(k)
-        for s in range(k):
-            final[s] = weights_and_scores[s, 0]
         # Rounding in away steps can leave slightly negative marginals, so compute them from the weights.
-        mix(slots, k, final, marginals)
-        objective = linear - 0.5 * norm_squared
-        return slots[:k], extra[:k], final, BY_STRUCTURES, objective, max(gap, 0.0), n_iter
+        mix(support.slots, k, support.weights, marginals)
+        found = support.slots[:k], support.additional[:k], support.weights[:k]
+        return *found, BY_STRUCTURES, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
 
     frank_wolfe.__name__ = name
     return as_solver(frank_wolfe)

@@ -32,7 +32,7 @@ Problems = namedtuple(
 PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
 # Solvers by their name in the public parameter `solver`.
-SOLVERS = {
+SOLVERS_BY_NAME = {
     "active_set": active_set,
     "cg": conditional_gradient,
     "away_step": away_step,
@@ -86,24 +86,15 @@ def take_problems(problems, chosen):
 
 
 @kernel
-def with_room(pool, used, needed):
-    """Return `pool` with room for `needed` more entries."""
-    if used + needed <= pool.shape[0]:
-        return pool
-    larger = np.empty(2 * (used + needed), pool.dtype)
-    copy_into(larger, pool[:used])
-    return larger
-
-
-@kernel
-def _append_rows(pool, n_used, table, n_rows):
-    """Copy the first rows of a table into a pool; return the number of used entries of the pool.
-
-    A table without columns can have fewer than `n_rows` rows.
-    """
-    if table.shape[1] > 0:
-        copy_into(pool[n_used:], table.reshape(-1)[: n_rows * table.shape[1]])
-    return n_used + n_rows * table.shape[1]
+def pour(pool, used, values):
+    """Append values to the used entries of a pool; return the pool, larger if it was full, and their new number."""
+    end = used + values.shape[0]
+    if end > pool.shape[0]:
+        larger = np.empty(2 * end, pool.dtype)
+        copy_into(larger, pool[:used])
+        pool = larger
+    copy_into(pool[used:], values)
+    return pool, end
 
 
 _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
@@ -147,17 +138,14 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
         statistics[i, GAP] = gap
         statistics[i, N_ITER] = n_iter
         statistics[i, STATUS] = status
-        n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]
-        slot_pool = with_room(slot_pool, n_slots_used, n_rows * slots.shape[1])
-        additional_pool = with_room(additional_pool, n_additional_used, n_rows * additional_slots.shape[1])
-        weight_pool = with_room(weight_pool, n_weights_used, n_weights)
-        n_slots_used = _append_rows(slot_pool, n_slots_used, slots, n_rows)
-        n_additional_used = _append_rows(additional_pool, n_additional_used, additional_slots, n_rows)
-        copy_into(weight_pool[n_weights_used:], weights[:n_weights])
-        n_weights_used += n_weights
-        statistics[i, N_SLOTS] = n_rows * slots.shape[1]
-        statistics[i, N_ADDITIONAL] = n_rows * additional_slots.shape[1]
-        statistics[i, N_WEIGHTS] = n_weights
+        statistics[i, N_SLOTS] = slots.size
+        statistics[i, N_ADDITIONAL] = additional_slots.size
+        statistics[i, N_WEIGHTS] = weights.shape[0]
+        slot_pool, n_slots_used = pour(slot_pool, n_slots_used, slots.reshape(slots.size))
+        additional_pool, n_additional_used = pour(
+            additional_pool, n_additional_used, additional_slots.reshape(additional_slots.size)
+        )
+        weight_pool, n_weights_used = pour(weight_pool, n_weights_used, weights)
     return (
         slot_pool[:n_slots_used].copy(),
         additional_pool[:n_additional_used].copy(),

@@ -6,12 +6,12 @@ simplex; the dual is concave and piecewise quadratic, and a Newton step solves i
 the semi-dual of optimal transport with a quadratic regulariser (Blondel, Seguy and Rolet 2018; Lorenz, Manns and Meyer
 2019), with general cuts in the place of columns.
 
-A row whose sum is at most 1 (``at_most``) may also be slack: its threshold is then 0, and its entries move freely,
-which is what an infinite `count` of its support says.
+A row whose sum is at most 1 (``at_most``) may also be slack. Its threshold is then 0, its entries move freely, and the
+`count` of its support is infinite.
 
-Conventions: of `cuts`, k exist. A cut takes the entries u[r, i] of the rows r and the columns i of one set of nodes,
-where row r belongs to node r + 1: ``member`` (capacity, n_columns) says which nodes are in the set, as 0 and 1, and
-``bits`` the same, 64 nodes a word. With no `bits`, cut k is column k of all rows.
+Conventions: the first k of `cuts` are in use. A cut sums the entries u[r, i] of the rows r and the columns i in one set
+of nodes. Row r belongs to node r + 1. ``member`` (capacity, n_columns) is 1 for the nodes in the set, and 0 for others;
+``bits`` holds the same, 64 nodes a word. If there are no `bits`, cut k is column k of all rows.
 """
 
 from collections import namedtuple
@@ -226,7 +226,24 @@ def _symmetric_product(matrix, n, d, a):
 
 @kernel
 def _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x):
-    """Maximise the quadratic model over the free entries, into the beginning of `x`; return their number."""
+    """Maximise the quadratic model over the free entries, into the beginning of `x`; return their number.
+
+    Parameters
+    ----------
+    curvature : array of shape (n, width)
+        The upper triangle of the curvature.
+    ridge : float
+        Added to its diagonal.
+    slope : array of shape (n,)
+    n : int
+    kept : int array of shape (n,)
+        Gets the places of the free entries.
+    fixed : bool array of shape (n,)
+        Mask of the entries with values in `d`.
+    d : array of shape (n,)
+    factor, x : arrays
+        Scratch space for the factor, and the solution.
+    """
     k = np.int64(0)
     for a in range(n):
         if not fixed[a]:
@@ -252,6 +269,15 @@ def _ascent(curvature, ridge, slope, lower, n, d, fixed):
     The first attempt fixes all entries that fall below their bounds at once, which takes one or two solves, but can end
     in a direction that does not ascend. The second attempt starts again from zero and fixes one blocking entry at a
     time, which always ascends.
+
+    Parameters
+    ----------
+    curvature, ridge, slope, n
+        As in `_solve_model`.
+    lower : array of shape (n,)
+    d : array of shape (n,)
+    fixed : bool array of shape (n,)
+        Gets a mask of the entries at their bounds.
     """
     kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, padded(n)))
     for careful in range(2):
@@ -301,8 +327,17 @@ def largest_violation(multiplier, slope, k, n_free):
 def maximise_dual(rows, cuts, k, n_free, size, limit):
     """Compute the multipliers of the first `k` cuts, starting from those in `cuts`; return the number of Newton steps.
 
-    `size` is the magnitude of the scores, for rounding. After `limit` steps it gives up; the remaining violation then
-    shows the failure.
+    Parameters
+    ----------
+    rows : Rows
+    cuts : Cuts
+    k : int
+    n_free : int
+        The first `n_free` cuts are equations.
+    size : float
+        Magnitude of the scores, for rounding.
+    limit : int
+        Maximum number of Newton steps. If it is reached, the remaining violation shows the failure.
     """
     multiplier, slope = cuts.multiplier, cuts.slope
     value = evaluate(rows, cuts, k, multiplier, slope)

@@ -1,7 +1,6 @@
 """A specialised solver of a structure's polytope, and the rule when it is faster than the active set."""
 
 from collections import namedtuple
-from collections.abc import Callable
 from typing import NamedTuple
 
 from numba import types
@@ -36,22 +35,6 @@ def always(scores, dims):
     return True
 
 
-class CallBudget(NamedTuple):
-    """When to stop the active set and take a specialised solver.
-
-    Attributes
-    ----------
-    applies : callable
-        ``applies(dims)`` tells whether the active set may be faster for any problem of a batch.
-    estimate : Entry
-        ``estimate(problems, start, stop, most, is_tried)`` writes for each problem the number of oracle calls after
-        which the active set is stopped, and whether it is tried at all.
-    """
-
-    applies: Callable
-    estimate: Entry
-
-
 class PolytopeSolver(NamedTuple):
     """The specialised solver of a structure, which uses more than a MAP oracle.
 
@@ -65,8 +48,10 @@ class PolytopeSolver(NamedTuple):
         The matching Jacobian product; None if `solve` returns structures.
     prefers : Entry, default=always
         Tells whether it solves a problem faster than the active set.
-    budget : CallBudget, default=None
-        Replaces `prefers` for batches whose problems are solved one by one.
+    budget : Entry, default=None
+        Replaces `prefers` for batches whose problems are solved one by one. ``budget(problems, start, stop, most,
+        is_tried)`` writes for each problem the number of oracle calls after which the active set is stopped, and
+        whether it is tried at all.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
@@ -77,7 +62,7 @@ class PolytopeSolver(NamedTuple):
     solve: Entry
     products: Entry | None
     prefers: Entry = always
-    budget: CallBudget | None = None
+    budget: Entry | None = None
     paths: Entry | None = None
     equations: Entry | None = None
 

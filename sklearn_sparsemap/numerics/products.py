@@ -15,10 +15,11 @@ def take_off_products(left, right, first, n_summed, width, n, out):
     left, right : C-contiguous arrays
         Two matrices with the same shape.
     first : int
-        Where the matrix `right` begins in its flattened array.
+        The beginning of the matrix `right` in its flattened array.
     n_summed, width : int
         The number of rows of both, and the padded length of all rows.
     n : int
+        The number of rows and columns of the result.
     out : C-contiguous array
         A matrix with rows of the same length.
     """

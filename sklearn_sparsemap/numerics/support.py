@@ -136,13 +136,41 @@ def project_on_support(support, k, slots):
 
 @kernel
 def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
-    """Add the structure that was just projected, for which `grow` made room; return the new size."""
+    """Add the structure that was just projected, for which `grow` made room; return the new size.
+
+    Parameters
+    ----------
+    support : Support
+    k : int
+        Number of its structures.
+    slots, additional_slots : arrays
+    theta : float
+        The score of the structure, minus the reference.
+    weight : float
+    pivot_squared : float
+        As `project_on_support` returns it.
+    """
     copy_into(support.slots[k], slots)
     copy_into(support.additional[k], additional_slots)
     support.theta[k] = theta
     support.weights[k] = weight
     append_column(support.factor, support.rhs, k, support.column, pivot_squared, theta)
     return k + 1
+
+
+@kernel
+def append_if_independent(support, k, slots, additional_slots, theta, weight):
+    """Add a structure unless it is affinely dependent on the support, which has room for it; return the new size.
+
+    Parameters
+    ----------
+    support, k, slots, additional_slots, theta, weight
+        As in `append`.
+    """
+    pivot_squared = project_on_support(support, k, slots)
+    if pivot_squared > 0.0:
+        k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
+    return k
 
 
 @kernel
@@ -160,20 +188,10 @@ def remove(support, k, j):
 @kernel
 def refactor(support, k):
     """Rebuild the factor from the structures, without those that turn out to be dependent; return the size."""
+    slots, additional, theta, weights = support.slots, support.additional, support.theta, support.weights
     kept = np.int64(0)
     for s in range(k):
-        pivot_squared = project_on_support(support, kept, support.slots[s])
-        if pivot_squared > 0.0:
-            append(
-                support,
-                kept,
-                support.slots[s],
-                support.additional[s],
-                support.theta[s],
-                support.weights[s],
-                pivot_squared,
-            )
-            kept += 1
+        kept = append_if_independent(support, kept, slots[s], additional[s], theta[s], weights[s])
     return kept
 
 
@@ -188,9 +206,7 @@ def independent_support_of(slots, additional, repeats):
     """Return a support of the given structures, one a row, without dependent ones, scores and weights; and its size."""
     support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1], repeats)
     for s in range(slots.shape[0]):
-        pivot_squared = project_on_support(support, k, slots[s])
-        if pivot_squared > 0.0:
-            k = append(support, k, slots[s], additional[s], 0.0, 0.0, pivot_squared)
+        k = append_if_independent(support, k, slots[s], additional[s], 0.0, 0.0)
     return support, k
 
 
@@ -210,7 +226,7 @@ def find(slots, additional, k, new_slots, new_additional):
 
 @kernel
 def mix(slots, k, weights, marginals):
-    """Write the mixture of the first k structures' unary indicators into `marginals`."""
+    """Write the sum of the first k structures' parts, unary or additional, times their weights, into `marginals`."""
     marginals[:] = 0.0
     for s in range(k):
         row, weight = slots[s], weights[s]

@@ -310,14 +310,47 @@ def as_ints(structure, shape, lowest, highest, form):
     return given.astype(np.int64)
 
 
-def check_known(what, choice, lowest, highest):
-    """Raise ValueError unless `choice`, a known entry of a structure, is an int from `lowest` to `highest`."""
-    if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
-        raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")
+def as_bools(structure, n, form):
+    """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError, which says the right form."""
+    given = np.asarray(structure)
+    if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
+        raise ValueError(f"{form}; got {given!r:.80}")
+    return given.astype(bool)
+
+
+def known_entries(known, n, rows, entry, lowest, highest):
+    """Return the known entries of a partially known structure.
+
+    Parameters
+    ----------
+    known : sequence
+        An int from `lowest` to `highest` for each row, or None if it is unknown.
+    n : int
+        Number of rows.
+    rows, entry : str
+        Names of the rows and of an entry, for messages.
+    lowest, highest : int
+
+    Returns
+    -------
+    entries : list of (row, int)
+
+    Raises
+    ------
+    ValueError
+        If an entry is invalid, or there are not `n` of them.
+    """
+    if len(known) != n:
+        raise ValueError(f"there are {n} {rows}; got {len(known)} entries")
+    entries = [(row, choice) for row, choice in enumerate(known) if choice is not None]
+    for _, choice in entries:
+        if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
+            raise ValueError(f"{entry} is None, or an int from {lowest} to {highest}; got {choice!r}")
+    return entries
 
 
 def check_dims(structure, dims):
-    """Return what `Structure.dims` returned; raise ValueError for what is no size: attributes may be edited."""
+    """Return the result of `Structure.dims`; raise ValueError if it is invalid because a user has edited attributes."""
     if not all(isinstance(d, Integral) and d >= 0 for d in dims):
         raise ValueError(
             f"the sizes of {structure!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "

@@ -1,4 +1,4 @@
-"""Exponentials of many numbers at once, and sums on logarithms."""
+"""Exponentials of many numbers at once."""
 
 import numpy as np
 
@@ -50,10 +50,3 @@ def exponentiate(values, scratch):
         for i in range(own.shape[0]):
             # If p was set to 0 because the result underflows, the scale in `scratch` may be NaN or infinite.
             own[i] = own[i] * scratch[i] if own[i] > 0.0 else 0.0
-
-
-@kernel
-def add_logs(a, b):
-    """Return log(exp(a) + exp(b))."""
-    high, low = max(a, b), min(a, b)
-    return high if low == -np.inf else high + np.log1p(np.exp(low - high))

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
 from .._core.validation import check_numbers
-from ._base import as_parts
+from ._base import as_bools, as_parts
 from ._custom import CustomStructure
 
 # Largest violation of a constraint by a solution; HiGHS's tolerance.
@@ -189,17 +189,15 @@ class LinearProgram(CustomStructure):
         return np.flatnonzero(chosen)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        x = np.asarray(structure)
-        if x.shape != (self.n_parts,) or not (x.dtype == bool or (x.dtype.kind in "iuf" and np.isin(x, (0, 1)).all())):
-            raise ValueError(f"a solution is {self.n_parts} bools, or 0 and 1, one for each variable; got {x!r:.80}")
-        x = x.astype(bool)
+        form = f"a solution is {self.n_parts} bools, or 0 and 1, one for each variable"
+        x = as_bools(structure, self.n_parts, form)
         for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
             # Relative to the magnitude of the terms.
             wrong = np.flatnonzero(off > _FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
             if len(wrong):
                 name = "A" if A is self.A else "A_eq"
                 raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
-        self._found.setdefault(x.tobytes(), x.copy())
+        self._found.setdefault(x.tobytes(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._core.annotations import Any, Callable, Iterable, Sequence
-from ..numerics.loops import SOLVERS
+from ..numerics.loops import SOLVERS_BY_NAME
 from ._case import Case
 from ._marginals import check_marginals
 from ._oracle import check_forms, check_list, check_oracle
@@ -109,7 +109,7 @@ def _check_case(case, n_instances):
     for k in range(n_instances):
         values = case.draw(k)
         if case.ask(values)[0] > -np.inf:
-            check_solutions(case, values, SOLVERS if k < 2 else ("active_set",))
+            check_solutions(case, values, SOLVERS_BY_NAME if k < 2 else ("active_set",))
             check_derivatives(case, values)
     if case.structure.marginal_oracle is not None:
         check_marginals(case, n_instances)

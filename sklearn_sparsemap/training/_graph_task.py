@@ -1,6 +1,6 @@
 """Samples of factor graphs as a task."""
 
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -235,8 +235,9 @@ class GraphTask(Task):
         if not (layout.structured and layout.single):
             return [None] * len(places)
         (whole,) = layout.structured.values()
-        assignments = []
-        for i, u in zip(places, relax(problems, _ROUNDING_TOL, n_jobs, partial(check_feasible, layout)).marginals):
+        solutions, assignments = relax(problems, _ROUNDING_TOL, n_jobs), []
+        check_feasible(layout, solutions)
+        for i, u in zip(places, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
                 gold_parts(self.graphs[i], layout, assignment)

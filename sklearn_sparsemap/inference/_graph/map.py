@@ -1,6 +1,5 @@
 """MAP inference in factor graphs: the linear relaxation, and an exact search if that is fractional."""
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +105,15 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
 
 
 def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
-    """Find the best assignments of a few samples; see `best_assignments`."""
+    """Find the best assignments of a few samples; see `best_assignments`.
+
+    Parameters
+    ----------
+    problems, n_jobs, tol, numbers, late
+        As in `best_assignments`.
+    time_limit : float or None
+        Maximum number of seconds for a sample.
+    """
     layout, left = problems.layout, np.arange(len(problems.scores))
     shape, n = problems.scores.shape, len(left)
     out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
@@ -120,8 +127,8 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         own = with_trials(problems, left, current)
         names, began = [numbers[i] for i in left], working_time()
         end = None if time_limit is None else began + _RELAXATION * time_limit
-        check = partial(check_feasible, layout, many=many, numbers=names)
-        found = relax(own, tol, n_jobs, check, deadline=end)
+        found = relax(own, tol, n_jobs, deadline=end)
+        check_feasible(layout, found, many, names)
         u, joint, values, gaps = found.marginals, found.joint, found.objective, found.gap
         best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
         integral = ~fractional(u).any(axis=1) & (gaps <= INTEGRAL * sizes)
@@ -178,14 +185,12 @@ def _sizes(problems):
     return np.maximum(problems._replace(scores=scores).sizes(), _LEAST_SIZE)
 
 
-def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None):
+def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     """Solve the linear relaxation of samples that are laid out for the kernels, by the proximal point method.
 
     Parameters
     ----------
     problems : GraphProblems
-    check : callable, default=None
-        Called with the solutions.
     keep : {"all", "marginals"}, default="all"
         See `solve_graph`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
@@ -202,8 +207,6 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
     own = problems.scaled(sharpness)
     own.scales[:, 1] = tol * sizes * sharpness
     found = solve_graph(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
-    if check is not None:
-        check(found)
     u, statistics = found.marginals, found.statistics
     statistics[:, GAP] /= sharpness
     statistics[statistics[:, RESIDUAL] > _MOST_RESIDUAL, GAP] = np.inf
@@ -216,7 +219,21 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
 
 
 def _search(problem, u, joint, gap, bound, tol, deadline):
-    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `branch`."""
+    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `branch`.
+
+    Parameters
+    ----------
+    problem : GraphProblems
+        A single sample.
+    u, joint : arrays
+        The solution of its relaxation.
+    gap : float
+        The accuracy of that solution.
+    bound : float
+        Upper bound of the scores of all assignments.
+    tol : float
+    deadline : float or None
+    """
     layout = problem.layout
     if layout.tables is not None or len(layout.arrays.structures):
         size = max(problem.sizes()[0], _LEAST_SIZE)

@@ -48,7 +48,15 @@ def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9, many=True):
 
 
 def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
-    """Return a list of (assignment, value) for one sample; assignments are flat arrays."""
+    """Return a list of (assignment, value) for one sample; assignments are flat arrays.
+
+    Parameters
+    ----------
+    problem : GraphProblems
+        A single sample.
+    k, n_jobs, tol, numbers, map_time_limit, late
+        As in `best_assignments`.
+    """
     found = []
     while len(found) < k:
         try:

@@ -44,7 +44,7 @@ def multiply(problems, supports, directions, n_jobs=None):
 
 
 def multiply_on_faces(oracle, problems, supports, marginals, directions, n_jobs=None):
-    """Multiply directions with the Jacobians of solutions; the given structures are completed to span their faces."""
+    """Multiply directions with the Jacobians of solutions, whose given structures are completed to span their faces."""
     out = Products(np.empty(len(directions.unary)), np.empty(len(directions.extra)))
     over_ranges(
         lambda start, stop: marginal_products_range(

@@ -12,10 +12,10 @@ from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.face import FACE_TOLERANCE, Direction, complete_face
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS, take_problems
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
 from ...numerics.solver import AIM, BY_FACETS, most_calls
 from ...numerics.support import EPS
-from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_weights
+from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply
 
 
 class MAPResult(NamedTuple):
@@ -185,39 +185,25 @@ class SparseMAPResult:
         return self._problem.split_additional(self._expected)
 
     @cached_property
-    def _problems(self):
-        """This sample as a batch in the form that kernels take."""
-        return take_problems(self._batch._problems, np.array([self._place]))
+    def _alone(self):
+        """The batch of this sample only."""
+        alone = self._batch.only(self._place)
+        alone._made[0] = self
+        return alone
 
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
-        slots, parts, weights = self._found
-        if self._by_facets and weights[-1] == 0.0:
-            out, extra = np.empty(self._problem.n_parts), np.zeros(len(self._problem.additional))
-            self._structure.polytope_solver.products(
-                self._problem.dims, readonly(self.marginals.ravel()), slots, parts, weights, readonly(unary),
-                readonly(additional), out, extra,
-            )  # fmt: skip
-            return out, extra
+        alone, p = self._alone, self._problem
+        if self._by_facets and self._found[2][-1] == 0.0:
+            return alone.products(unary, additional)
         if self._face is None:
-            self._face = self._complete_face(unary)
-        return multiply(self._problems, self._face, self._as_directions(unary, additional))
-
-    def _complete_face(self, direction):
-        """Return structures that span the face of the solution; the search begins along `direction`."""
-        p = self._problem
-        slots, additional_slots = complete_face(
-            self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
-            *self.support[:2], Direction(readonly(direction), readonly(np.zeros(len(p.additional))), False),
-            FACE_TOLERANCE,
-        )  # fmt: skip
-        return self._as_supports(slots, additional_slots)
-
-    def _as_supports(self, slots, additional_slots):
-        return lay_out_supports(slots, additional_slots, np.array([len(slots)]), self._problems.sizes)
-
-    def _as_directions(self, unary, additional):
-        return lay_out_directions(unary, additional, np.array([0, len(additional)]))
+            direction = Direction(readonly(unary), readonly(np.zeros(len(p.additional))), False)
+            slots, additional_slots = complete_face(
+                self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
+                *self.support[:2], direction, FACE_TOLERANCE,
+            )  # fmt: skip
+            self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), alone._problems.sizes)
+        return multiply(alone._problems, self._face, lay_out_directions(unary, additional, alone._extra_ptr))
 
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
@@ -283,19 +269,8 @@ class SparseMAPResult:
         v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
             raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
-        unary, additional = self._weight_products(v)
+        unary, additional = self._alone.weight_products(v)
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
-
-    def _weight_products(self, v):
-        selected = self._as_supports(*(slots[self._order] for slots in self.support[:2]))
-        extra_ptr = np.array([0, len(self._problem.additional)])
-        products, dependent = multiply_weights(self._problems, selected, v, extra_ptr)
-        if dependent.any():
-            raise ValueError(
-                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
-                "the same marginals; use solver='active_set'"
-            )
-        return products
 
     def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Directional derivative of the weights over the selected structures (forward mode).
@@ -321,7 +296,7 @@ class SparseMAPResult:
         direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
         extra = problem.join_additional(additional)
         # One row of the Jacobian for each structure.
-        rows = map(self._weight_products, np.eye(len(self.weights)))
+        rows = map(self._alone.weight_products, np.eye(len(self.weights)))
         return np.array([unary @ direction + joint @ extra for unary, joint in rows])
 
     def __reduce__(self):

@@ -319,8 +319,11 @@ class SparseMAPBatch(_OfStructures):
         supports = lay_out_supports(slots, additional, counts, self._problems.sizes)
         products, dependent = multiply_weights(self._problems, supports, flat, self._extra_ptr, self._n_jobs)
         if dependent.any():
-            i = int(np.argmax(dependent))
-            raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
+            which = f"sample {int(np.argmax(dependent))}: " if len(self) > 1 else ""
+            raise ValueError(
+                f"{which}the weights have no derivative: the selected structures are affinely dependent, so other "
+                "weights give the same marginals; use solver='active_set'"
+            )
         return products
 
     def _join(self, values, name):

@@ -7,7 +7,7 @@ distributes the probability of each entry over the summands of its sum.
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 from .map import LOCAL, WARPING, gap_scores, sum_alignments, sum_warps
 
 
@@ -37,7 +37,17 @@ def _pass_warps(scores, n, m, paths, marginals):
 def _pass_alignments(n, m, is_local, gaps, tables, passed, marginals):
     """Write the probability of each cell; return the expected numbers of gaps in rows and in columns.
 
-    `passed` holds the probability that an alignment ends with each entry of the tables, and gets that of passing it.
+    Parameters
+    ----------
+    n, m : int
+    is_local : bool
+    gaps : tuple of float
+        Scores of a gap in a row and in a column.
+    tables : tuple of arrays
+        As `sum_alignments` fills them.
+    passed : tuple of arrays
+        For each entry of the tables, the probability that an alignment ends there; gets that of passing it.
+    marginals : array of shape (n * m,)
     """
     matched, paused, every = tables
     at_match, at_pause, at_any = passed
@@ -95,9 +105,3 @@ def alignment_marginals(scores, additional, dims, work, slots, additional_slots)
     if n_gaps:
         work[n_cells], work[n_cells + 1] = in_rows, in_columns
     return log_partition
-
-
-def alignment_marginal_work(dims):
-    """Return the length of `work` that `alignment_marginals` needs."""
-    n, m, kind, n_gaps = (int(d) for d in dims)
-    return n * m + n_gaps + (n * m if kind == WARPING else 6 * (n + 1) * (m + 1))

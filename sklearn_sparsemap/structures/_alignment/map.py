@@ -9,7 +9,7 @@ all. With sums of exponentials in place of maxima, on logarithms, the same table
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs, larger
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
 
@@ -41,7 +41,19 @@ def _table_fillers(plus):
 
     @kernel
     def align(scores, n, m, is_local, gaps, tables):
-        """Fill in the sums over alignments of the first rows and columns; see the docstring of the module."""
+        """Fill in the sums over alignments of the first rows and columns; see the docstring of the module.
+
+        Parameters
+        ----------
+        scores : array of shape (n * m,)
+        n, m : int
+        is_local : bool
+            Whether an alignment may begin at each entry.
+        gaps : tuple of float
+            Scores of a gap in a row and in a column.
+        tables : tuple of arrays
+            Three, with (n + 1) * (m + 1) entries each.
+        """
         matched, paused, every = tables
         width = m + 1
         for i in range(n + 1):
@@ -58,12 +70,7 @@ def _table_fillers(plus):
     return warp, align
 
 
-@kernel
-def _larger(a, b):
-    return max(a, b)
-
-
-_best_warps, _best_alignments = _table_fillers(_larger)
+_best_warps, _best_alignments = _table_fillers(larger)
 sum_warps, sum_alignments = _table_fillers(add_logs)
 
 
@@ -89,6 +96,18 @@ def _trace(m, is_local, tables, end, slots, additional_slots):
     """Follow the best alignment back from an entry; write a match in row i to slot i, gaps to free slots.
 
     A local alignment ends with a match; others can end with a match or a gap.
+
+    Parameters
+    ----------
+    m : int
+        Number of columns.
+    is_local : bool
+    tables : tuple of arrays
+        Of maxima.
+    end : int
+        The entry.
+    slots, additional_slots : arrays
+        As of the oracle.
     """
     matched, paused, best = tables
     width, here, n_gaps = m + 1, end, 0

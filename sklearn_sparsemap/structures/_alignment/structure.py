@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.validation import check_choice
 from .._base import Structure, as_ints, as_parts
-from .gibbs import alignment_marginal_work, alignment_marginals
+from .gibbs import alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
 
 _KINDS = {"warping": WARPING, "global": GLOBAL, "local": LOCAL}
@@ -90,7 +90,8 @@ class Alignment(Structure):
         return n, (n + m if n_gaps else 0), 3 * (n + 1) * (m + 1)
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return alignment_marginal_work(dims)
+        n, m, kind, n_gaps = (int(d) for d in dims)
+        return n * m + n_gaps + (n * m if kind == WARPING else 6 * (n + 1) * (m + 1))
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, m, kind, n_gaps = (int(d) for d in dims)

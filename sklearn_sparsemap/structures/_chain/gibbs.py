@@ -13,26 +13,12 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
 from .._exp import exponentiate
+from .counts import ANY_COUNT
+from .log_sums import shift_to_zero, softmax, sum_in_logs
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
 
 _NARROW = 150.0
 SMALLEST = 1e-100
-
-
-@kernel(no_nans=True)
-def shift_to_zero(values):
-    """Subtract the maximum; return it, the lowest shifted value, and the lowest shifted value that is not -inf."""
-    top = -np.inf
-    for i in range(values.shape[0]):
-        top = max(top, values[i])
-    lowest = lowest_finite = 0.0
-    if top > -np.inf:
-        for i in range(values.shape[0]):
-            shifted = values[i] - top
-            values[i] = shifted
-            lowest = min(lowest, shifted)
-            lowest_finite = min(lowest_finite, shifted if shifted > -np.inf else 0.0)
-    return top, lowest, lowest_finite
 
 
 @kernel
@@ -65,18 +51,6 @@ def prepare(scores, additional, dims, states, moves):
             lowest = min(lowest, low)
             lowest_finite = min(lowest_finite, low_finite)
     return total, lowest, lowest_finite
-
-
-@kernel
-def _softmax(values):
-    """Turn shifted scores into their softmax, in place; return the log of the normaliser."""
-    norm = 0.0
-    for j in range(values.shape[0]):
-        values[j] = np.exp(values[j])
-        norm += values[j]
-    for j in range(values.shape[0]):
-        values[j] /= norm
-    return np.log(norm)
 
 
 @kernel(fast_sums=True)
@@ -129,7 +103,20 @@ def _depart(message, moves, backward):
 
 @kernel
 def _count(forward, messages, moves, counts, n_states, stationary):
-    """Compute the expected count of each transition from the messages of all steps."""
+    """Compute the expected count of each transition from the messages of all steps.
+
+    Parameters
+    ----------
+    forward, messages : arrays of shape (n_steps * n_states,)
+        Messages from the first step on, and back from the last one.
+    moves : array
+        Exponentials of the scores of the transitions.
+    counts : array like `moves`
+        Gets the counts; the same memory as `moves`, unless all steps share a matrix.
+    n_states : int
+    stationary : bool
+        Whether all steps share a matrix.
+    """
     if stationary:
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
@@ -162,6 +149,21 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     """Forward-backward on the exponentials of `states` and `moves`, which the marginals overwrite.
 
     Returns the log of the sum over all paths, or NaN if a factor is too small to continue.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    states : array of shape (n_steps * n_states,)
+        Shifted scores; overwritten with the marginals.
+    moves : array
+        Shifted scores of the transitions; overwritten.
+    counts : array like `moves`
+        Gets the expected counts of the transitions.
+    scratch : array
+        At least ``n_steps * (2 * n_states + 1) + n_states`` numbers.
+    narrow : bool
+        Whether small messages can be ignored; see the docstring of the module.
     """
     n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
     block = n_states * n_states
@@ -211,68 +213,6 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
 
 
 @kernel
-def _add_logs(dims, states, moves, counts, scratch):
-    """Do the same as `_multiply` on logarithms, for any range of scores.
-
-    The backward pass distributes the marginal of each state over its predecessors, so that all numbers there are
-    probabilities.
-    """
-    n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
-    block = n_states * n_states
-    stride = 0 if stationary else block
-    forward = scratch[: states.shape[0]]
-    shares = scratch[states.shape[0] : states.shape[0] + n_states]
-    total = 0.0
-    for j in range(n_states):
-        forward[j] = states[j]
-    for t in range(1, n_steps):
-        before = forward[(t - 1) * n_states : t * n_states]
-        now = forward[t * n_states : (t + 1) * n_states]
-        first = (t - 1) * stride
-        for j in range(n_states):
-            top = -np.inf
-            for i in range(n_states):
-                top = max(top, before[i] + moves[first + i * n_states + j])
-            now[j] = top
-            if top > -np.inf:
-                norm = 0.0
-                for i in range(n_states):
-                    norm += np.exp(before[i] + moves[first + i * n_states + j] - top)
-                now[j] += np.log(norm) + states[t * n_states + j]
-        top, _, _ = shift_to_zero(now)
-        if top == -np.inf:
-            return top
-        total += top
-
-    if stationary:
-        for i in range(block):
-            counts[i] = 0.0
-    copy_into(states, forward)
-    total += _softmax(states[(n_steps - 1) * n_states :])
-    for t in range(n_steps - 1, 0, -1):
-        before = forward[(t - 1) * n_states : t * n_states]
-        marginals = states[(t - 1) * n_states : t * n_states]
-        first = (t - 1) * stride
-        for i in range(n_states):
-            marginals[i] = 0.0
-        for j in range(n_states):
-            marginal = states[t * n_states + j]
-            top = -np.inf
-            for i in range(n_states):
-                top = max(top, before[i] + moves[first + i * n_states + j])
-            norm = 0.0
-            for i in range(n_states):
-                shares[i] = np.exp(before[i] + moves[first + i * n_states + j] - top) if marginal > 0.0 else 0.0
-                norm += shares[i]
-            for i in range(n_states):
-                share = shares[i] * marginal / norm if marginal > 0.0 else 0.0
-                marginals[i] += share
-                at = first + i * n_states + j
-                counts[at] = counts[at] + share if stationary else share
-    return total
-
-
-@kernel
 def copy_ends(dims, marginals, expected):
     """Copy the marginals of the first and the last step to the expected counts of start and end scores."""
     at_start, at_end = places_of_ends(expected, dims)
@@ -303,7 +243,7 @@ def sum_over_paths(scores, additional, dims, work):
     if n_steps == 1 or layout == NO_TRANSITIONS:
         total = 0.0
         for t in range(n_steps):
-            total += _softmax(states[t * n_states : (t + 1) * n_states])
+            total += softmax(states[t * n_states : (t + 1) * n_states])
         for i in range(n_transitions):
             counts[i] = 0.0
     else:
@@ -314,7 +254,11 @@ def sum_over_paths(scores, additional, dims, work):
             if np.isnan(total):
                 prepare(scores, additional, dims, states, moves)
         if np.isnan(total):
-            total = _add_logs(dims, states, moves, counts, scratch)
+            # The counts may overwrite the transitions.
+            moves = moves.copy()
+            for i in range(n_transitions):
+                counts[i] = 0.0
+            total = sum_in_logs(dims, states, moves, counts, ANY_COUNT, np.int64(1), scratch)
 
     copy_ends(dims, states, work[size : size + additional.shape[0]])
     return shift + total

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 from .map import (
     GRANDPARENTS,
     N_CANDIDATES,
@@ -11,29 +11,33 @@ from .map import (
     SIBLINGS,
     place_of_grandparents,
     score_modifiers,
-    siblings_after,
+    siblings_of,
+    sum_paths,
 )
 
 
 @kernel
-def _sum_paths(additional, dims, own, arrived):
-    """Write the log-sum over paths from the start to each modifier, without its own score, and to the end."""
-    n = dims[N_MODIFIERS]
-    for j in range(n + 1):
-        arrived[j] = -np.inf
-    for before in range(n + 1):
-        so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
-        after = siblings_after(additional, dims, before)
-        for j in range(before, n + 1):
-            total = so_far + (after[j] if dims[SIBLINGS] else 0.0)
-            arrived[j] = add_logs(arrived[j], total)
-
-
-@kernel
-def _pass_back(additional, dims, own, arrived, probability, passed, counts):
+def _pass_back(dims, siblings, own, arrived, probability, passed, counts):
     """Write the probability of passing each modifier, and add to the counts of siblings.
 
-    The paths to the end have a given probability. That of each modifier is distributed over the modifiers before it.
+    The probability of each modifier is distributed over the modifiers before it.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    siblings : array
+        See `siblings_of`.
+    own : array of shape (n,)
+        Scores of the modifiers.
+    arrived : array of shape (n + 1,)
+        The table of `sum_paths`.
+    probability : float
+        That of all paths to the end.
+    passed : array of shape (n + 1,)
+        Gets the probabilities of the modifiers.
+    counts : array
+        Not changed if there are no scores of siblings.
     """
     n = dims[N_MODIFIERS]
     for j in range(n):
@@ -41,10 +45,8 @@ def _pass_back(additional, dims, own, arrived, probability, passed, counts):
     passed[n] = probability
     for j in range(n, -1, -1):
         for before in range(j + 1 if passed[j] > 0.0 else 0):
-            total = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
-            if dims[SIBLINGS]:
-                total += siblings_after(additional, dims, before)[j]
-            share = passed[j] * np.exp(total - arrived[j])
+            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            share = passed[j] * np.exp(so_far + siblings[before * (n + 1) + j] - arrived[j])
             if dims[SIBLINGS]:
                 counts[before * (n + 1) + j] += share
             if before > 0:
@@ -58,12 +60,13 @@ def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
     n_found = n_parts + additional.shape[0]
     own, arrived = work[n_found : n_found + n], work[n_found + n : n_found + 2 * n + 1]
     passed, logs = work[n_found + 2 * n + 1 : n_found + 3 * n + 2], work[n_found + 3 * n + 2 :]
+    siblings = siblings_of(additional, dims)
     for i in range(n_found):
         work[i] = 0.0
     log_partition = -np.inf
     for candidate in range(max(n_candidates, 1)):
         score_modifiers(scores, additional, dims, candidate, own)
-        _sum_paths(additional, dims, own, arrived)
+        sum_paths(siblings, own, arrived)
         logs[candidate] = arrived[n] + (scores[candidate] if n_candidates else 0.0)
         log_partition = add_logs(log_partition, logs[candidate])
     if log_partition == -np.inf:
@@ -75,17 +78,10 @@ def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
             work[candidate] = probability
         if probability > 0.0:
             score_modifiers(scores, additional, dims, candidate, own)
-            _sum_paths(additional, dims, own, arrived)
-            _pass_back(additional, dims, own, arrived, probability, passed, work[n_parts:])
+            sum_paths(siblings, own, arrived)
+            _pass_back(dims, siblings, own, arrived, probability, passed, work[n_parts:])
             for j in range(n):
                 work[n_candidates + j] += passed[j]
                 if dims[GRANDPARENTS]:
                     work[at + candidate * n + j] = passed[j]
     return log_partition
-
-
-def modifier_marginal_work(dims):
-    """Return the length of `work` that `modifier_marginals` needs."""
-    n, n_candidates, siblings, grandparents = (int(d) for d in dims)
-    n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
-    return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)

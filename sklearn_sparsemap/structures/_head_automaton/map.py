@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
+from .._sums import add_logs, larger
 
 # The entries of dims: numbers of modifiers and of candidates for the grandparent (0 if there is none in a structure),
 # and 1 if there are scores of siblings, and of grandparents.
@@ -10,10 +11,10 @@ N_MODIFIERS, N_CANDIDATES, SIBLINGS, GRANDPARENTS = range(4)
 
 
 @kernel
-def siblings_after(additional, dims, before):
-    """Return the row of scores of the modifiers, and of the end, after place `before`; empty if there are none."""
-    width = dims[N_MODIFIERS] + 1
-    return additional[before * width : (before + 1) * width] if dims[SIBLINGS] else additional[:0]
+def siblings_of(additional, dims):
+    """Return the scores of siblings, a flat matrix with a row for the start and each modifier; zeros if not given."""
+    size = (dims[N_MODIFIERS] + 1) ** 2
+    return additional[:size] if dims[SIBLINGS] else np.zeros(size)
 
 
 @kernel
@@ -31,37 +32,53 @@ def score_modifiers(scores, additional, dims, candidate, own):
         own[j] += additional[at + j]
 
 
-@kernel
-def _arrive(additional, dims, own, arrived):
-    """Write the best score of a path from the start to each modifier, without the modifier's own, and to the end.
+def _table_filler(plus):
+    """Make the kernel that fills a table, with this function in place of a sum over paths."""
 
-    Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
+    @kernel
+    def arrive(siblings, own, arrived):
+        """Fill in the sum over the paths from the start to each modifier, without its own score, and to the end.
+
+        Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
+        """
+        n = own.shape[0]
+        for j in range(n + 1):
+            arrived[j] = -np.inf
+        for before in range(n + 1):
+            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            after = siblings[before * (n + 1) : (before + 1) * (n + 1)]
+            for j in range(before, n + 1):
+                arrived[j] = plus(arrived[j], so_far + after[j])
+
+    return arrive
+
+
+_best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
+
+
+@kernel
+def _trace(dims, siblings, own, arrived, slots, additional_slots):
+    """Write the modifiers of the best path, from the end back to the start.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    siblings : array
+        See `siblings_of`.
+    own : array of shape (n,)
+        Scores of the modifiers.
+    arrived : array of shape (n + 1,)
+        The table of maxima.
+    slots, additional_slots : arrays
+        As of the oracle.
     """
-    n = dims[N_MODIFIERS]
-    for j in range(n + 1):
-        arrived[j] = -np.inf
-    for before in range(n + 1):
-        best = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
-        after = siblings_after(additional, dims, before)
-        if dims[SIBLINGS]:
-            for j in range(before, n + 1):
-                total = best + after[j]
-                arrived[j] = total if total > arrived[j] else arrived[j]
-        else:
-            for j in range(before, n + 1):
-                arrived[j] = best if best > arrived[j] else arrived[j]
-
-
-@kernel
-def _trace(additional, dims, own, arrived, slots, additional_slots):
-    """Write the modifiers of the best path, from the end back to the start."""
     n, here = dims[N_MODIFIERS], dims[N_MODIFIERS]
     while True:
         best, source = -np.inf, np.int64(0)
         for before in range(here + 1):
-            total = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
-            if dims[SIBLINGS]:
-                total += siblings_after(additional, dims, before)[here]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            total = so_far + siblings[before * (n + 1) + here]
             if total > best:
                 best, source = total, before
         if dims[SIBLINGS]:
@@ -76,13 +93,13 @@ def _trace(additional, dims, own, arrived, slots, additional_slots):
 def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     """Find the best modifiers and, if there are candidates, the best grandparent."""
     n, n_candidates = dims[N_MODIFIERS], dims[N_CANDIDATES]
-    own, arrived = work[:n], work[n : 2 * n + 1]
+    siblings, own, arrived = siblings_of(additional, dims), work[:n], work[n : 2 * n + 1]
     slots[:] = -1
     additional_slots[:] = -1
     value, chosen = -np.inf, np.int64(0)
     for candidate in range(max(n_candidates, 1)):
         score_modifiers(scores, additional, dims, candidate, own)
-        _arrive(additional, dims, own, arrived)
+        _best_paths(siblings, own, arrived)
         total = arrived[n] + (scores[candidate] if n_candidates else 0.0)
         if total > value:
             value, chosen = total, candidate
@@ -90,8 +107,8 @@ def best_modifiers(scores, additional, dims, work, slots, additional_slots):
         return value
     if chosen < n_candidates - 1:
         score_modifiers(scores, additional, dims, chosen, own)
-        _arrive(additional, dims, own, arrived)
-    _trace(additional, dims, own, arrived, slots, additional_slots)
+        _best_paths(siblings, own, arrived)
+    _trace(dims, siblings, own, arrived, slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen
     first, at = (n + 1) * dims[SIBLINGS], place_of_grandparents(dims) + chosen * n

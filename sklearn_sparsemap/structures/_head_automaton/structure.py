@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_parts
-from .gibbs import modifier_marginal_work, modifier_marginals
+from .._base import Structure, as_bools, as_parts
+from .gibbs import modifier_marginals
 from .map import best_modifiers
 
 
@@ -111,14 +111,16 @@ class HeadAutomaton(Structure):
         return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 1
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return modifier_marginal_work(dims)
+        n, n_candidates, siblings, grandparents = (int(d) for d in dims)
+        n_additional = (n + 1) ** 2 * siblings + n_candidates * n * grandparents
+        return n_candidates + n + n_additional + 3 * n + 2 + max(n_candidates, 1)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_candidates, siblings, grandparents = (int(d) for d in dims)
-        chosen = np.asarray(structure)
-        if chosen.shape != (n_candidates + n,) or not (chosen.dtype.kind == "b" or np.isin(chosen, (0, 1)).all()):
-            what = f"{n_candidates} candidates and {n} words" if n_candidates else f"{n} words"
-            raise ValueError(f"the modifiers of a head are {n_candidates + n} bools, for {what}; got {structure!r}")
+        what = f"{n_candidates} candidates and {n} words" if n_candidates else f"{n} words"
+        chosen = as_bools(
+            structure, n_candidates + n, f"the modifiers of a head are {n_candidates + n} bools, for {what}"
+        )
         parts = np.where(chosen, np.arange(n_candidates + n), -1)
         heads, modifiers = np.flatnonzero(chosen[:n_candidates]), np.flatnonzero(chosen[n_candidates:])
         if n_candidates and len(heads) != 1:

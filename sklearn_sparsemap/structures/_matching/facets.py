@@ -15,7 +15,7 @@ from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import prefer_facets
 from ...numerics.tight_face import as_equations, face_products
 
-# Stands for the multiplier of a full column that has none here, but has one in another solution.
+# The multiplier that marks a full column whose multiplier is 0 in this solution, but not in all solutions.
 _SOME = 2.0 * BINDING
 
 

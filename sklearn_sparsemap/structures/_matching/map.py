@@ -75,6 +75,19 @@ def _auction(costs, n, rate, key, line_of, column_of):
 
     A line raises the rate of its column by the difference to the second cheapest column, and the displaced line bids
     next: "augmenting row reduction". A line that is displaced at a tie remains unmatched, so that the auction ends.
+
+    Parameters
+    ----------
+    costs : array of shape (n * m,)
+        One line after the other.
+    n : int
+        Number of lines.
+    rate : array of shape (m,)
+        Rates of the columns; raised.
+    key : array of shape (m,)
+        Scratch space.
+    line_of, column_of : int arrays
+        The partners of columns and lines, -1 at the beginning.
     """
     m = rate.shape[0]
     n_left = _BIDS * n
@@ -100,6 +113,20 @@ def _scan(costs, first, rate, offset, line, key, before):
     """Update the shortest paths to the open columns by way of a line; return the length of the shortest one.
 
     Closed columns have an infinite rate and an infinite key.
+
+    Parameters
+    ----------
+    costs : array of shape (n * m,)
+    first : int
+        The beginning of the line's costs.
+    rate : array of shape (m,)
+    offset : float
+        Length of the path to the line, minus its reduced cost there.
+    line : int
+    key : array of shape (m,)
+        Lengths of the shortest paths to the open columns; lowered.
+    before : int array of shape (m,)
+        The line before each column on its shortest path.
     """
     lowest = np.inf
     for j in range(rate.shape[0]):

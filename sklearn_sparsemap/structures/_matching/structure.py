@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_ints, as_parts, check_known
+from .._base import Structure, as_ints, as_parts, known_entries
 from .facets import MULTIPLIERS
 from .map import best_matching
 
@@ -61,15 +61,11 @@ class Matching(Structure):
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
         n, m = shape
-        if len(known) != n:
-            raise ValueError(f"there are {n} rows; got {len(known)} entries")
         forbidden = np.zeros(shape, bool)
-        for row, column in enumerate(known):
-            if column is not None:
-                check_known("the column of a row", column, -1, m - 1)
-                forbidden[row] |= np.arange(m) != column
-                if column >= 0:
-                    forbidden[:, int(column)] |= np.arange(n) != row
+        for row, column in known_entries(known, n, "rows", "the column of a row", -1, m - 1):
+            forbidden[row] |= np.arange(m) != column
+            if column >= 0:
+                forbidden[:, int(column)] |= np.arange(n) != row
         return forbidden
 
     def is_soon_exact(self, problems: Any) -> bool:

@@ -6,7 +6,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs
 
 # Number of entries of `dims` before the arcs.
 N_HEAD = 3

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
 from ..._core.validation import check_positive
-from .._base import Structure, as_parts
+from .._base import Structure, as_bools, as_parts
 from .arcs import usable_arcs
 from .gibbs import draw_paths, path_marginals
 from .map import DEPTH, EDGE, best_path
@@ -139,12 +139,10 @@ class Path(Structure):
         return int(dims[0] + 2 * dims[1])
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        used = np.asarray(structure)
         n = len(self.edges)
-        if used.shape != (n,) or not (used.dtype == bool or (used.dtype.kind in "iuf" and np.isin(used, (0, 1)).all())):
-            raise ValueError(f"a path is {n} bools, or 0 and 1, one for each edge; got {used!r:.80}")
+        used = as_bools(structure, n, f"a path is {n} bools, or 0 and 1, one for each edge")
         slots, node = np.full(int(dims[2]), -1), 0
-        arcs = self._arcs[used[self._arcs[:, EDGE]].astype(bool)]
+        arcs = self._arcs[used[self._arcs[:, EDGE]]]
         for edge, tail, head, depth in arcs.tolist():
             if tail != node:
                 break

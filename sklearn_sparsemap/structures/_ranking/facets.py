@@ -10,10 +10,11 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._core.select import order_downwards
-from ...numerics.facets import TIE, as_products
+from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.support import EPS, FEASIBLE, certified_gap
+from ...numerics.tight_face import as_equations, face_products
 
 
 @kernel
@@ -38,7 +39,18 @@ def _pool(levels, ends):
 
 @kernel
 def _fill_block(scores, order, first, last, n_points, marginals):
-    """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores."""
+    """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+    order : int array of shape (n,)
+        The items in decreasing order of their scores.
+    first, last : int
+    n_points : int
+        Number of items that have points.
+    marginals : array of shape (n,)
+    """
     top, size = scores[order[first]], last - first
     # Relative to the best item of the block, so that large scores cost no digits.
     mean = 0.0
@@ -127,19 +139,14 @@ def ranking_facets(
     return blocks, none, np.zeros(1), BY_FACETS, objective, gap, 1
 
 
-@as_products
-def ranking_products(
-    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
-):
-    """Multiply `direction` with the Jacobian, by subtracting the mean of each block; see `numerics.facets`."""
-    n = marginals.shape[0]
-    totals, counts = np.zeros(n), np.zeros(n)
-    for i in range(n):
-        if slots[i] >= 0:
-            totals[slots[i]] += direction[i]
-            counts[slots[i]] += 1.0
-    for i in range(n):
-        out[i] = direction[i] - totals[slots[i]] / counts[slots[i]] if slots[i] >= 0 else 0.0
+@as_equations
+def ranking_equations(dims, z, p, slots, weights):
+    """Return the equations of a face: the sum of each block; see `numerics.tight_face`."""
+    n_blocks = np.int64(0)
+    for b in slots:
+        n_blocks = max(n_blocks, b + 1)
+    return slots.copy(), n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), False
 
 
+ranking_products = face_products("ranking_products", ranking_equations)
 ISOTONIC = PolytopeSolver("facets", ranking_facets, ranking_products)

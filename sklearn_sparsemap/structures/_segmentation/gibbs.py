@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._exp import add_logs
+from .._sums import add_logs, log_sum
 from .map import (
     BY_SPANS,
     DURATIONS,
@@ -15,39 +15,14 @@ from .map import (
     TRANSITIONS,
     places_of_additional,
     score_spans,
-    way_in,
+    ways_in,
 )
 
 
 @kernel
-def _log_sum(values, shifts, skipped):
-    """Return the log of the sum of ``exp(values + shifts)``, except for one entry."""
-    top, norm = -np.inf, 0.0
-    for i in range(values.shape[0]):
-        top = max(top, values[i] + shifts[i] if i != skipped else -np.inf)
-    if top == -np.inf:
-        return top
-    for i in range(values.shape[0]):
-        if i != skipped:
-            norm += np.exp(values[i] + shifts[i] - top)
-    return top + np.log(norm)
-
-
-@kernel
-def _transpose_transitions(additional, dims, into):
-    """Write the transitions into each label as a row; zeros if there are none."""
-    m, at = dims[N_LABELS], places_of_additional(dims)[0]
-    for label in range(m):
-        for last in range(m):
-            into[label * m + last] = additional[at + last * m + label] if dims[TRANSITIONS] else 0.0
-
-
-@kernel
-def _sum_forward(scores, additional, dims, entered, ended, spans):
-    """Fill in the log-sums over segmentations of the first steps."""
+def _sum_forward(scores, additional, dims, into, entered, ended, spans):
+    """Fill in the log-sums over segmentations of the first steps; for the parameters, see `map._fill_tables`."""
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
-    into = np.empty(m * m)
-    _transpose_transitions(additional, dims, into)
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
     for end in range(1, dims[N_STEPS] + 1):
@@ -66,17 +41,26 @@ def _sum_forward(scores, additional, dims, entered, ended, spans):
             break
         now = ended[end * m : (end + 1) * m]
         for label in range(m):
-            # Adjacent steps with the same label form one span.
-            skipped = -1 if dims[BY_SPANS] else label
-            entered[end * m + label] = _log_sum(now, into[label * m : (label + 1) * m], skipped)
+            entered[end * m + label] = log_sum(now, into[label * m : (label + 1) * m])
 
 
 @kernel
-def _pass_spans(scores, additional, dims, tables, passed, spans, work):
+def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
     """Write the probabilities of spans or of the labels of steps, and the expected counts of durations and transitions.
 
     The derivative of log Z by an entry of a table is the probability that a span of the label ends or begins there.
-    Each is distributed over the summands of its sum. `passed` has both, of which the last steps are given.
+    Each is distributed over the summands of its sum.
+
+    Parameters
+    ----------
+    scores, additional, dims, into, spans
+        As in `map._fill_tables`.
+    tables : tuple of arrays
+        `entered` and `ended`, as log-sums.
+    passed : tuple of arrays
+        The probabilities that a span begins, and that it ends. The ends of the last span are given.
+    work : array
+        Gets the results.
     """
     entered, ended = tables
     begins, ends = passed
@@ -85,7 +69,7 @@ def _pass_spans(scores, additional, dims, tables, passed, spans, work):
         for label in range(m):
             here = end * m + label
             for last in range(m if begins[here] > 0.0 else 0):
-                total = ended[end * m + last] + way_in(additional, dims, last, label)
+                total = ended[end * m + last] + into[label * m + last]
                 share = begins[here] * np.exp(total - entered[here])
                 ends[end * m + last] += share
                 if dims[TRANSITIONS]:
@@ -118,7 +102,8 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
     entered, ended = work[n_found + 2 * size : n_found + 3 * size], work[n_found + 3 * size : n_found + 4 * size]
     spans = work[n_found + 4 * size :]
     _, at_start, at_end = places_of_additional(dims)
-    _sum_forward(scores, additional, dims, entered, ended, spans)
+    into = ways_in(additional, dims)
+    _sum_forward(scores, additional, dims, into, entered, ended, spans)
     log_partition = -np.inf
     for label in range(m):
         ends[n * m + label] = ended[n * m + label] + (additional[at_end + label] if dims[END] else 0.0)
@@ -127,18 +112,10 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
         return log_partition
     for label in range(m):
         ends[n * m + label] = np.exp(ends[n * m + label] - log_partition)
-    _pass_spans(scores, additional, dims, (entered, ended), (begins, ends), spans, work)
+    _pass_spans(scores, additional, dims, into, (entered, ended), (begins, ends), spans, work)
     for label in range(m):
         if dims[START]:
             work[n_parts + at_start + label] = begins[label]
         if dims[END]:
             work[n_parts + at_end + label] = ends[n * m + label]
     return log_partition
-
-
-def segmentation_marginal_work(dims):
-    """Return the length of `work` that `segmentation_marginals` needs."""
-    n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
-    n_parts = n * longest * m if by_spans else n * m
-    n_additional = (durations * longest + transitions * m + start + end) * m
-    return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m

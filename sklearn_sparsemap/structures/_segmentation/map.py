@@ -8,6 +8,7 @@ ends just before this step.
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
+from .._sums import highest_sum, where_highest
 
 # The entries of dims. BY_SPANS is 1 if spans are the parts, and 0 if steps are. The last four tell which additional
 # scores are given, in the order in which they are joined.
@@ -48,43 +49,37 @@ def score_spans(scores, additional, dims, end, spans):
 
 
 @kernel
-def way_in(additional, dims, before, label):
-    """Return the score of the transition from label `before` to `label`; -inf if it is not allowed."""
-    # Adjacent steps with the same label form one span.
-    if before == label and not dims[BY_SPANS]:
-        return -np.inf
-    if not dims[TRANSITIONS]:
-        return 0.0
-    return additional[places_of_additional(dims)[0] + before * dims[N_LABELS] + label]
+def ways_in(additional, dims):
+    """Return the scores of the transitions, a flat matrix with a row for each label that is entered.
 
-
-@kernel
-def _raise(best, before, row, first, stop):
-    """Raise a range of entries to ``before + row`` if that is higher."""
-    for label in range(first, stop):
-        total = before + row[label]
-        best[label] = total if total > best[label] else best[label]
-
-
-@kernel
-def best_ways_in(additional, dims, ended, zeros, entered):
-    """Fill in the best score of entering a span of each label, from the scores of spans that have ended."""
+    Without transitions, they are zeros. If steps are the parts, a label cannot follow itself, because adjacent steps
+    with the same label form one span.
+    """
     m, at = dims[N_LABELS], places_of_additional(dims)[0]
+    into = np.zeros(m * m)
     for label in range(m):
-        entered[label] = -np.inf
-    for last in range(m):
-        row = additional[at + last * m : at + (last + 1) * m] if dims[TRANSITIONS] else zeros
-        if dims[BY_SPANS]:
-            _raise(entered, ended[last], row, np.int64(0), m)
-        else:
-            _raise(entered, ended[last], row, np.int64(0), last)
-            _raise(entered, ended[last], row, last + 1, m)
+        for last in range(m if dims[TRANSITIONS] else 0):
+            into[label * m + last] = additional[at + last * m + label]
+        if not dims[BY_SPANS]:
+            into[label * m + label] = -np.inf
+    return into
 
 
 @kernel
-def _fill_tables(scores, additional, dims, entered, ended, spans):
-    """Fill in the best scores of segmentations of the first steps."""
-    zeros = np.zeros(dims[N_LABELS])
+def _fill_tables(scores, additional, dims, into, entered, ended, spans):
+    """Fill in the best scores of segmentations of the first steps.
+
+    Parameters
+    ----------
+    scores, additional, dims
+        As of the oracle.
+    into
+        See `ways_in`.
+    entered, ended
+        The tables; see the docstring of the module.
+    spans
+        See `score_spans`.
+    """
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
@@ -100,12 +95,23 @@ def _fill_tables(scores, additional, dims, entered, ended, spans):
                 now[label] = total if total > now[label] else now[label]
         if end == dims[N_STEPS]:
             break
-        best_ways_in(additional, dims, now, zeros, entered[end * m : (end + 1) * m])
+        for label in range(m):
+            entered[end * m + label] = highest_sum(now, into[label * m : (label + 1) * m])
 
 
 @kernel
 def _put_span(dims, begin, end, label, slots, additional_slots):
-    """Write a span to its slots, and the duration's part to the slot of its first step."""
+    """Write a span to its slots, and the duration's part to the slot of its first step.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    begin, end, label : int
+        The first step of the span, the step after its last one, and its label.
+    slots, additional_slots : arrays
+        As of the oracle.
+    """
     m = dims[N_LABELS]
     if dims[BY_SPANS]:
         slots[begin] = (begin * dims[MAX_LENGTH] + end - begin - 1) * m + label
@@ -122,7 +128,8 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     n, m = dims[N_STEPS], dims[N_LABELS]
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
     at_transitions, at_start, at_end = places_of_additional(dims)
-    _fill_tables(scores, additional, dims, entered, ended, spans)
+    into = ways_in(additional, dims)
+    _fill_tables(scores, additional, dims, into, entered, ended, spans)
     value, label = -np.inf, np.int64(0)
     for last in range(m):
         total = ended[n * m + last] + (additional[at_end + last] if dims[END] else 0.0)
@@ -147,11 +154,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
         _put_span(dims, begin, end, label, slots, additional_slots)
         if begin == 0:
             break
-        best, source = -np.inf, np.int64(0)
-        for last in range(m):
-            total = ended[begin * m + last] + way_in(additional, dims, last, label)
-            if total > best:
-                best, source = total, last
+        source = where_highest(ended[begin * m : (begin + 1) * m], into[label * m : (label + 1) * m])
         if dims[TRANSITIONS]:
             additional_slots[before_transitions + begin] = at_transitions + source * m + label
         end, label = begin, source

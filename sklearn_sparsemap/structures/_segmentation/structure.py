@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
 from .._base import Structure, as_ints, as_parts
-from .gibbs import segmentation_marginal_work, segmentation_marginals
+from .gibbs import segmentation_marginals
 from .map import best_segmentation
 
 _PARTS = ("steps", "spans")
@@ -102,7 +102,10 @@ class Segmentation(Structure):
         return n, n * durations + (n - 1) * transitions + start + end, (2 * n + 1 + min(longest, n)) * m
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return segmentation_marginal_work(dims)
+        n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
+        n_parts = n * longest * m if by_spans else n * m
+        n_additional = (durations * longest + transitions * m + start + end) * m
+        return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None

@@ -7,12 +7,13 @@ Tables are those of `map.py`, but with zeros after the largest count.
 
 import numpy as np
 
-from ..._core.jit import as_oracle, copy_into, in_python, kernel
+from ..._core.jit import as_oracle, in_python, kernel
 from ..._core.lanes import WIDTH, load, padded, spread, store, total
-from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, shift_to_zero, sum_over_paths
+from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, sum_over_paths
+from .._chain.log_sums import place_of_move, sum_in_logs
 from .._chain.map import NO_TRANSITIONS
 from .._exp import exponentiate
-from .map import FEWEST, MOST, STATE, place_of_move, stride_of
+from .map import FEWEST, MOST, STATE, stride_of
 
 
 @kernel
@@ -64,7 +65,24 @@ def _forward(dims, states, moves, forward, norms):
 
 @kernel
 def _depart(dims, t, moves, before, message, backward, counts):
-    """Pass the message of step t back to step t - 1, and add the expected counts of its transitions."""
+    """Pass the message of step t back to step t - 1, and add the expected counts of its transitions.
+
+    Parameters
+    ----------
+    dims : int array
+        As of the oracle.
+    t : int
+    moves : array
+        Exponentials of the scores of the transitions.
+    before : array
+        Forward messages of step t - 1.
+    message : array
+        Backward message of step t, times the factors of its states.
+    backward : array
+        Gets the backward message of step t - 1.
+    counts : array like `moves`
+        Increased by the expected counts.
+    """
     n_states, stride = dims[1], stride_of(dims)
     for i in range(n_states):
         for k in range(i * stride, (i + 1) * stride):
@@ -122,94 +140,6 @@ def _multiply(dims, states, moves, counts, scratch):
 
 
 @kernel
-def _forward_in_logs(dims, states, moves, forward):
-    """Fill in the log-sums over all paths to each state and count; return the sum of what is subtracted from them."""
-    n_states, stride = dims[1], stride_of(dims)
-    size, shift = n_states * stride, 0.0
-    for k in range(forward.shape[0]):
-        forward[k] = -np.inf
-    for t in range(dims[0]):
-        for j in range(n_states):
-            counted = np.int64(j == dims[STATE])
-            for k in range(counted, dims[MOST] + 1):
-                place = (t * n_states + j) * stride + k
-                if t == 0:
-                    forward[place] = states[j] if k == counted else -np.inf
-                    continue
-                before, top, norm = (t - 1) * size + k - counted, -np.inf, 0.0
-                for i in range(n_states):
-                    top = max(top, forward[before + i * stride] + moves[place_of_move(dims, t, i, j)])
-                if top > -np.inf:
-                    for i in range(n_states):
-                        norm += np.exp(forward[before + i * stride] + moves[place_of_move(dims, t, i, j)] - top)
-                    forward[place] = top + np.log(norm) + states[t * n_states + j]
-        top, _, _ = shift_to_zero(forward[t * size : (t + 1) * size])
-        shift += top
-        if top == -np.inf:
-            break
-    return shift
-
-
-@kernel
-def _add_logs(dims, states, moves, counts, scratch):
-    """Do the same as `_multiply` on logarithms, for any range of scores.
-
-    The backward pass distributes the probability of each state and count over its predecessors.
-    """
-    n_steps, n_states, stride = dims[0], dims[1], stride_of(dims)
-    size = n_states * stride
-    forward, rest = scratch[: n_steps * size], scratch[n_steps * size :]
-    now, before, shares = rest[:size], rest[size : 2 * size], rest[2 * size :]
-    shift = _forward_in_logs(dims, states, moves, forward)
-    if shift == -np.inf:
-        return shift
-    copy_into(now, forward[(n_steps - 1) * size :])
-    for k in range(size):
-        now[k] = now[k] if dims[FEWEST] <= k % stride <= dims[MOST] else -np.inf
-    top, _, _ = shift_to_zero(now)
-    if top == -np.inf:
-        return top
-    norm = 0.0
-    for k in range(size):
-        now[k] = np.exp(now[k])
-        norm += now[k]
-    for k in range(size):
-        now[k] /= norm
-    for t in range(n_steps - 1, -1, -1):
-        for k in range(size):
-            before[k] = 0.0
-        for j in range(n_states):
-            marginal, counted = 0.0, np.int64(j == dims[STATE])
-            for k in range(j * stride, (j + 1) * stride):
-                marginal += now[k]
-            states[t * n_states + j] = marginal
-            for k in range(counted, dims[MOST] + 1 if t > 0 else 0):
-                own = now[j * stride + k]
-                if own > 0.0:
-                    _share(dims, t, moves, forward, j, k - counted, shares)
-                    for i in range(n_states):
-                        before[i * stride + k - counted] += own * shares[i]
-                        if dims[2] != NO_TRANSITIONS:
-                            counts[place_of_move(dims, t, i, j)] += own * shares[i]
-        copy_into(now, before)
-    return shift + top + np.log(norm)
-
-
-@kernel
-def _share(dims, t, moves, forward, j, count, shares):
-    """Write the probability of each state at step t - 1, given its count and that state j follows."""
-    top, norm = -np.inf, 0.0
-    for i in range(dims[1]):
-        shares[i] = forward[((t - 1) * dims[1] + i) * stride_of(dims) + count] + moves[place_of_move(dims, t, i, j)]
-        top = max(top, shares[i])
-    for i in range(dims[1]):
-        shares[i] = np.exp(shares[i] - top)
-        norm += shares[i]
-    for i in range(dims[1]):
-        shares[i] /= norm
-
-
-@kernel
 def _read(scores, additional, dims, states, moves):
     """Fill `states` and `moves` with the scores, as `prepare` does; without transitions, moves are zeros."""
     for k in range(moves.shape[0]):
@@ -237,7 +167,8 @@ def marginals_within(scores, additional, dims, work, slots, additional_slots):
         log_sum = _multiply(dims, states, moves, expected, scratch)
     if np.isnan(log_sum):
         _read(scores, additional, dims, states, moves)
-        log_sum = _add_logs(dims, states, moves, expected, scratch)
+        counted = dims[STATE], dims[FEWEST], dims[MOST]
+        log_sum = sum_in_logs(dims, states, moves, expected, counted, stride_of(dims), scratch)
     copy_ends(dims, states, expected)
     return shift + log_sum
 

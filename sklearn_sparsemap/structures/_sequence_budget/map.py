@@ -9,7 +9,8 @@ import numpy as np
 
 from ..._core.jit import as_oracle, kernel
 from ..._core.lanes import WIDTH, larger, load, padded, spread, store
-from .._chain.map import NO_TRANSITIONS, PER_STEP, best_path, places_of_ends, trace_back
+from .._chain.log_sums import place_of_move
+from .._chain.map import NO_TRANSITIONS, best_path, places_of_ends, trace_back
 
 # The entries of dims that follow those of a chain: the counted state, and its smallest and largest number of steps.
 STATE, FEWEST, MOST = 5, 6, 7
@@ -19,13 +20,6 @@ STATE, FEWEST, MOST = 5, 6, 7
 def stride_of(dims):
     """Return the number of entries of a row of a table: at least one more than the number of counts."""
     return padded(dims[MOST] + 2)
-
-
-@kernel
-def place_of_move(dims, t, i, j):
-    """Return the place, among the transitions, of that from state i at step t - 1 to state j."""
-    first = (t - 1) * dims[1] * dims[1] if dims[2] == PER_STEP else 0
-    return first + i * dims[1] + j
 
 
 @kernel

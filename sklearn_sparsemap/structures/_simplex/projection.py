@@ -5,6 +5,7 @@ import numpy as np
 from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
+from ...numerics.sparsemax import highest
 from ...numerics.support import is_distribution
 from ...numerics.tight_face import as_equations
 
@@ -19,10 +20,7 @@ def project_simplex(
     until none is dropped (Michelot). Each round computes the threshold from the scores alone, so that a single score in
     the support gets a weight of exactly 1: AdaGrad makes a full step of the smallest residual.
     """
-    best = -np.inf
-    for i in range(scores.shape[0]):
-        best = scores[i] if scores[i] > best else best
-    threshold, count, kept = -1.0, -1, 0
+    best, threshold, count, kept = highest(scores), -1.0, -1, 0
     while best > -np.inf:
         total, kept = 0.0, 0
         for i in range(scores.shape[0]):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.jit import as_oracle
+from ...numerics.sparsemax import highest
 from .._base import Structure, as_ints, as_parts
 from .projection import PROJECTION
 
@@ -24,10 +25,7 @@ def best_choice(scores, additional, dims, work, slots, additional_slots):
 @as_oracle
 def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the softmax; return the log of its normaliser."""
-    n = scores.shape[0]
-    top = -np.inf
-    for i in range(n):
-        top = scores[i] if scores[i] > top else top
+    n, top = scores.shape[0], highest(scores)
     if top == -np.inf:
         return top
     total = 0.0
@@ -37,11 +35,6 @@ def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
     for i in range(n):
         work[i] /= total
     return top + np.log(total)
-
-
-def simplex_marginal_work(dims):
-    """Return the length of `work` that `simplex_marginals` needs."""
-    return int(dims[0])
 
 
 class Simplex(Structure):
@@ -83,7 +76,7 @@ class Simplex(Structure):
         return 1, 0, 0
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return simplex_marginal_work(dims)
+        return int(dims[0])
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0])[None]

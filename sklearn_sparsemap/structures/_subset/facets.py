@@ -3,12 +3,12 @@
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, TIE, as_products, certify
+from ...numerics.facets import BINDING, TIE, certify
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.support import FEASIBLE
 from ...numerics.threshold import threshold
-from ...numerics.tight_face import as_equations
+from ...numerics.tight_face import as_equations, face_products
 
 
 @kernel
@@ -54,21 +54,6 @@ def subset_facets(
     return none, none, weights, BY_FACETS, objective, gap, 1
 
 
-@as_products
-def subset_products(
-    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
-):
-    """Multiply `direction` with the Jacobian; see `numerics.facets`."""
-    total, count = 0.0, 0.0
-    for i in range(marginals.shape[0]):
-        if 0.0 < marginals[i] < 1.0:
-            total += direction[i]
-            count += 1.0
-    mean = total / count if abs(weights[0]) > BINDING and count > 0.0 else 0.0
-    for i in range(marginals.shape[0]):
-        out[i] = direction[i] - mean if 0.0 < marginals[i] < 1.0 else 0.0
-
-
 @as_equations
 def subset_equations(dims, z, p, slots, weights):
     """Write down the equation of a face: the size, if a bound on it binds; see `numerics.tight_face`."""
@@ -79,4 +64,5 @@ def subset_equations(dims, z, p, slots, weights):
     return block, n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), weights[weights.shape[0] - 1] != 0.0
 
 
+subset_products = face_products("subset_products", subset_equations)
 THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, equations=subset_equations)

@@ -81,8 +81,20 @@ def _probabilities(scores, height, tilt, chosen, left):
 def _condition(yes, no, most, weights, forward, marginals, of_no):
     """Condition the probabilities of independent items, `yes`, on their number, from 0 to `most`.
 
-    `weights` holds one weight for each number, and is overwritten. If `of_no`, `marginals` are probabilities of
-    absence. Returns the expected weight.
+    Returns the expected weight.
+
+    Parameters
+    ----------
+    yes, no : arrays of shape (n,)
+        Probability of each item, and of its absence.
+    most : int
+    weights : array of shape (most + 1,)
+        The weight of each number of items; overwritten.
+    forward : array of shape ((n + 1) * (most + 1),)
+        Scratch space.
+    marginals : array of shape (n,)
+    of_no : bool
+        Whether `marginals` gets probabilities of absence.
     """
     n = yes.shape[0]
     width = most + 1
@@ -168,10 +180,3 @@ def subset_marginals(scores, additional, dims, work, slots, additional_slots):
             work[i] = marginals[k]
             k += 1
     return log_partition
-
-
-def subset_marginal_work(dims):
-    """Return the length of `work` that `subset_marginals` needs."""
-    n, low, high = (int(d) for d in dims)
-    width = min(high, n - low) + 1
-    return 5 * n + (n + 2) * width

@@ -7,9 +7,9 @@ import numbers
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_parts
+from .._base import Structure, as_bools, as_parts
 from .facets import THRESHOLD
-from .gibbs import subset_marginal_work, subset_marginals
+from .gibbs import subset_marginals
 from .map import best_subset
 
 
@@ -70,14 +70,12 @@ class Subset(Structure):
         return dims[0], 0, dims[0]
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return subset_marginal_work(dims)
+        n, low, high = (int(d) for d in dims)
+        return 5 * n + (n + 2) * (min(high, n - low) + 1)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, min_size, max_size = (int(d) for d in dims)
-        chosen = np.asarray(structure)
-        if chosen.shape != (n,) or not (chosen.dtype.kind == "b" or np.isin(chosen, (0, 1)).all()):
-            raise ValueError(f"a subset is {n} bools, one for each item; got {structure!r}")
-        chosen = chosen.astype(bool)
+        chosen = as_bools(structure, n, f"a subset is {n} bools, one for each item")
         if not min_size <= chosen.sum() <= max_size:
             raise ValueError(f"a subset has {min_size} to {max_size} items here; got {int(chosen.sum())}")
         return as_parts(np.where(chosen, np.arange(n), -1)), as_parts([])

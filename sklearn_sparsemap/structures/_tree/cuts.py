@@ -55,6 +55,20 @@ def _forget(cuts, k, since):
 def cut_trees(rows, cuts, k, single_root, size, limit):
     """Solve subject to the `k` known cuts and add violated ones, until none is violated.
 
+    Parameters
+    ----------
+    rows : Rows
+    cuts : Cuts
+        Gets the violated cuts.
+    k : int
+        Number of known cuts.
+    single_root : bool
+        Whether the first cut is an equation.
+    size : float
+        Magnitude of the scores.
+    limit : int
+        Maximum number of Newton steps.
+
     Returns
     -------
     k : int

@@ -3,27 +3,7 @@
 import numpy as np
 
 from ..._core.jit import kernel
-
-
-@kernel(no_nans=True)
-def _highest_sum(a, b):
-    """Return the largest ``a[k] + b[k]``."""
-    best = -np.inf
-    for k in range(a.shape[0]):
-        total = a[k] + b[k]
-        best = total if total > best else best
-    return best
-
-
-@kernel
-def _where_highest(a, b):
-    """Return the first index of the largest ``a[k] + b[k]``."""
-    place, best = 0, -np.inf
-    for k in range(a.shape[0]):
-        total = a[k] + b[k]
-        if total > best:
-            place, best = k, total
-    return place
+from .._sums import highest_sum, where_highest
 
 
 @kernel
@@ -49,11 +29,11 @@ def eisner(scores, n, single_root, work, slots):
     for width in range(1, size - first):
         for i in range(first, size - width):
             j = i + width
-            inner = _highest_sum(right[i, i:j], left_t[j, i + 1 : j + 1])
+            inner = highest_sum(right[i, i:j], left_t[j, i + 1 : j + 1])
             to_right[i, j] = inner + scores[i * n + j - 1]
             to_left_t[j, i] = inner + scores[j * n + i - 1] if i > 0 else -np.inf
-            right[i, j] = right_t[j, i] = _highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
-            left[i, j] = left_t[j, i] = _highest_sum(left[i, i:j], to_left_t[j, i:j])
+            right[i, j] = right_t[j, i] = highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            left[i, j] = left_t[j, i] = highest_sum(left[i, i:j], to_left_t[j, i:j])
 
     # Stack of spans to expand: (i, j), and whether headed by i.
     stack = work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64)
@@ -81,16 +61,16 @@ def eisner(scores, n, single_root, work, slots):
             continue
         # First the arc that completed the span, from its head to k, then the span between the two.
         if headed_left:
-            k = i + 1 + _where_highest(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            k = i + 1 + where_highest(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
             slots[k - 1] = i * n + k - 1
             stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = k, j, 1
             a, b = i, k
         else:
-            k = i + _where_highest(left[i, i:j], to_left_t[j, i:j])
+            k = i + where_highest(left[i, i:j], to_left_t[j, i:j])
             slots[k - 1] = j * n + k - 1
             stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = i, k, 0
             a, b = k, j
-        split = a + _where_highest(right[a, a:b], left_t[b, a + 1 : b + 1])
+        split = a + where_highest(right[a, a:b], left_t[b, a + 1 : b + 1])
         stack[3 * depth + 3], stack[3 * depth + 4], stack[3 * depth + 5] = a, split, 1
         stack[3 * depth + 6], stack[3 * depth + 7], stack[3 * depth + 8] = split + 1, b, 0
         depth += 3

@@ -94,7 +94,20 @@ def _scaled(product, below):
 
 @kernel
 def _sum_products(values, powers, a, b, n, wide, at):
-    """Store the sum of n products of weights from `a` and from `b` on; return whether its power is not 0."""
+    """Store the sum of n products of weights from `a` and from `b` on; return whether its power is not 0.
+
+    Parameters
+    ----------
+    values, powers : arrays
+        The tables of weights.
+    a, b : int
+        Beginnings of the factors.
+    n : int
+    wide : bool
+        Whether any power is not 0.
+    at : int
+        The entry of the tables that gets the sum.
+    """
     # Unsigned indices, because signed ones prevent vectorisation.
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
     if not wide:
@@ -113,7 +126,18 @@ def _sum_products(values, powers, a, b, n, wide, at):
 
 @kernel
 def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
-    """Distribute a marginal over the products of the sum at `at`."""
+    """Distribute a marginal over the products of the sum at `at`.
+
+    Parameters
+    ----------
+    values, powers : arrays
+        The tables of weights.
+    marginals : array like `values`
+        Increased by the shares.
+    marginal : float
+    at, a, b, n, wide
+        As in `_sum_products`.
+    """
     if marginal == 0.0:
         return
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)

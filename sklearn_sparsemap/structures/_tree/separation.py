@@ -83,7 +83,23 @@ def _is_missing(level, label, layer, i):
 
 @kernel
 def _discharge(i, near, residual, excess, label, layer, n_layers, active, n_active):
-    """Push the excess of node `i`, or put it to sleep; return the numbers of layers and of active nodes."""
+    """Push the excess of node `i`, or put it to sleep; return the numbers of layers and of active nodes.
+
+    Parameters
+    ----------
+    i : int
+    near : int array
+        The neighbours of the node.
+    residual : array of shape (n_nodes, n_nodes)
+        ``residual[j, i]`` is the residual capacity from node i to node j.
+    excess, label, layer : arrays of shape (n_nodes,)
+        Excess, distance label and state of each node; see `minimum_cuts`.
+    n_layers : int
+        Number of sleeping layers.
+    active : int array of shape (n_nodes,)
+        The active nodes, of which there are `n_active`; gets the nodes that become active.
+    n_active : int
+    """
     unreachable = 4 * label.shape[0]
     while excess[i] > _NOTHING:
         lowest = unreachable
@@ -134,7 +150,18 @@ def _is_safe(u, v, fed, layer, seen):
 
 @kernel
 def _join_source(v, near, u, residual, excess, layer, fed):
-    """Move a node to the source side and saturate its arcs."""
+    """Move a node to the source side and saturate its arcs.
+
+    Parameters
+    ----------
+    v : int
+    near : int array
+        The neighbours of the node.
+    u, residual, excess, layer
+        As in `minimum_cuts`.
+    fed : array of shape (n_nodes,)
+        The capacity that each node receives from the source side; increased.
+    """
     layer[v] = 0
     for k in near:
         if layer[k] != 0:

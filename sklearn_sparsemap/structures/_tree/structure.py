@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
-from .._base import Structure, as_ints, as_parts, check_known
+from .._base import Structure, as_ints, as_parts, known_entries
 from .cuts import CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
@@ -174,14 +174,9 @@ class DependencyTree(Structure):
         return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        n_words = shape[1]
-        if len(known) != n_words:
-            raise ValueError(f"there are {n_words} words; got {len(known)} entries")
-        forbidden = np.zeros(shape, bool)
-        for word, head in enumerate(known):
-            if head is not None:
-                check_known("the head of a word", head, 0, n_words)
-                forbidden[:, word] = np.arange(n_words + 1) != head
+        n_words, forbidden = shape[1], np.zeros(shape, bool)
+        for word, head in known_entries(known, n_words, "words", "the head of a word", 0, n_words):
+            forbidden[:, word] = np.arange(n_words + 1) != head
         return forbidden
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
@@ -291,7 +286,7 @@ class DependencyTree(Structure):
         if len(rows) != 2 or rows[0] != rows[1] + 1:
             raise ValueError(
                 f"a sample of a tree over n words has one row for each arc, (n + 1) * n rows or shape (n + 1, n, "
-                f"n_features); got {_times(rows)} rows"
+                f"n_features); got {' x '.join(map(str, rows))} rows"
             )
         return rows if self.n_labels is None else (*rows, n_outputs)
 
@@ -312,7 +307,3 @@ def is_projective(heads):
     low, high = ends.min(axis=0), ends.max(axis=0)
     inside = (low[:, None] < low) & (low < high[:, None])
     return not (inside & (high > high[:, None])).any()
-
-
-def _times(rows):
-    return " x ".join(map(str, rows))

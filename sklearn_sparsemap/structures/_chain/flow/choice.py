@@ -5,8 +5,9 @@ from numba import types
 
 from ...._core.jit import INTS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
-from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
+from ....numerics.polytope_solver import PolytopeSolver, never
 from ....numerics.sparsemax import sparsemax
+from ..map import NO_TRANSITIONS
 from .forest import new_forest
 from .paths import flow_paths
 from .pricing import max_marginals, new_prices, price_of
@@ -64,12 +65,16 @@ def _time_of_flow(n_steps, n_states, spread):
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_OUT, INTS_OUT))
 def calls_of_active_set_range(problems, start, stop, most, is_tried):
-    """Decide for the chains start..stop, which have transitions, how long the active set works; see `CallBudget`.
+    """Decide for the chains start..stop how long the active set works; see `PolytopeSolver.budget`.
 
     All constants are nanoseconds on one machine; only their ratios matter.
     """
     for i in range(start, stop):
         dims = problems.dims[i]
+        most[i], is_tried[i] = 0, False
+        if dims[2] == NO_TRANSITIONS:
+            # The flow is a closed form.
+            continue
         spread = _spread_of_paths(
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
@@ -85,17 +90,12 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
         is_tried[i] = _time_of_paths(dims[0], dims[1], expected) < _CLEARLY_LESS * time
 
 
-def _have_transitions(dims):
-    """Tell whether any chain has transitions. The flow of others is a closed form."""
-    return dims[:, 2].any()
-
-
 # Losses solve chains by the active set, which can start from the paths of the previous epoch.
 FLOW = PolytopeSolver(
     "interior_point",
     chain_interior_point,
     chain_products,
     prefers=never,
-    budget=CallBudget(_have_transitions, calls_of_active_set_range),
+    budget=calls_of_active_set_range,
     paths=flow_paths,
 )

@@ -24,8 +24,8 @@ _NAMES = "parent flow degree tree order potential n_vertices n_trees stale on u 
 Forest = namedtuple("Forest", _NAMES.split())
 ROOT, ABSENT = -1, -2
 # The equations. Layer s has the unknowns from rows[s] on. From blocks[s] on, ``block`` has its symmetric block, of
-# which the upper triangle is used, and from besides[s] on, ``beside`` has the block to its right, with padded rows.
-System = namedtuple("System", ["rows", "blocks", "besides", "block", "beside", "right"])
+# which the upper triangle is used, and from couplings[s] on, ``coupling`` has the block to its right, with padded rows.
+System = namedtuple("System", ["rows", "blocks", "couplings", "block", "coupling", "right"])
 # The least pivot. Pivots count vertices.
 _LEAST_PIVOT = 1e-9
 
@@ -149,18 +149,29 @@ def grow(chain, forest):
 def _new_system(n_trees):
     """Return the system of all layers, filled with zeros."""
     n_layers = n_trees.shape[0]
-    rows, blocks, besides = np.zeros((3, n_layers + 1), np.int64)
+    rows, blocks, couplings = np.zeros((3, n_layers + 1), np.int64)
     for s in range(n_layers):
         rows[s + 1], blocks[s + 1] = rows[s] + n_trees[s], blocks[s] + n_trees[s] * padded(n_trees[s])
         if s + 1 < n_layers:
-            besides[s + 1] = besides[s] + n_trees[s] * padded(n_trees[s + 1])
-    block, beside = np.zeros(blocks[n_layers]), np.zeros(besides[n_layers - 1])
-    return System(rows, blocks, besides, block, beside, np.zeros(rows[n_layers]))
+            couplings[s + 1] = couplings[s] + n_trees[s] * padded(n_trees[s + 1])
+    block, coupling = np.zeros(blocks[n_layers]), np.zeros(couplings[n_layers - 1])
+    return System(rows, blocks, couplings, block, coupling, np.zeros(rows[n_layers]))
 
 
 @kernel
 def _subtract_row(matrix, target, source, start, width, ratio):
-    """Subtract a multiple of a row from another one, from column `start` on, or a few columns before it."""
+    """Subtract a multiple of a row from another one, from column `start` on, or a few columns before it.
+
+    Parameters
+    ----------
+    matrix : flat array
+    target, source : int
+        Beginnings of the two rows in the matrix.
+    start, width : int
+        First column, and number of columns.
+    ratio : float
+        Factor of the source.
+    """
     for p in range(start // WIDTH * WIDTH, width, WIDTH):
         store(matrix, target + p, load(matrix, target + p) - load(matrix, source + p) * ratio)
 
@@ -168,22 +179,22 @@ def _subtract_row(matrix, target, source, start, width, ratio):
 @kernel
 def _eliminate(system, n, m, s):
     """Eliminate the n unknowns of layer s; the next has m unknowns. The diagonal gets the inverse pivots."""
-    width, next_width, block, beside, right = padded(n), padded(m), system.block, system.beside, system.right
+    width, next_width, block, coupling, right = padded(n), padded(m), system.block, system.coupling, system.right
     for k in range(n):
-        row, row_beside = system.blocks[s] + k * width, system.besides[s] + k * next_width
+        row, row_coupling = system.blocks[s] + k * width, system.couplings[s] + k * next_width
         pivot, known = block[row + k], right[system.rows[s] + k]
         inverse = 1.0 / pivot if pivot > _LEAST_PIVOT else 0.0
         for i in range(k + 1, n):
             ratio = block[row + i] * inverse
             if ratio != 0.0:
                 _subtract_row(block, system.blocks[s] + i * width, row, i, width, ratio)
-                _subtract_row(beside, system.besides[s] + i * next_width, row_beside, 0, next_width, ratio)
+                _subtract_row(coupling, system.couplings[s] + i * next_width, row_coupling, 0, next_width, ratio)
                 right[system.rows[s] + i] -= ratio * known
         for i in range(m):
-            ratio, below = beside[row_beside + i] * inverse, system.blocks[s + 1] + i * next_width
+            ratio, below = coupling[row_coupling + i] * inverse, system.blocks[s + 1] + i * next_width
             if ratio != 0.0:
                 for p in range(i // WIDTH * WIDTH, next_width, WIDTH):
-                    store(block, below + p, load(block, below + p) - load(beside, row_beside + p) * ratio)
+                    store(block, below + p, load(block, below + p) - load(coupling, row_coupling + p) * ratio)
                 right[system.rows[s + 1] + i] -= ratio * known
         block[row + k] = inverse
 
@@ -193,15 +204,15 @@ def _substitute(system, n, m, s):
     """Solve for the unknowns of a layer, given those of the next; see `_eliminate`."""
     width, next_width, here, following = padded(n), padded(m), system.rows[s], system.rows[s + 1]
     for k in range(n - 1, -1, -1):
-        value, row, row_beside = (
+        value, row, row_coupling = (
             system.right[here + k],
             system.blocks[s] + k * width,
-            system.besides[s] + k * next_width,
+            system.couplings[s] + k * next_width,
         )
         for j in range(k + 1, n):
             value -= system.block[row + j] * system.right[here + j]
         for j in range(m):
-            value -= system.beside[row_beside + j] * system.right[following + j]
+            value -= system.coupling[row_coupling + j] * system.right[following + j]
         system.right[here + k] = value * system.block[row + k]
 
 
@@ -229,7 +240,7 @@ def settle(chain, forest, total):
                 b = forest.tree[y]
                 system.block[blocks[t + 1] + b * padded(m) + b] += 1.0
                 right[rows[t + 1] + b] += u
-                system.beside[system.besides[t] + a * padded(m) + b] -= 1.0
+                system.coupling[system.couplings[t] + a * padded(m) + b] -= 1.0
         _eliminate(system, n, m, t)
     for s in range(n_steps - 1, -1, -1):
         _substitute(system, n_trees[s], n_trees[s + 1] if s < n_steps - 1 else 0, s)

@@ -38,6 +38,14 @@ def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
     """Find the path whose smallest flow is largest; return its last state and that flow.
 
     ``width`` (T, M) gets the largest flow that reaches each node, and ``arc`` (T, M) the last arc of that path.
+
+    Parameters
+    ----------
+    n_steps, n_states : int
+    nodes, parts, flow : arrays of shape (n_arcs,)
+        First node, transition and flow of each arc, step by step.
+    width, arc : arrays of shape (n_steps, n_states)
+        Get the largest flow that reaches each node, and the last arc of that path.
     """
     for t in range(n_steps):
         for i in range(n_states):
@@ -56,7 +64,15 @@ def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
 
 @kernel
 def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
-    """Decompose a flow along arcs, listed step by step, into paths, the widest first; return their number."""
+    """Decompose a flow along arcs, listed step by step, into paths, the widest first; return their number.
+
+    Parameters
+    ----------
+    n_steps, n_states, nodes, parts, flow
+        As in `_widest_path`.
+    paths : int array of shape (n_paths, n_steps)
+    weights : array of shape (n_paths,)
+    """
     width, arc = np.empty((n_steps, n_states)), np.empty((n_steps, n_states), np.int64)
     left, k = flow.copy(), np.int64(0)
     while k < weights.shape[0]:

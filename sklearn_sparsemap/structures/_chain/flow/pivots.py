@@ -22,47 +22,76 @@ _WORTHWHILE = 1e-12
 
 
 @kernel
+def _add_way(chain, forest, candidates, prices, t, i, step):
+    """Add the best way from a node to the nodes with arcs, or to an end of the chain.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+    prices : Prices
+    t, i : int
+        The step and the state of the node.
+    step : int
+        1 for the way to the last step, -1 for that to the first.
+    """
+    width, reached = chain.width, prices.behind if step > 0 else prices.ahead
+    while 0 <= t + step < chain.n_steps:
+        table = min(t, t + step) * chain.stride
+        place, stride = (table + i * width, 1) if step > 0 else (table + i, width)
+        best, state = -np.inf, np.int64(0)
+        for k in range(candidates.counts[t + step]):
+            other = candidates.states[t + step, k]
+            value = chain.gains[place + other * stride] + reached[(t + step) * width + other]
+            if value > best:
+                best, state = value, other
+        is_new = not forest.on[(t + step) * width + state]
+        if is_new:
+            switch_on(chain, forest, t + step, state)
+        if step > 0:
+            link(forest, out_of(width, t) + i, into(width, t + 1) + state)
+        else:
+            link(forest, into(width, t) + i, out_of(width, t - 1) + state)
+        forest.stale[max(t, t + step)] = True
+        if not is_new:
+            break
+        t, i = t + step, state
+
+
+@kernel
 def enter(chain, forest, candidates, prices, t, i):
-    """Add a node, and the best ways from and to nodes with arcs, or the ends of the chain."""
-    width = chain.width
+    """Add a node, and the best ways from and to nodes with arcs, or the ends of the chain.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+        The states through which the ways may lead.
+    prices : Prices
+    t, i : int
+        The step and the state of the node.
+    """
     switch_on(chain, forest, t, i)
-    s, state = t, i
-    while s > 0:
-        best, best_state, table = -np.inf, np.int64(0), (s - 1) * chain.stride + state
-        for k in range(candidates.counts[s - 1]):
-            earlier = candidates.states[s - 1, k]
-            value = chain.gains[table + earlier * width] + prices.ahead[(s - 1) * width + earlier]
-            if value > best:
-                best, best_state = value, earlier
-        is_new = not forest.on[(s - 1) * width + best_state]
-        if is_new:
-            switch_on(chain, forest, s - 1, best_state)
-        link(forest, into(width, s) + state, out_of(width, s - 1) + best_state)
-        forest.stale[s] = True
-        if not is_new:
-            break
-        s, state = s - 1, best_state
-    s, state = t, i
-    while s < chain.n_steps - 1:
-        best, best_state, table = -np.inf, np.int64(0), s * chain.stride + state * width
-        for k in range(candidates.counts[s + 1]):
-            later = candidates.states[s + 1, k]
-            value = chain.gains[table + later] + prices.behind[(s + 1) * width + later]
-            if value > best:
-                best, best_state = value, later
-        is_new = not forest.on[(s + 1) * width + best_state]
-        if is_new:
-            switch_on(chain, forest, s + 1, best_state)
-        link(forest, out_of(width, s) + state, into(width, s + 1) + best_state)
-        forest.stale[s + 1] = True
-        if not is_new:
-            break
-        s, state = s + 1, best_state
+    _add_way(chain, forest, candidates, prices, t, i, np.int64(-1))
+    _add_way(chain, forest, candidates, prices, t, i, np.int64(1))
 
 
 @kernel
 def _open_nodes(chain, forest, candidates, prices, busy, tolerance):
-    """Add the best node of each step whose price is above the tolerance; return their number."""
+    """Add the best node of each step whose price is above the tolerance; return their number.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+    prices : Prices
+    busy : bool array of shape (n_steps,)
+        Mask of the steps that stay as they are in this round.
+    tolerance : float
+    """
     n_opened = 0
     for t in range(chain.n_steps):
         if busy[t]:
@@ -104,17 +133,14 @@ def _make_room(forest, x, y, is_left, is_on_way):
     while node >= 0:
         is_on_way[node] = False
         node = forest.parent[node]
-    least, least_node, node = np.inf, np.int64(-1), x
+    least, least_node = np.inf, np.int64(-1)
     # On the way from x, arcs from an out-vertex to its parent lose flow; on the way from y, those from an in-vertex do.
-    while node != top:
-        if node < is_left and forest.flow[node] < least:
-            least, least_node = forest.flow[node], node
-        node = forest.parent[node]
-    node = y
-    while node != top:
-        if node >= is_left and forest.flow[node] < least:
-            least, least_node = forest.flow[node], node
-        node = forest.parent[node]
+    for side in range(2):
+        node = x if side == 0 else y
+        while node != top:
+            if (node < is_left) == (side == 0) and forest.flow[node] < least:
+                least, least_node = forest.flow[node], node
+            node = forest.parent[node]
     cut(forest, least_node)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import WIDTH, larger, largest, load, pick, spread, store
-from ....numerics.sparsemax import sparsemax
+from ....numerics.sparsemax import highest, sparsemax
 from .forest import into, out_of
 
 # The first counts[t] entries of states[t] are the states of step t that may enter.
@@ -53,7 +53,18 @@ def _respond(chain, forest, prices, t, share):
 
 @kernel
 def _split(chain, forest, candidates, t, with_arcs, without):
-    """List the states of a step with arcs, and the candidates without; return both numbers."""
+    """List the states of a step with arcs, and the candidates without; return both numbers.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    candidates : Candidates
+    t : int
+        The step.
+    with_arcs, without : int arrays
+        Get the states.
+    """
     first, n_with, n_without = t * chain.width, np.int64(0), np.int64(0)
     for k in range(first, first + forest.n_on[t]):
         i = forest.states[k]
@@ -70,7 +81,23 @@ def _split(chain, forest, candidates, t, with_arcs, without):
 
 @kernel
 def _raise_to_best(chain, table, first, states, n, prices, column, best):
-    """Return the larger one of `best` and the best ways over the arcs from some states to four states."""
+    """Return the larger one of `best` and the best ways over the arcs from some states to four states.
+
+    Parameters
+    ----------
+    chain : Chain
+    table : int
+        The beginning of the layer's arcs in the gains.
+    first : int
+        The first node of the earlier step.
+    states : int array
+        States of the earlier step, of which the first `n` are used.
+    n : int
+    prices : Prices
+    column : int
+        The first of the four states.
+    best : four floats
+    """
     for k in range(n):
         row = table + states[k] * chain.width + column
         best = larger(best, load(chain.gains, row) + pick(prices.ahead, first + states[k]))
@@ -157,9 +184,7 @@ def price_of(chain, forest, prices, node):
 @kernel
 def max_marginals(chain, forest, prices):
     """Price all nodes; return the reduced score of the best path, -inf if none is allowed."""
-    every, best = all_states(chain.n_steps, chain.n_states), -np.inf
+    every = all_states(chain.n_steps, chain.n_states)
     price_forward(chain, forest, every, prices, 0.0)
     price_backward(chain, forest, every, prices, 0.0)
-    for i in range(chain.n_states):
-        best = max(best, prices.behind[i])
-    return best
+    return highest(prices.behind[: chain.n_states])

@@ -11,7 +11,7 @@ from .forest import ends_of, grow, into, link, new_forest, out_of, settle, switc
 from .pivots import pivot, tolerance_of
 from .pricing import all_states, new_prices, price_backward, price_forward, price_of
 from .scores import new_chain, part_of
-from .start import first_candidates, let_candidates_in, plant, sweep
+from .start import add_candidates, first_candidates, plant, sweep
 
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
@@ -101,7 +101,7 @@ def _solve(chain, forest):
             if node % chain.width < chain.n_states and not forest.on[node]:
                 is_solved &= not price_of(chain, forest, prices, node) > tolerance
         if not is_solved:
-            let_candidates_in(chain, forest, prices, 0.0, candidates)
+            add_candidates(chain, forest, prices, 0.0, candidates)
     # Once more from the last potentials, which removes rounding errors.
     settle(chain, forest, 1.0)
     return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MOST_ROUNDS
@@ -109,7 +109,18 @@ def _solve(chain, forest):
 
 @kernel
 def _write_facets(chain, forest, additional, dims, marginals, tied):
-    """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`."""
+    """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`.
+
+    Parameters
+    ----------
+    chain : Chain
+    forest : Forest
+    additional, dims : arrays
+        As of the oracle.
+    marginals : array of shape (n_steps * n_states,)
+    tied : float
+        The tie flag.
+    """
     n_steps, n_states, width = chain.n_steps, chain.n_states, chain.width
     n_rows = n_states * (dims[3] + dims[4])
     for x in range(forest.parent.shape[0]):

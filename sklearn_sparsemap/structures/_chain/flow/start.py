@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...._core.jit import kernel
+from ....numerics.sparsemax import highest
 from .pivots import enter
 from .pricing import all_states, price_backward, price_forward, price_of
 
@@ -24,23 +25,18 @@ def sweep(chain, forest, prices):
     """
     every = all_states(chain.n_steps, chain.n_states)
     price_forward(chain, forest, every, prices, 0.0)
-    best, last = -np.inf, (chain.n_steps - 1) * chain.width
-    for i in range(chain.n_states):
-        best = max(best, prices.ahead[last + i])
-    if best == -np.inf:
-        return best
+    last = (chain.n_steps - 1) * chain.width
+    if highest(prices.ahead[last : last + chain.n_states]) == -np.inf:
+        return -np.inf
     for _ in range(_SWEEPS):
         price_backward(chain, forest, every, prices, _SHARE)
         price_forward(chain, forest, every, prices, _SHARE)
     price_backward(chain, forest, every, prices, 0.0)
-    best = -np.inf
-    for i in range(chain.n_states):
-        best = max(best, prices.behind[i])
-    return best
+    return highest(prices.behind[: chain.n_states])
 
 
 @kernel
-def let_candidates_in(chain, forest, prices, best, candidates):
+def add_candidates(chain, forest, prices, best, candidates):
     """Add to the candidates all states whose price is near that of the best path; return whether there are any new."""
     found = False
     for t in range(chain.n_steps):
@@ -63,7 +59,7 @@ def first_candidates(chain, forest, prices, best):
     if chain.n_states > _FEW:
         for t in range(chain.n_steps):
             candidates.counts[t] = 0
-        let_candidates_in(chain, forest, prices, best, candidates)
+        add_candidates(chain, forest, prices, best, candidates)
     return candidates
 
 
