@@ -1,9 +1,12 @@
 """Shared set-up. Runs before anything imports NumPy or Numba."""
 
+import importlib
 import os
 import signal
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,3 +25,12 @@ def pytest_collection_finish():
     if jit is not None:
         used = jit.compile_statistics()
         assert not any(used.values()), f"importing the tests compiled or loaded kernels: {used}"
+
+
+@pytest.fixture(scope="module")
+def site():
+    """Return the module of the documentation's tables and order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "doc"))
+        yield importlib.import_module("_site")
+        del sys.modules["_site"]

@@ -84,10 +84,11 @@ class NaiveGroupLasso:
                 moved = [b - a for a, b in zip(ahead, new)]
                 square = sum((m**2).sum() for m in moved)
                 bound = loss + sum((g * m).sum() for g, m in zip(gradient, moved)) + 0.5 / step * square
-                if self.loss_gradient(new)[0] <= bound + 1e-14:
+                new_loss = self.loss_gradient(new)[0]
+                if new_loss <= bound + 1e-14:
                     break
                 step *= 0.5
-            new_value = self.objective(new)
+            new_value = new_loss + self.penalty(new[0])
             if new_value > value:
                 ahead, momentum = model, 1.0
                 if square == 0.0:

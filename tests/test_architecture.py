@@ -94,15 +94,24 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_importing_imports_no_more_than_it_must():
+def test_importing_imports_no_more_than_it_must_and_names_the_extra():
     code = """
 import sys, sklearn_sparsemap
 print(*(name in sys.modules for name in ("numba", "sklearn")))
 from sklearn_sparsemap.plotting import TreeDisplay
 TreeDisplay([[0, 1]], [1.0])
 print(*(name in sys.modules for name in ("matplotlib", "numba")))
+for name in dir(sklearn_sparsemap):
+    getattr(sklearn_sparsemap, name)
+print(*(name in sys.modules for name in ("torch", "jax", "dask")))
+for name in ("torch", "jax"):
+    sys.modules[name] = None
+    try:
+        __import__(f"sklearn_sparsemap.{name}")
+    except ImportError as error:
+        print(f"sklearn-sparsemap[{name}]" in str(error))
 """
-    assert run_python(code) == ["False"] * 4
+    assert run_python(code) == ["False"] * 7 + ["True"] * 2
 
 
 def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
@@ -117,26 +126,6 @@ def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
                     named[name].add(path.relative_to(PACKAGE).parts[0])
     assert named["torch"] | named["jax"] == {"torch", "jax"}
     assert named["dask"] == named["distributed"] == {"distributed"}
-    code = """
-import sys, sklearn_sparsemap
-for name in dir(sklearn_sparsemap):
-    getattr(sklearn_sparsemap, name)
-print(*(name in sys.modules for name in ("torch", "jax", "dask")))
-"""
-    assert run_python(code) == ["False"] * 3
-
-
-@pytest.mark.parametrize("name", ["torch", "jax"])
-def test_without_the_extra_the_import_names_it(name):
-    code = f"""
-import sys
-sys.modules[{name!r}] = None
-try:
-    import sklearn_sparsemap.{name}
-except ImportError as error:
-    print("sklearn-sparsemap[{name}]" in str(error))
-"""
-    assert run_python(code) == ["True"]
 
 
 USE_EVERYTHING = """

@@ -15,14 +15,6 @@ MODULES += ["losses", "metrics", "penalties", "pipeline", "plotting", "structure
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 
 
-@pytest.fixture(scope="module")
-def site():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOC))
-        yield importlib.import_module("_site")
-        del sys.modules["_site"]
-
-
 def resolve(name):
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)

@@ -215,19 +215,19 @@ def test_estimators_learn_from_the_pool_and_predict_exactly(monkeypatch):
     sizes, w, calls = rng.integers(1, 5, size=8), np.array([2.0, -1.0, 1.0]), []
     asked = scipy.optimize.milp
     monkeypatch.setattr(scipy.optimize, "milp", lambda *args, **options: calls.append(1) or asked(*args, **options))
-    X = [rng.normal(size=(8, 3)) + 0.5 for _ in range(60)]
+    X = [rng.normal(size=(8, 3)) + 0.5 for _ in range(40)]
     found = {}
     for pool in (True, False):
         program = LinearProgram([sizes], [9.0], train_on_pool=pool)
         y = np.array(list(map_inference(program, [x @ w for x in X]).structures))
         calls.clear()
-        model = StructuredSparseMAPClassifier(program, "margin_sparsemap", alpha=1e-2, tol=1e-2).fit(X[:30], y[:30])
-        found[pool] = len(calls), model.score(X[30:], y[30:])
+        model = StructuredSparseMAPClassifier(program, "margin_sparsemap", alpha=1e-2, tol=1e-2).fit(X[:15], y[:15])
+        found[pool] = len(calls), model.score(X[15:], y[15:])
         calls.clear()
-        decisions = model.predict(X[30:])
-        assert len(calls) == 30 and decisions.dtype == bool and decisions.shape == (30, 8)
+        decisions = model.predict(X[15:])
+        assert len(calls) == 25 and decisions.dtype == bool and decisions.shape == (25, 8)
         assert (decisions @ sizes <= 9.0).all()
-    assert found[True][0] == 0 < 30 < found[False][0]
+    assert found[True][0] == 0 < 15 < found[False][0]
     assert found[True][1] > 0.9 and found[False][1] > 0.9
 
 

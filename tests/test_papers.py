@@ -19,14 +19,6 @@ COLUMNS = ["paper", "number", "item", "where", "command", "published", "ours", "
 
 
 @pytest.fixture(scope="module")
-def site():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOC))
-        yield importlib.import_module("_site")
-        del sys.modules["_site"]
-
-
-@pytest.fixture(scope="module")
 def items(site):
     return site.read_papers()
 
