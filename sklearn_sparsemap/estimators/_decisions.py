@@ -37,6 +37,7 @@ from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
 from ._fitting import Batch, Monitor, held_out_fraction, learn_online, leaves_whole
 from ._progress import Progress
+from ._state.export import ArraysMixin
 
 if TYPE_CHECKING:
     from typing import Self
@@ -50,7 +51,7 @@ _LBFGS_TOL = 1e-4
 _MOST_ROUNDS = 1
 
 
-class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
+class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, BaseEstimator):
     """Predicts values of parts so that the decisions by them are good: predict, then optimise.
 
     A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It is made by predicted
