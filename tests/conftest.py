@@ -4,6 +4,7 @@ import importlib
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell's background jobs ignore Ctrl-C, and so would the tests of it, for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Examples that Hypothesis draws: few and always the same ones by default, more with --hypothesis-profile=many.
+with suppress(ImportError):
+    from hypothesis import settings
+
+    settings.register_profile("few", max_examples=15, derandomize=True, deadline=None, database=None)
+    settings.register_profile("many", max_examples=1000, deadline=None, print_blob=True)
+    settings.load_profile("few")
 
 
 def pytest_collection_finish():

@@ -39,6 +39,7 @@ from ._fitting import held_out_fraction, learn_online
 from ._learners import Batch
 from ._monitor import Monitor
 from ._progress import Progress
+from ._state.export import ArraysMixin
 from ._values import decide, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _LBFGS_TOL = 1e-4
 _MOST_ROUNDS = 1
 
 
-class DecisionFocusedRegressor(RegressorMixin, BaseEstimator):
+class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, BaseEstimator):
     """Predicts values of parts so that the decisions by them are good: predict, then optimise.
 
     A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It is made by predicted

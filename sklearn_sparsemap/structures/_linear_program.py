@@ -102,7 +102,8 @@ class LinearProgram(CustomStructure):
         self.integer, self.fixed_size, self.train_on_pool = bool(integer), bool(fixed_size), bool(train_on_pool)
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
-        self._found: dict[bytes, Any] = {}
+        # By text, which files of skops can hold.
+        self._found: dict[str, Any] = {}
 
     @property
     def is_slow(self) -> bool:
@@ -185,7 +186,7 @@ class LinearProgram(CustomStructure):
                 "integer=False, but with these constraints a linear programme has a solution that is not integer: "
                 f"{found.x.round(4).tolist()}; use integer=True"
             )
-        self._found.setdefault(chosen.tobytes(), chosen)
+        self._found.setdefault(chosen.tobytes().hex(), chosen)
         return np.flatnonzero(chosen)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
@@ -197,7 +198,7 @@ class LinearProgram(CustomStructure):
             if len(wrong):
                 name = "A" if A is self.A else "A_eq"
                 raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
-        self._found.setdefault(x.tobytes(), x)
+        self._found.setdefault(x.tobytes().hex(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:

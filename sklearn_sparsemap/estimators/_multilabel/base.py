@@ -18,6 +18,7 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._failures import warn_of_convergence
 from .._partitions import PartitionsMixin
+from .._state.export import ArraysMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import close_gold, read_known
@@ -29,7 +30,7 @@ MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 _INEXACT = 1e-6
 
 
-class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
+class LabelSetClassifier(TrainingStateMixin, ArraysMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),

@@ -56,11 +56,23 @@ class SeenSets:
         chosen = np.flatnonzero(frequency > 0.0)
         # Ties in frequency: smaller sets first, then by content. The order of the samples has no effect.
         chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MOST_SETS]]
-        self.sets = sparse.csr_array(gold[first[chosen]])
-        self.sizes = np.diff(self.sets.indptr).astype(np.float64)
+        sets = sparse.csr_array(gold[first[chosen]])
         odds = logit((weights @ gold + 0.5) / (frequency.sum() + 1.0))
-        independent = self.sets @ odds + np.log(expit(-odds)).sum()
-        self.lifts = _lifts(frequency[frequency > 0.0], frequency[chosen], independent)
+        independent = sets @ odds + np.log(expit(-odds)).sum()
+        self._set(sets, _lifts(frequency[frequency > 0.0], frequency[chosen], independent))
+
+    @classmethod
+    def of_sets(cls, sets, lifts):
+        """Make them again from their attributes."""
+        if np.shape(lifts) != (sets.shape[0],):
+            raise ValueError(f"there are {sets.shape[0]} label sets, but lifts has shape {np.shape(lifts)}")
+        found = object.__new__(cls)
+        found._set(sets, lifts)
+        return found
+
+    def _set(self, sets, lifts):
+        self.sets, self.lifts = sets, lifts
+        self.sizes = np.diff(self.sets.indptr).astype(np.float64)
         self._dense = self.sets.toarray() if np.prod(self.sets.shape) <= _MOST_DENSE else None
         self._mutual = None
         if len(self.sizes) <= 2 * N_LIKELY:

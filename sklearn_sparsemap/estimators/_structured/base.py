@@ -27,6 +27,7 @@ from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from .._partitions import PartitionsMixin, flat_labels
+from .._state.export import ArraysMixin
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
 from .empty import rows_only, with_empty, without_empty
@@ -60,7 +61,9 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
+class LinearStructuredModel(
+    ChecksMixin, LearnedWeightsMixin, ArraysMixin, QuestionsMixin, ClassifierMixin, BaseEstimator
+):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets

@@ -15,6 +15,8 @@ class GraphsOf:
     function : callable
         Maps the features of a sample, an array or CSR matrix with one row for each variable (or an array with one more
         axis, if the variables are in a grid), and its extra arguments to its graph.
+    shapes : dict of str -> tuple of int, default=None
+        Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
 
     labelled = False
@@ -27,8 +29,8 @@ class GraphsOf:
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 
-    def __init__(self, function):
-        self.function, self.shapes = function, None
+    def __init__(self, function, shapes=None):
+        self.function, self.shapes = function, shapes
 
     def for_training(self):
         return self

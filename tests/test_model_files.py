@@ -1,0 +1,244 @@
+"""Fitted estimators as arrays and files: to_arrays, from_arrays, skops."""
+
+import io
+import json
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from model_files import FILES, draw, fitted, models, predictions, row_graph
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_sparsemap import (
+    DecisionFocusedRegressor,
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    StructuredSparseMAPClassifier,
+)
+from sklearn_sparsemap.estimators._state.export import _digest_of
+from sklearn_sparsemap.factors import FactorGraph, Xor
+from sklearn_sparsemap.features import TemplateVectorizer
+from sklearn_sparsemap.pipeline import make_structured_pipeline
+from sklearn_sparsemap.structures import CustomStructure
+
+MODELS = sorted(models())
+# Parameters that are functions, which files do not hold.
+GIVEN = {"graphs": {"structure": row_graph}}
+
+
+def through_a_file(arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    file.seek(0)
+    return np.load(file)
+
+
+def assert_equal_parts(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_files_predict_the_same(name):
+    model, X, _ = fitted(name)
+    again = type(model).from_arrays(through_a_file(model.to_arrays()), **GIVEN.get(name, {}))
+    assert_equal_parts(predictions(again, X), predictions(model, X))
+    # Nothing is lost: what is read is written like before.
+    first, second = (each.to_arrays() for each in (model, again))
+    assert first.keys() == second.keys() and all(first[key].tobytes() == second[key].tobytes() for key in first)
+    public = [key for key in dir(model) if key.endswith("_") and not key.startswith("_") and hasattr(model, key)]
+    assert all(repr(getattr(model, key)) == repr(getattr(again, key)) for key in public)
+    assert all(repr(value) == repr(again.get_params()[key]) for key, value in model.get_params().items())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_of_earlier_versions_are_read(name):
+    model, data = models()[name]
+    with np.load(FILES / f"{name}.npz") as file:
+        model = type(model).from_arrays(file, **GIVEN.get(name, {}))
+    with np.load(FILES / f"{name}-predicted.npz") as file:
+        wanted = list(file.values())
+    found = predictions(model, draw()[data][0])
+    for one, other in zip(found, wanted, strict=True):
+        # Another processor may round differently.
+        is_number = one.dtype.kind == "f"
+        assert np.allclose(one, other, rtol=0.0, atol=1e-7) if is_number else one.tolist() == other.tolist()
+
+
+STREAMS = {
+    "chain": (StructuredSparseMAPClassifier("chain"), {"classes": ["a", "b"]}),
+    "groups": (GroupLassoPerceptron("chain", budget=2, shrink_every=4), {"classes": ["a", "b"]}),
+    "sets": (MultilabelLPSparseMAP(threshold="auto", hidden_layer_sizes=(3,), random_state=0), {}),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_training_continues_from_a_file(name):
+    model, classes = STREAMS[name]
+    X, y = draw()["sets" if name == "sets" else "chains"]
+    model = clone(model).partial_fit(X[:4], y[:4], **classes)
+    again = type(model).from_arrays(model.to_arrays())
+    assert_equal_parts(predictions(again, X), predictions(model, X))
+    for each in (model, again):
+        each.partial_fit(X[4:], y[4:])
+    for one, other in zip(predictions(model, X), predictions(again, X), strict=True):
+        assert np.allclose(one, other, atol=1e-9) if one.dtype.kind == "f" else one.tolist() == other.tolist()
+    if name == "groups":
+        assert model.group_norms_ == pytest.approx(again.group_norms_)
+        assert np.array_equal(model.memory_curve_, again.memory_curve_)
+
+
+def test_functions_are_given_again():
+    model, X, _ = fitted("graphs")
+    arrays = model.to_arrays()
+    with pytest.raises(ValueError, match=r"structure was <function row_graph.*pass it: .*structure=\.\.\."):
+        type(model).from_arrays(arrays)
+    assert type(model).from_arrays(arrays, structure=row_graph).additional_scores_.keys() == {"neighbours"}
+
+    custom = CustomStructure(lambda scores: [int(np.argmax(scores))])
+    X, _ = draw()["subsets"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = StructuredSparseMAPClassifier(custom, max_iter=2).fit(X, [[int(x[:, 0].argmax())] for x in X])
+    again = StructuredSparseMAPClassifier.from_arrays(model.to_arrays(), structure=custom)
+    assert_equal_parts(predictions(again, X), predictions(model, X))
+
+    graph = FactorGraph()
+    graph.add(Xor(graph.variables(4)))
+    X, V = draw()["values"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DecisionFocusedRegressor(graph, max_iter=2).fit(X, V)
+    again = DecisionFocusedRegressor.from_arrays(model.to_arrays(), structure=graph)
+    assert_equal_parts(predictions(again, X), predictions(model, X))
+
+
+def test_other_parameters_can_be_replaced():
+    model, _, _ = fitted("chain")
+    assert StructuredSparseMAPClassifier.from_arrays(model.to_arrays(), n_jobs=2).n_jobs == 2
+
+
+def test_what_has_no_plain_form_is_named():
+    with pytest.raises(NotFittedError):
+        StructuredSparseMAPClassifier().to_arrays()
+    X, y = draw()["chains"]
+    labels = {"a": frozenset("a"), "b": frozenset("b")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = StructuredSparseMAPClassifier("chain", max_iter=2).fit(X, [[labels[each] for each in own] for own in y])
+    with pytest.raises(ValueError, match=r"fitted\.classes_\.0 is frozenset.*no plain form.*pickle it"):
+        model.to_arrays()
+
+
+def forged(arrays):
+    """Return arrays with a digest that fits them."""
+    rest = {name: array for name, array in arrays.items() if name != "sha256"}
+    return {**rest, "sha256": np.array(_digest_of(rest))}
+
+
+def edited(arrays, change):
+    tree = json.loads(str(arrays["json"]))
+    change(tree)
+    return forged({**arrays, "json": np.array(json.dumps(tree))})
+
+
+def test_wrong_files_are_refused():
+    model, _, _ = fitted("chain")
+    arrays, read = model.to_arrays(), StructuredSparseMAPClassifier.from_arrays
+    with pytest.raises(ValueError, match="these are no arrays of to_arrays"):
+        read({"a": np.eye(2)})
+    with pytest.raises(ValueError, match=r"format 2, written by version .* reads up to 1; update"):
+        read(edited(arrays, lambda tree: tree.update(format=2)))
+    with pytest.raises(ValueError, match="of the class 'StructuredSparseMAPClassifier'; call its from_arrays"):
+        MultilabelLPSparseMAP.from_arrays(arrays)
+    with pytest.raises(ValueError, match=r"'os\.system' is no class that a file may hold"):
+        read(edited(arrays, lambda tree: tree["fitted"].update(_structure={"object": "os.system", "values": {}})))
+    with pytest.raises(ValueError, match="were damaged or edited"):
+        read({**arrays, "learned.key.model.intercept": np.zeros(2)})
+    with pytest.raises(ValueError, match="were damaged or edited"):
+        read({name: array for name, array in arrays.items() if name != "fitted.classes_"})
+    with pytest.raises(ValueError, match="must be an array of numbers or text"):
+        read(forged({**arrays, "fitted.classes_": np.empty(2, object)}))
+    with pytest.raises(ValueError, match=r"classes_ has shape \(1,\)"):
+        read(forged({**arrays, "fitted.classes_": np.array(["a"])}))
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    data = bytearray(file.getvalue())
+    data[len(data) // 2] ^= 255
+    with pytest.raises(ValueError):
+        read(np.load(io.BytesIO(bytes(data))))
+
+
+def damages(arrays, rng):
+    """Yield arrays of which one has other values, another type or shape, or whose text differs."""
+    changes = (
+        lambda a: a[:-1], lambda a: a[..., None], lambda a: a.astype(str), lambda a: a * 0 + 10**9, lambda a: a - 5,
+        lambda a: a.astype(np.float32), lambda a: a.astype(np.int64), lambda a: a.ravel(), lambda a: a.repeat(2),
+    )  # fmt: skip
+    for key in arrays.keys() - {"json", "sha256"}:
+        for change in changes:
+            with suppress(IndexError, TypeError, ValueError):
+                yield {**arrays, key: change(arrays[key])}
+    text = str(arrays["json"])
+    for _ in range(100):
+        first = int(rng.integers(len(text)))
+        piece = rng.choice(["", "9", '"', "-", "{", "null", "]"])
+        yield {**arrays, "json": np.array(text[:first] + piece + text[first + int(rng.integers(3)) :])}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["chain", "group_dict", "graphs", "rules", "network", "hierarchy", "decisions"])
+def test_forged_files_crash_nothing(name):
+    """Reading works or raises a ValueError; prediction may then raise any exception, but it does not crash."""
+    model, X, _ = fitted(name)
+    n_refused = n_read = 0
+    for arrays in damages(model.to_arrays(), np.random.default_rng(0)):
+        try:
+            again = type(model).from_arrays(forged(arrays), **GIVEN.get(name, {}))
+        except ValueError:
+            n_refused += 1
+            continue
+        n_read += 1
+        with suppress(Exception), np.errstate(all="ignore"):
+            again.predict(X)
+    assert n_refused > 50 and n_read > 5
+
+
+# -- skops -------------------------------------------------------------------------------------------------------------
+
+
+# Those that doc/troubleshooting.rst names, and the function of `model_files`.
+TRUSTED = ("sklearn_sparsemap.", "scipy.sparse.", "builtins.range", "functools.partial", "model_files.")
+
+
+def assert_skops(model, X):
+    """Check that a file names no types but those that the documentation names, and that predictions are equal."""
+    skops = pytest.importorskip("skops.io")
+    data = skops.dumps(model)
+    unknown = skops.get_untrusted_types(data=data)
+    assert all(name.startswith(TRUSTED) for name in unknown), unknown
+    again = skops.loads(data, trusted=unknown)
+    assert_equal_parts(predictions(again, X), predictions(model, X))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_skops_knows_all_types(name):
+    model, X, _ = fitted(name)
+    assert_skops(model, X)
+
+
+def test_skops_of_pipelines():
+    X, y = draw()["sets"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert_skops(make_pipeline(StandardScaler(), MultilabelLPSparseMAP(max_iter=3, random_state=0)).fit(X, y), X)
+        sentences, labels = [["a", "dog"], ["the", "cat", "sat"]], [["D", "N"], ["D", "N", "V"]]
+        tagger = StructuredSparseMAPClassifier("chain", max_iter=3)
+        assert_skops(
+            make_structured_pipeline(TemplateVectorizer(["word[0]"]), tagger).fit(sentences, labels), sentences
+        )
