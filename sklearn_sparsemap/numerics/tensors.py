@@ -24,7 +24,7 @@ _MOST_ROUNDS = 2000
 # A structure whose share in an affinely dependent one is at most this cannot be replaced by it.
 _NO_SHARE = 1e-6
 # Steps along a direction in which structures on the face of a solution are sought.
-_TILTS = (1e-6, -1e-6, 1e-8, -1e-8)
+_TILTS = (1e-6, 1e-8)
 
 
 class _Support(NamedTuple):
@@ -54,7 +54,7 @@ class _Support(NamedTuple):
 
 
 def _gather(values, slots):
-    """Return the sum of the values, shape (..., n_parts), at the slots of each structure, shape (..., width, n_slots)."""
+    """Return the sum of the values (..., n_parts) at the slots (..., width, n_slots) of each structure."""
     lead = torch.broadcast_shapes(values.shape[:-1], slots.shape[:-2])
     if not slots.shape[-1]:
         return values.new_zeros(*lead, slots.shape[-2])
@@ -170,7 +170,8 @@ def _round(best, batch, support, state):
     support, _ = _leave(support, support.weights - target, negative, blocked)
     moved = ~blocked & ~failed
     support = support._replace(weights=torch.where(moved.unsqueeze(1), target, support.weights))
-    asks = moved if batch.max_iter is None else moved & (calls < batch.max_iter)
+    # The answer to the last call would only certify the mixture.
+    asks = moved if batch.max_iter is None else moved & (calls + 1 < batch.max_iter)
     u = _spread(support.weights, support.slots, batch.scores[0].numel())
     reduced = batch.scores.flatten(1) - u
     slots, extra, value = best(batch._replace(scores=reduced.reshape(batch.scores.shape)))
@@ -220,8 +221,11 @@ def find_supports(best, batch):
     return done, solved
 
 
-def _grow(best, batch, support, tilt, tolerance):
-    """Add a structure on the face of each solution, if the oracle finds one along `tilt`; return also who grew."""
+def _grow(best, batch, support, factor, tilt):
+    """Add a structure on the face of each solution, if the oracle finds one along `tilt`.
+
+    Returns the support, the samples that grew, and whether a structure close to a face may hide one on it.
+    """
     scores = batch.scores.flatten(1)
     u = _spread(support.weights, support.slots, scores.shape[1])
     on_face = _gather(scores - u, support.slots) + _gather(batch.additional, support.extra)
@@ -229,11 +233,11 @@ def _grow(best, batch, support, tilt, tolerance):
     tilted = (scores - u + tilt).reshape(batch.scores.shape)
     slots, extra, _ = best(batch._replace(scores=tilted))
     here = _gather(scores - u, slots.unsqueeze(1)) + _gather(batch.additional, extra.unsqueeze(1))
-    _, independent = _pivot(support, _factor(support)[0], slots)
-    grows = (on_face - here.squeeze(1) <= tolerance * (1.0 + 1e-6 * on_face.abs())) & independent
-    grows = grows & ~support.used.all(1)
-    zero = torch.zeros_like(on_face)
-    return _append(support, grows, (slots, extra), zero, zero), grows
+    _, independent = _pivot(support, factor, slots)
+    tolerance = (1e-15 * slots.shape[1] * (1.0 + on_face.abs())).clamp(min=FACE_TOLERANCE)
+    ties = on_face - here.squeeze(1) <= tolerance
+    grows, zero = ties & independent & ~support.used.all(1), torch.zeros_like(on_face)
+    return _append(support, grows, (slots, extra), zero, zero), grows, (independent & ~ties).any()
 
 
 def span_faces(best, batch, support):
@@ -253,11 +257,14 @@ def span_faces(best, batch, support):
         weights = torch.where(support.used, weights, 0.0)
         direction = noise - _spread(weights, support.slots, scores.shape[1])
         grew = torch.zeros_like(live, dtype=torch.bool)
-        for size in _TILTS:
-            longer, grows = _grow(best, own, support, size * direction, FACE_TOLERANCE)
-            first = grows & ~grew
-            support = _Support(*(_chosen(first, new, old) for new, old in zip(longer, support)))
-            grew = grew | grows
+        for sign in (1.0, -1.0):
+            for size in _TILTS:
+                longer, grows, hides = _grow(best, own, support, factor, sign * size * direction)
+                grows = grows & ~grew
+                support = _Support(*(_chosen(grows, new, old) for new, old in zip(longer, support)))
+                grew = grew | grows
+                if not hides:
+                    break
         done = _Support(*(whole.index_copy(0, live, part) for whole, part in zip(done, support)))
         fruitless = torch.where(grew, 0, fruitless + 1)
         left = (fruitless < 2).nonzero().squeeze(1)

@@ -207,7 +207,10 @@ def use_native(structure, backend, device, need_structures=False):
     possible = structure.tensor_solver is not None and not need_structures
     if backend == "native" and not possible:
         why = "return_structures" if need_structures else repr(structure)
-        raise ValueError(f"backend='native' is for the marginals of structures with a tensor_solver, not {why}; use 'auto'")
+        raise ValueError(
+            f"backend='native' is for the marginals of Simplex, Subset, Ranking, Matching and LinearChain, not {why}; "
+            "use 'auto'"
+        )
     return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 
