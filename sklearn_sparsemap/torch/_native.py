@@ -59,7 +59,8 @@ class NativeOperator:
             _refuse(additional, lead, "additional")
             return self._batch(scores, full, additional), present
         samples = torch.tensor(samples, dtype=torch.int64, device=device)
-        lengths = full.index_copy(0, samples, torch.tensor(shapes, device=device).reshape(-1, len(padded))[kind])
+        shapes = np.array(shapes, np.int64).reshape(-1, len(padded))
+        lengths = full.index_copy(0, samples, torch.from_numpy(shapes[kind]).to(device))
         own = []
         for values, masks, what in (
             (scores, [k.mask for k in kinds], "scores"),
