@@ -223,3 +223,16 @@ def test_large_rankings_are_split(monkeypatch):
     whole = sparsemap(Ranking(), scores, backend="native")
     monkeypatch.setattr(ranking, "_MOST_MEANS", 2 * 40 * 40)
     assert torch.equal(sparsemap(Ranking(), scores, backend="native"), whole)
+
+
+def test_a_dependent_path_replaces_another_one(mended, monkeypatch):
+    rng = np.random.default_rng(7)
+    scores, additional = random_chains(rng, (60, 4, 3), "step", scale=0.3)
+    case = LinearChain(), scores, additional
+    expected = solve_by("compiled", *case)
+    assert_alike(solve_by("native", *case), expected, 1e-8)
+    assert not mended
+    # Without the replacement some samples fail, and are left to the compiled solver.
+    monkeypatch.setattr(tensors, "_NO_SHARE", np.inf)
+    assert_alike(solve_by("native", *case), expected, 1e-8)
+    assert mended
