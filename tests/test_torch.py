@@ -778,6 +778,15 @@ def _natives():
     yield Matching(), masked, None
     yield Simplex(), rng.normal(size=(5, 7)), None
     yield Simplex(), rng.normal(size=(5, 7)), np.array([7, 3, 1, 2, 5])
+    lines = Subset(), Subset(2), Subset(1, 3), Subset(3, 3), Subset(0, 0), Ranking(), Ranking(3)
+    for structure in lines:
+        for n, scale in ((3, 1.0), (9, 0.0), (9, 1e-3), (9, 1.0), (9, 10.0), (9, 1e4), (60, 1.0), (60, 0.1)):
+            yield structure, scale * rng.normal(size=(5, n)), None
+        # Ties, padding and forbidden items.
+        yield structure, np.round(rng.normal(size=(5, 9))), None
+        masked = rng.normal(size=(5, 9))
+        masked[:, [1] if structure == Ranking() else [1, 2, 5]] = -np.inf
+        yield structure, masked, np.array([9, 8, 7, 9, 6])
 
 
 def test_native_operations_find_what_compiled_ones_do(monkeypatch):
@@ -793,10 +802,10 @@ def test_native_operations_find_what_compiled_ones_do(monkeypatch):
         for one, other in zip(*found, strict=True):
             assert torch.allclose(one, other, atol=1e-9, rtol=0.0), (structure, scores.shape, np.abs(scores).max())
             compared += 1
-    assert compared == 2 * 34 and not mended
+    assert compared == 2 * (34 + 70) and not mended
 
 
-@pytest.mark.parametrize("structure", [Matching(), Simplex()], ids=repr)
+@pytest.mark.parametrize("structure", [Matching(), Simplex(), Subset(1, 2), Ranking(), Ranking(2)], ids=repr)
 def test_native_operations_have_all_derivatives(structure):
     shape = (2, 3, 4) if isinstance(structure, Matching) else (2, 5)
     scores = torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(0), requires_grad=True)
@@ -814,6 +823,11 @@ def test_native_operations_have_all_derivatives(structure):
 
 
 def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
+    for structure in (Subset(3), Ranking(3), Simplex()):
+        with pytest.raises(ValueError, match=r"infeasible: scores\[1\]"):
+            sparsemap(structure, torch.tensor([[0.0] * 4, [-torch.inf] * 4]), backend="native")
+    with pytest.raises(ValueError, match="fewer than min_size=3"):
+        sparsemap(Subset(3), torch.zeros(2, 5), torch.tensor([4, 2]), backend="native")
     forbidden = torch.zeros(2, 3, 3)
     forbidden[1, :2] = -torch.inf
     with pytest.raises(ValueError, match="infeasible"):
@@ -821,7 +835,7 @@ def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
     with pytest.raises(ValueError, match=r"scores\[1\] contains NaN"):
         sparsemap(Simplex(), torch.tensor([[0.0, 1.0], [0.0, torch.nan]]), backend="native")
     with pytest.raises(ValueError, match="is for the marginals of"):
-        sparsemap(LinearChain(), torch.zeros(2, 3, 3), backend="native")
+        sparsemap(DependencyTree(), torch.zeros(2, 4, 3), backend="native")
     with pytest.raises(ValueError, match="backend="):
         sparsemap(Simplex(), torch.zeros(2, 3), backend="gpu")
 
@@ -1033,7 +1047,7 @@ def test_losses_of_empty_batches(name, loss):
 
 
 def test_empty_batches_of_native_operations_and_of_several_arrays():
-    for structure, shape in ((Matching(), (0, 3, 4)), (Simplex(), (0, 5))):
+    for structure, shape in ((Matching(), (0, 3, 4)), (Simplex(), (0, 5)), (Subset(1), (0, 5)), (Ranking(), (0, 5))):
         scores = torch.zeros(shape, requires_grad=True)
         u = sparsemap(structure, scores, backend="native")
         u.sum().backward()

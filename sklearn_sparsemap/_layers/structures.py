@@ -119,9 +119,8 @@ class StructureOperator(Operator):
         padded.raise_masks()
         return padded
 
-    def _make_layout(self, padded, n_samples, lengths, is_shared):
-        if not lengths.shape[1]:
-            lengths = np.zeros((n_samples, 0), np.int64)
+    def kinds_within(self, padded, lengths):
+        """Return the kinds of samples as a list, the kind of each sample, and the shape of each kind."""
         shapes, kind = kinds_of(self.shapes_of(padded, lengths))
         kinds = []
         for k, shape in enumerate(shapes):
@@ -129,6 +128,12 @@ class StructureOperator(Operator):
                 kinds.append(self._kind(padded, shape))
             except ValueError as error:
                 raise ValueError(f"scores[{int(np.argmax(kind == k))}]: {error}") from error
+        return kinds, kind, shapes
+
+    def _make_layout(self, padded, n_samples, lengths, is_shared):
+        if not lengths.shape[1]:
+            lengths = np.zeros((n_samples, 0), np.int64)
+        kinds, kind, _ = self.kinds_within(padded, lengths)
         places = Places([k.mask for k in kinds], kind)
         extra_places = Places([k.extra_mask for k in kinds], kind)
         stop = np.cumsum(extra_places.sizes)

@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
 from ..numerics.polytope_solver import always
+
+
+class TensorBatch(NamedTuple):
+    """A padded batch of problems as tensors on one device.
+
+    Attributes
+    ----------
+    scores : float64 Tensor of shape (n_samples, *padded)
+        -inf in the padding.
+    lengths : int64 Tensor of shape (n_samples, score_ndim)
+        The shape of each sample's scores without padding.
+    additional : float64 Tensor of shape (n_samples, n_additional)
+        Additional scores, flattened and joined; -inf in the padding.
+    given : dict of str -> tuple of int
+        The padded shapes of the additional scores, in the order in which they are joined.
+    max_iter : int or None
+        Maximum number of oracle calls for a sample. None is exact. Closed forms ignore it.
+    tol : float
+        Duality gap. Closed forms ignore it.
+    """
+
+    scores: Any
+    lengths: Any
+    additional: Any
+    given: Mapping[str, tuple[int, ...]]
+    max_iter: int | None
+    tol: float
+
+    def take(self, samples):
+        """Return the batch of some samples, given by an int tensor."""
+        tensors = (values[samples] for values in (self.scores, self.lengths, self.additional))
+        return TensorBatch(*tensors, self.given, self.max_iter, self.tol)
 
 
 class Structure:
@@ -32,11 +65,12 @@ class Structure:
         The reason why there is no marginal oracle.
     polytope_solver : PolytopeSolver or None
         A specialised SparseMAP solver for the structure's polytope. If None, SparseMAP uses the active set.
-    tensor_solver : callable or None
-        ``tensor_solver()`` imports PyTorch and returns a function ``solve(scores, lengths)`` in batched operations of
-        PyTorch. Scores have an axis of samples, and -inf in the padding; lengths are int tensors (n_samples,
-        score_ndim). The function returns the marginals, a function that multiplies directions (n_directions, n_samples,
-        ...) with the Jacobian, and a mask of the samples that were solved.
+    tensor_solver : method or None
+        ``tensor_solver()`` imports PyTorch and returns a function ``solve(batch)`` of a `TensorBatch`, in batched
+        operations of PyTorch. The function returns the marginals; the additional marginals, like ``batch.additional``;
+        a function that multiplies directions of scores and additional scores, with an axis of directions before that
+        of the samples, with the Jacobian; and a bool tensor (n_samples,), False for samples that it leaves to the
+        compiled solver.
     labelled : bool
         Whether a structure consists of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one for
         each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a

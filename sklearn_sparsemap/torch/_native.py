@@ -1,21 +1,17 @@
 """Structures that PyTorch's operations solve, for tensors that stay on their device."""
 
+import numpy as np
 import torch
 
 from .._layers.operators import register
-from .._layers.padding import check_lengths
 from .._layers.samples import naming, nonempty, place_of
 from .._layers.structures import structure_operator
+from ..structures._base import TensorBatch
 
 
-def is_native(structure):
-    """Tell whether a structure can be solved by operations of PyTorch."""
-    return structure.tensor_solver is not None
-
-
-def native_operator(structure, *, tol, max_iter, n_jobs):
+def native_operator(structure, extra, *, tol, max_iter, n_jobs):
     """Return the operator of a structure whose solutions are tensors; see `NativeOperator`."""
-    compiled = structure_operator(structure, (), tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    compiled = structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     return register(("native", compiled.handle), lambda: NativeOperator(compiled))
 
 
@@ -25,40 +21,70 @@ class NativeOperator:
     Parameters
     ----------
     compiled : StructureOperator
-        Solves samples at which Newton's method fails. These are mostly infeasible, which it reports.
+        Solves the samples that the operations of PyTorch leave to it. Most of these are infeasible, which it reports.
     """
 
-    n_additional = 0
-
     def __init__(self, compiled):
-        self.compiled, self.structure, self.handle = compiled, compiled.structure, -1
+        self.compiled, self.handle, self.n_additional = compiled, -1, compiled.n_additional
 
-    def solve_tensors(self, scores, rows, lead):
+    def solve_tensors(self, scores, additional, rows, lead):
         """Solve a batch of float64 scores; return a `NativeSolution`. See `solve_samples`."""
-        shape = scores.shape[1:]
-        # Empty samples are solved as if nothing of them were padding or forbidden, and then set to zero.
-        present = nonempty(rows).to(scores.device)
-        lengths = torch.tensor([list(shape)], device=scores.device).expand(len(scores), -1)
-        if rows.shape[1] > 1:
-            what, accepted = self.structure.counted_lengths()
-            samples = nonempty(rows).nonzero().squeeze(1).tolist()
-            with naming(samples, lead):
-                check_lengths(rows[samples, 1:].cpu().numpy(), shape, accepted, what)
-            lengths = torch.where(present.unsqueeze(1), rows[:, 1:].to(scores.device), lengths)
-        scores = torch.where(present.reshape(-1, *[1] * len(shape)), scores, 0.0)
-        places = [torch.arange(n, device=scores.device) < lengths[:, a, None] for a, n in enumerate(shape)]
-        inside = places[0] if len(shape) == 1 else places[0].unsqueeze(2) & places[1].unsqueeze(1)
-        wrong = (inside & ~(scores < torch.inf)).flatten(1).any(1)
-        if wrong.any():
-            place = place_of(int(wrong.nonzero()[0]), lead)
-            raise ValueError(f"scores{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
-        own = torch.where(inside, scores, -torch.inf)
-        u, project, solved = self.structure.tensor_solver()(own, lengths)
-        found = NativeSolution(u, project, present)
+        batch, present = self._lay_out(scores, additional, rows, lead)
+        *found, solved = self.compiled.structure.tensor_solver()(batch)
+        solution = NativeSolution(*found, present)
         if not solved.all():
-            found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1), lead)
-        found.set_values(own)
-        return found
+            solution.mend(self.compiled, batch, (~solved).nonzero().squeeze(1), lead)
+        solution.set_values(batch)
+        return solution
+
+    def _lay_out(self, scores, additional, rows, lead):
+        """Return a `TensorBatch`, and a mask of the samples that are not empty.
+
+        Empty samples are solved as if all their scores were zero and nothing were padding, and then set to zero.
+        """
+        compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
+        present = nonempty(rows)
+        samples, lengths = range(len(rows)), np.zeros((len(rows), 0), np.int64)
+        if rows.shape[1] > 1:
+            samples = present.nonzero().squeeze(1).tolist()
+            lengths = rows[samples, 1:].cpu().numpy()
+        present = present.to(device)
+        with naming(samples, lead):
+            kinds, kind, shapes = compiled.kinds_within(padded, lengths)
+        scores = torch.where(present.reshape(-1, *[1] * len(padded)), scores, 0.0)
+        additional = torch.where(present.unsqueeze(1), additional, 0.0)
+        full = torch.tensor([padded], device=device).expand(len(scores), -1)
+        if len(samples) == len(scores) and shapes == [padded]:
+            _refuse(scores, lead, "scores")
+            _refuse(additional, lead, "additional")
+            return self._batch(scores, full, additional), present
+        samples = torch.tensor(samples, dtype=torch.int64, device=device)
+        shapes = np.array(shapes, np.int64).reshape(-1, len(padded))
+        lengths = full.index_copy(0, samples, torch.from_numpy(shapes[kind]).to(device))
+        own = []
+        for values, masks, what in (
+            (scores, [k.mask for k in kinds], "scores"),
+            (additional, [k.extra_mask for k in kinds], "additional"),
+        ):
+            flat = values.flatten(1)
+            inside = torch.ones_like(flat, dtype=torch.bool)
+            if len(kind):
+                inside = inside.index_copy(0, samples, torch.from_numpy(np.array(masks)[kind]).to(device))
+            _refuse(torch.where(inside, flat, 0.0), lead, what)
+            own.append(torch.where(inside, flat, -torch.inf).reshape(values.shape))
+        return self._batch(own[0], lengths, own[1]), present
+
+    def _batch(self, scores, lengths, additional):
+        compiled = self.compiled
+        return TensorBatch(scores, lengths, additional, dict(compiled.extra), compiled.max_iter, compiled.tol)
+
+
+def _refuse(values, lead, what):
+    """Raise ValueError if scores contain NaN or inf."""
+    wrong = ~(values < torch.inf).flatten(1).all(1)
+    if wrong.any():
+        place = place_of(int(wrong.nonzero()[0]), lead)
+        raise ValueError(f"{what}{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
 
 
 class NativeSolution:
@@ -66,35 +92,41 @@ class NativeSolution:
 
     Attributes
     ----------
-    marginals, values : Tensor
+    marginals, additional, values : Tensor
         As in `SolvedStructures`.
     """
 
-    def __init__(self, marginals, project, present):
-        self._present = present.reshape(-1, *[1] * (marginals.dim() - 1))
-        self.marginals, self._project, self._mended = torch.where(self._present, marginals, 0.0), project, None
+    def __init__(self, marginals, additional, multiply, present):
+        self._present, self._multiply = present.reshape(-1, *[1] * (marginals.dim() - 1)), multiply
+        self._mended = None
+        self.marginals, self.additional = self._without_empty(marginals, additional)
 
-    def mend(self, compiled, scores, lengths, rows, lead):
+    def _without_empty(self, unary, extra):
+        """Return tensors like marginals and additional marginals, with zeros for empty samples."""
+        return torch.where(self._present, unary, 0.0), torch.where(self._present.flatten(1), extra, 0.0)
+
+    def mend(self, compiled, batch, rows, lead):
         """Replace the solutions of some samples by those of the compiled method."""
-        array = scores[rows].cpu().numpy()
+        own = batch.take(rows)
         with naming(rows.tolist(), lead):
-            solved = compiled.solve(array, array[:, :0].reshape(len(array), -1)[:, :0], lengths[rows].cpu().numpy())
+            solved = compiled.solve(*(part.cpu().numpy() for part in (own.scores, own.additional, own.lengths)))
         self._mended = solved, rows
-        self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(scores))
+        self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(own.scores))
+        self.additional = self.additional.index_copy(0, rows, torch.from_numpy(solved.additional).to(own.scores))
 
-    def set_values(self, scores):
+    def set_values(self, batch):
         """Compute the objectives."""
-        u = self.marginals
-        linear = torch.where(u > 0.0, scores, 0.0) * u
-        self.values = (linear - 0.5 * u * u).flatten(1).sum(1)
+        u, v = self.marginals, self.additional
+        unary = torch.where(u > 0.0, batch.scores, 0.0) * u - 0.5 * u * u
+        self.values = unary.flatten(1).sum(1) + (torch.where(v > 0.0, batch.additional, 0.0) * v).sum(1)
 
-    def multiply(self, directions):
-        """Multiply directions, shape (n_directions, *shape of marginals), with the Jacobian."""
-        out = torch.where(self._present, self._project(directions), 0.0)
+    def multiply(self, unary, extra):
+        """Multiply directions (n_directions, n_samples, ...) of all scores with the Jacobian."""
+        out, out_extra = self._without_empty(*self._multiply(unary, extra))
         if self._mended is not None:
             solved, rows = self._mended
-            for k in range(len(directions)):
-                own = directions[k, rows].cpu().numpy()
-                product, _ = solved.products(own, own.reshape(len(own), -1)[:, :0])
-                out[k, rows] = torch.from_numpy(product).to(out)
-        return out
+            for k in range(len(unary)):
+                products = solved.products(unary[k, rows].cpu().numpy(), extra[k, rows].cpu().numpy())
+                for found, product in zip((out, out_extra), products):
+                    found[k, rows] = torch.from_numpy(product).to(found)
+        return out, out_extra

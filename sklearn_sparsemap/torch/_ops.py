@@ -57,9 +57,10 @@ def _solve(
         return torch.empty_like(scores), torch.empty_like(additional), scores.new_empty(0), remember(None, 0)
     own = operator(handle)
     if isinstance(own, NativeOperator):
-        solved = own.solve_tensors(scores.detach().double(), rows, lead)
-        u, values = (part.to(scores.dtype, copy=True) for part in (solved.marginals, solved.values))
-        return u.contiguous(), torch.empty_like(additional), values, remember(solved, len(scores))
+        solved = own.solve_tensors(scores.detach().double(), additional.detach().double(), rows, lead)
+        found = solved.marginals, solved.additional, solved.values
+        u, v, values = (part.to(scores.dtype, copy=True).contiguous() for part in found)
+        return u, v, values, remember(solved, len(scores))
     solved = solve_samples(own, as_numpy(scores), shared_as_numpy(additional), rows.cpu().numpy(), lead)
     found = solved.marginals, solved.additional, solved.values
     return *(like(array, scores) for array in found), remember(solved, len(scores))
@@ -96,9 +97,9 @@ def _multiply(
         return torch.zeros_like(unary), torch.zeros_like(extra)
     solved = solution_of(scores, additional, rows, handle, keys)
     if isinstance(solved, NativeSolution):
-        directions = unary.double().reshape(-1, *scores.shape)
-        found = solved.multiply(directions).to(unary.dtype).reshape(unary.shape)
-        return found.contiguous(), torch.empty_like(extra)
+        split = len(unary) // len(scores), len(scores)
+        found = solved.multiply(*(directions.double().unflatten(0, split) for directions in (unary, extra)))
+        return tuple(out.to(unary.dtype).reshape(own.shape).contiguous() for out, own in zip(found, (unary, extra)))
     n, unary_array, extra_array = len(scores), as_numpy(unary), as_numpy(extra)
     blocks = [slice(first, first + n) for first in range(0, len(unary), n)]
     found = [solved.products(unary_array[block], extra_array[block]) for block in blocks]

@@ -23,7 +23,7 @@ from ._forms import (
     shape_of,
 )
 from ._functions import solver
-from ._native import is_native, native_operator
+from ._native import native_operator
 from ._weights import structures_and_weights
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ def sparsemap(
     tol : float, default=1e-9
         Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
-        ``"compiled"`` computes on the CPU, ``"native"`` (`Matching` and `Simplex`) in batched operations of PyTorch, on
-        the device of the scores. ``"auto"`` is native if possible, for scores that are not on the CPU.
+        ``"compiled"`` computes on the CPU, ``"native"`` (`Simplex`, `Subset`, `Ranking`, `Matching` and `LinearChain`)
+        in batched operations of PyTorch, on the device of the scores. ``"auto"`` is native if possible, for scores that
+        are not on the CPU.
     return_additional : bool, default=False
         Whether to return the additional marginals, too. They are differentiable like the marginals.
     return_structures : bool, default=False
@@ -196,17 +197,20 @@ def _handle_of_made(kind, params, *options):
 @torch.compiler.assume_constant_result
 def _handle(structure, extra, tol, max_iter, n_jobs, native):
     if native:
-        return native_operator(structure, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+        return native_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
     return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
 def use_native(structure, backend, device, need_structures=False):
     """Tell whether to use operations of PyTorch; raise ValueError if they are requested but not possible."""
     check_choice("backend", backend, ("auto", "compiled", "native"))
-    possible = is_native(structure) and not need_structures
+    possible = structure.tensor_solver is not None and not need_structures
     if backend == "native" and not possible:
         why = "return_structures" if need_structures else repr(structure)
-        raise ValueError(f"backend='native' is for the marginals of Matching and Simplex, not {why}; use 'auto'")
+        raise ValueError(
+            f"backend='native' is for the marginals of Simplex, Subset, Ranking, Matching and LinearChain, not {why}; "
+            "use 'auto'"
+        )
     return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 

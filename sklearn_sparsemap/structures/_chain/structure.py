@@ -50,6 +50,11 @@ class LinearChain(Structure):
     strict_encode = True
     _rows_of_samples = "a chain has one row for each step"
 
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return solve
+
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         n_steps, m = shape
         return {"transitions": ((m, m), (n_steps - 1, m, m)), "start": ((m,),), "end": ((m,),)}

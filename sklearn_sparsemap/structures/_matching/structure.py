@@ -40,8 +40,7 @@ class Matching(Structure):
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
 
-    @staticmethod
-    def tensor_solver() -> Any:
+    def tensor_solver(self) -> Any:
         from .tensors import solve
 
         return solve

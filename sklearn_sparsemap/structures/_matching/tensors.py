@@ -149,11 +149,12 @@ def project_on_face(u, tight, directions):
     return directions
 
 
-def solve(scores, lengths):
+def solve(batch):
     """Solve a padded batch; see `Structure.tensor_solver`.
 
     Samples with more rows than columns are transposed, so that the shorter axis has the rows.
     """
+    scores, lengths = batch.scores, batch.lengths
     turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
     if turned.any() and not turned.all():
         # The batch contains both orientations, so pad to a square.
@@ -173,9 +174,9 @@ def solve(scores, lengths):
     n_matched = torch.minimum(lengths[:, 0], lengths[:, 1])
     solved = solved & ((u.sum((1, 2)) - n_matched).abs() < 1e-6)
 
-    def project(directions):
+    def multiply(directions, extra):
         if scores.shape[1:] != (n, m):
             directions = torch.nn.functional.pad(directions, padding)
-        return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m]
+        return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m], extra
 
-    return turn(u)[:, :n, :m], project, solved
+    return turn(u)[:, :n, :m], batch.additional, multiply, solved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
@@ -90,6 +92,11 @@ class Ranking(Structure):
             check_positive("top_k", top_k, integer=True)
             top_k = int(top_k)
         self.top_k = top_k
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self.top_k)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]

@@ -75,6 +75,7 @@ class SequenceBudget(LinearChain):
     [0, 0, 1, 1]
     """
 
+    tensor_solver = None
     oracle = best_path_within
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.

@@ -63,8 +63,7 @@ class Simplex(Structure):
     labelled = True
     strict_encode = True
 
-    @staticmethod
-    def tensor_solver() -> Any:
+    def tensor_solver(self) -> Any:
         from .tensors import solve
 
         return solve

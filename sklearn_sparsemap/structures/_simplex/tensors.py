@@ -20,13 +20,13 @@ def sparsemax(scores):
     return torch.where(allowed, (scores - threshold).clamp(min=0.0), 0.0), threshold.squeeze(-1)
 
 
-def solve(scores, lengths):
+def solve(batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
-    u, _ = sparsemax(scores)
+    u, _ = sparsemax(batch.scores)
     support = (u > 0.0).to(u.dtype)
 
-    def project(directions):
+    def multiply(directions, extra):
         mean = (directions * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
-        return support * (directions - mean)
+        return support * (directions - mean), extra
 
-    return u, project, (u.sum(1) > 0.5)
+    return u, batch.additional, multiply, u.sum(1) > 0.5

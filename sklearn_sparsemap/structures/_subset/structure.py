@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from functools import partial
 
 import numpy as np
 
@@ -59,6 +60,11 @@ class Subset(Structure):
     @property
     def fixed_size(self) -> bool:
         return self.min_size == self.max_size
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self.min_size, self.max_size)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]

@@ -1,0 +1,238 @@
+"""Batched operations of PyTorch against the compiled solvers, on the CPU: chains and the batched active set."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsemap.structures import LinearChain, Ranking, SequenceBudget, Subset
+
+torch = pytest.importorskip("torch")
+
+from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
+from torch.func import jacfwd, jacrev, vmap  # noqa: E402
+
+from sklearn_sparsemap.numerics import tensors  # noqa: E402
+from sklearn_sparsemap.torch import SparseMAP, _native, sparsemap  # noqa: E402
+
+# PyTorch's own, in forward mode under vmap.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:torch"),
+]
+KINDS = ("none", "all", "step", "constant")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Let PyTorch use one thread, since these tensors are small."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+@pytest.fixture
+def mended(monkeypatch):
+    """The samples that were left to the compiled solver."""
+    found, mend = [], _native.NativeSolution.mend
+
+    def record(solution, compiled, batch, rows, lead):
+        found.extend(rows.tolist())
+        return mend(solution, compiled, batch, rows, lead)
+
+    monkeypatch.setattr(_native.NativeSolution, "mend", record)
+    return found
+
+
+def random_chains(rng, shape, kind, scale=1.0):
+    """Return scores and additional scores; start scores are shared, those of the end are not."""
+    n_samples, n, m = shape
+    additional = {"start": scale * rng.normal(size=m), "end": scale * rng.normal(size=(n_samples, m))}
+    if kind == "all":
+        additional["transitions"] = rng.normal(size=(m, m))
+    if kind == "step":
+        additional["transitions"] = rng.normal(size=(n_samples, n - 1, m, m))
+    if kind == "constant":
+        additional["transitions"] = np.full((m, m), 0.3)
+    return scale * rng.normal(size=shape), additional
+
+
+def solve_by(backend, structure, scores, additional, lengths=None, dtype=torch.double, **options):
+    """Return marginals, additional marginals, and the gradients of a weighted sum of all of them."""
+    inputs = [torch.tensor(part, dtype=dtype, requires_grad=True) for part in (scores, *additional.values())]
+    lengths = None if lengths is None else torch.tensor(lengths)
+    given = dict(zip(additional, inputs[1:]))
+    u, v = sparsemap(
+        structure, inputs[0], lengths, backend=backend, additional=given, return_additional=True, **options
+    )
+    outputs, generator = [u, *v.values()], torch.Generator().manual_seed(0)
+    total = sum((out * torch.randn(out.shape, generator=generator, dtype=dtype)).sum() for out in outputs)
+    return [part.detach() for part in (*outputs, *torch.autograd.grad(total, inputs))]
+
+
+def assert_alike(found, expected, atol):
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype and torch.allclose(one, other, atol=atol, rtol=0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chains_are_those_of_the_compiled_solver(kind, mended):
+    rng, compared = np.random.default_rng(0), 0
+    for shape in ((3, 1, 3), (3, 2, 2), (3, 5, 4)):
+        for scale in (0.1, 1.0, 20.0):
+            scores, additional = random_chains(rng, shape, kind, scale)
+            case = LinearChain(), scores, additional
+            assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
+            single = [solve_by(name, *case, dtype=torch.float32) for name in ("native", "compiled")]
+            assert_alike(*single, 1e-4)
+            compared += 1
+    assert compared == 9 and not mended
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [[6, 3, 1, 0], [[6, 4], [3, 2], [1, 1], [5, 3]]], ids=["steps", "both"])
+def test_padding_of_chains_is_never_read(kind, lengths, mended):
+    scores, additional = random_chains(np.random.default_rng(1), (4, 6, 4), kind)
+    scores[1, :2, 0] = -np.inf
+    expected = solve_by("compiled", LinearChain(), scores, additional, lengths)
+    assert_alike(solve_by("native", LinearChain(), scores, additional, lengths), expected, 1e-8)
+    scores[2, 2:] = np.nan
+    if kind == "step":
+        additional["transitions"][2] = np.nan
+    found = solve_by("native", LinearChain(), scores, additional, lengths)
+    assert not mended
+    assert_alike(found, expected, 1e-8)
+
+
+def test_forbidden_states_and_transitions(mended):
+    scores, additional = random_chains(np.random.default_rng(2), (4, 6, 4), "step")
+    scores[:, 1:4, 2] = -np.inf
+    additional["transitions"][..., 1, 2] = -np.inf
+    case = LinearChain(), scores, additional
+    assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
+    # Scores that tie do not determine the additional marginals.
+    tied = [np.round(part) for part in (scores, additional["transitions"])]
+    found = [
+        sparsemap(LinearChain(), torch.tensor(tied[0]), transitions=torch.tensor(tied[1]), backend=name)
+        for name in ("native", "compiled")
+    ]
+    assert torch.allclose(*found, atol=1e-8, rtol=0.0)
+    assert not mended
+
+
+def test_equal_scores_have_the_derivative_of_the_whole_face(mended):
+    rng = np.random.default_rng(3)
+    transitions = rng.normal(size=3)[:, None] + rng.normal(size=3)
+    # All paths tie after the transitions are moved into the scores of the steps.
+    scores = np.zeros((1, 4, 3))
+    scores[:, :-1] -= transitions[:, :1].T
+    scores[:, 1:] -= transitions[:1] - transitions[0, 0]
+    case = LinearChain(), scores, {"transitions": transitions}
+    inputs = torch.tensor(scores, requires_grad=True)
+    jacobians = [
+        torch.autograd.functional.jacobian(
+            lambda s, name=name: sparsemap(
+                LinearChain(), s, transitions=torch.tensor(case[2]["transitions"]), backend=name
+            ),
+            inputs,
+        )
+        for name in ("native", "compiled")
+    ]
+    assert torch.allclose(*jacobians, atol=1e-8) and not mended
+    rank = torch.linalg.matrix_rank(jacobians[0].reshape(12, 12))
+    assert rank == 8
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_limit_of_calls_stops_at_the_same_mixture(most, mended):
+    scores, additional = random_chains(np.random.default_rng(4), (4, 6, 4), "all", scale=0.1)
+    case = LinearChain(), scores, additional
+    exact = solve_by("native", *case)
+    found = [solve_by(name, *case, max_iter=most) for name in ("native", "compiled")]
+    assert_alike(*found, 1e-8)
+    assert not torch.allclose(found[0][0], exact[0], atol=1e-3) and not mended
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chains_have_all_derivatives(kind):
+    scores, additional = random_chains(np.random.default_rng(5), (2, 3, 3), kind)
+    inputs = [torch.tensor(part, requires_grad=True) for part in (scores, *additional.values())]
+
+    def function(scores, *values):
+        given = dict(zip(additional, values))
+        u, v = sparsemap(LinearChain(), scores, backend="native", additional=given, return_additional=True)
+        return u, *(v.values() if kind != "constant" else ())
+
+    if kind == "constant":
+        # A step away from equal transitions leads to another solution of the additional marginals.
+        inputs[-1] = inputs[-1].detach()
+    assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, fast_mode=True)
+    assert gradgradcheck(function, inputs, fast_mode=True)
+    plain, rest = inputs[0].detach(), [part.detach() for part in inputs[1:]]
+
+    def marginals(s):
+        return function(s, *rest)[0]
+
+    assert torch.allclose(jacrev(marginals)(plain), jacfwd(marginals)(plain), atol=1e-12)
+    whole = torch.stack([marginals(plain), marginals(2.0 * plain)])
+    assert torch.allclose(vmap(marginals)(torch.stack([plain, 2.0 * plain])), whole, atol=1e-12)
+
+
+def test_infeasible_chains_and_wrong_scores_are_named():
+    scores, transitions = torch.zeros(2, 2, 3, 2), torch.randn(2, 2)
+    scores[1, 0, 1] = -torch.inf
+    for extra in ({}, {"transitions": transitions}):
+        with pytest.raises(ValueError, match=r"infeasible: scores\[1, 0\]"):
+            sparsemap(LinearChain(), scores, backend="native", **extra)
+    scores[1, 0, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"scores\[1, 0\] contains NaN"):
+        sparsemap(LinearChain(), scores, backend="native", transitions=transitions)
+    own = torch.zeros(2, 2, 2, 2)
+    own[0, 1, 0, 0] = torch.inf
+    with pytest.raises(ValueError, match=r"additional\[0, 1\] contains NaN or inf"):
+        sparsemap(LinearChain(), torch.zeros(2, 2, 3, 2), backend="native", transitions=own)
+    with pytest.raises(ValueError, match="not SequenceBudget"):
+        sparsemap(SequenceBudget(1), torch.zeros(2, 3, 2), backend="native")
+
+
+def test_samples_that_need_too_many_structures_are_left_to_the_compiled_solver(mended, monkeypatch):
+    scores, additional = random_chains(np.random.default_rng(6), (4, 7, 4), "all", scale=0.05)
+    additional["transitions"] *= 0.05
+    scores[1:3] *= 400.0
+    monkeypatch.setattr(tensors, "_MOST_WIDTH", 8)
+    case = LinearChain(), scores, additional
+    assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
+    assert set(mended) == {0, 3}
+
+
+def test_scores_on_the_cpu_keep_the_compiled_solver(monkeypatch):
+    def refuse(*args):
+        raise AssertionError("the compiled solver is faster there")
+
+    monkeypatch.setattr(_native.NativeOperator, "solve_tensors", refuse)
+    for structure, shape in ((LinearChain(), (2, 3, 2)), (Subset(1), (2, 4)), (Ranking(), (2, 4))):
+        SparseMAP(structure)(torch.randn(shape))
+        with pytest.raises(AssertionError, match="faster"):
+            SparseMAP(structure, backend="native")(torch.randn(shape))
+
+
+def test_large_rankings_are_split(monkeypatch):
+    from sklearn_sparsemap.structures._ranking import tensors as ranking
+
+    scores = torch.randn(7, 40, dtype=torch.double)
+    whole = sparsemap(Ranking(), scores, backend="native")
+    monkeypatch.setattr(ranking, "_MOST_MEANS", 2 * 40 * 40)
+    assert torch.equal(sparsemap(Ranking(), scores, backend="native"), whole)
+
+
+def test_a_dependent_path_replaces_another_one(mended, monkeypatch):
+    rng = np.random.default_rng(7)
+    scores, additional = random_chains(rng, (60, 4, 3), "step", scale=0.3)
+    case = LinearChain(), scores, additional
+    expected = solve_by("compiled", *case)
+    assert_alike(solve_by("native", *case), expected, 1e-8)
+    assert not mended
+    # Without the replacement some samples fail, and are left to the compiled solver.
+    monkeypatch.setattr(tensors, "_NO_SHARE", np.inf)
+    assert_alike(solve_by("native", *case), expected, 1e-8)
+    assert mended
