@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from .._core.doc_link import DocLinkMixin
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._fitting import Monitor, leaves_whole
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -32,7 +33,7 @@ def _has(name):
     return available_if(check)
 
 
-class ParameterMixing(CallbackSupportMixin, BaseEstimator):
+class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     """Trains an online estimator on shards of the data at once, by iterative parameter mixing.
 
     In each round every worker goes once through its shard, all starting from the same weights. The results are

@@ -6,8 +6,19 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, Sequence
+from .._core.html import N_ROWS, as_html, table
 from .._core.unwrap import names_out, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
+
+
+class Table(np.ndarray):
+    """A structured array that notebooks show as a table."""
+
+    def _repr_html_(self):
+        # A column of a table is of this class, too. Notebooks show it as an array.
+        if self.dtype.names is None or self.ndim != 1:
+            return None
+        return as_html(f"{len(self)} rows", table(self.dtype.names, self[:N_ROWS].tolist(), len(self)))
 
 
 def feature_table(
@@ -115,14 +126,14 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     return as_table(np.array(rows, [("from", object), ("to", object), ("weight", np.float64)]), output)
 
 
-def as_table(table, output):
-    """Return a structured array as it is, or as a DataFrame."""
+def as_table(rows, output):
+    """Return a structured array as a `Table` or a DataFrame."""
     check_choice("output", output, ("array", "pandas"))
     if output == "array":
-        return table
+        return rows.view(Table)
     import pandas as pd
 
-    return pd.DataFrame({name: table[name] for name in table.dtype.names})
+    return pd.DataFrame({name: rows[name] for name in rows.dtype.names})
 
 
 def check_feature_names(steps, last, given, n_features):

@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
+from .._core.doc_link import DocLinkMixin
 from .._core.unwrap import transformed, unwrap
 
 
@@ -41,7 +42,7 @@ def _handed_through(name, what):
     return available_if(last_has)(method)
 
 
-class StructuredPipeline(Pipeline):
+class StructuredPipeline(DocLinkMixin, Pipeline):
     """scikit-learn's `Pipeline`, with all that a structured model at its end can do.
 
     Parameters

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray
+from ..._core.doc_link import DocLinkMixin
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     PairOf,
@@ -61,7 +62,9 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredModel(ChecksMixin, LearnedWeightsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
+class LinearStructuredModel(
+    ChecksMixin, LearnedWeightsMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
+):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
