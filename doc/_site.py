@@ -8,6 +8,8 @@ import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from _chart import decision_chart
+
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 PACKAGE = "sklearn_sparsemap"
 
@@ -130,6 +132,22 @@ def related_to(fullname):
     return [_S + other for other in found]
 
 
+def link_public_name(app, env, node, content):
+    """Return the link of a name in single backticks that is given without its module, or None if it is not public."""
+    if node["refdomain"] != "py" or node["reftype"] != "obj":
+        return None
+    domain, suffix = env.get_domain("py"), "." + node["reftarget"].lstrip(".~")
+    kinds = ("class", "function", "method", "attribute", "property", "exception")
+    found = [name for name, entry in domain.objects.items() if name.endswith(suffix) and entry.objtype in kinds]
+    # Of a method by itself nobody knows whose it is.
+    found = [name for name in found if domain.objects[name].objtype in kinds[:2] or "." in suffix[1:]]
+    # Layers have the names of the functions that they wrap.
+    found = [name for name in found if not name.startswith((_S + "torch.", _S + "jax."))] or found
+    if len(found) != 1:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
+
+
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
             "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
 # Within a section, what is easiest first; what is not named comes last.
@@ -199,7 +217,13 @@ def paper_table(paper):
 
 
 def fill_tables(app, docname, source):
-    """Put the tables of the papers into the page that asks for them by ``.. paper-table:: PAPER``."""
+    """Put the tables of the papers and the decision chart into the pages that ask for them.
+
+    They ask by ``.. paper-table:: PAPER`` and by ``.. decision-chart::``.
+    """
+    if docname == "choose":
+        chart = ".. raw:: html\n\n   " + decision_chart()
+        source[0] = source[0].replace(".. decision-chart::", chart)
     if docname == "papers":
         asked = re.compile(r"^\.\. paper-table:: (.+)$", re.M)
         source[0] = asked.sub(lambda found: "\n".join(paper_table(found[1])), source[0])

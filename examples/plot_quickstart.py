@@ -10,12 +10,9 @@ the light of its neighbours.
 Where doubt remains, SparseMAP says so with *a few whole sequences and their probabilities*; all others have
 probability zero, exactly.
 
-The images are those that scikit-learn ships, so nothing is downloaded. The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The images are those that scikit-learn ships, so nothing is downloaded.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -101,15 +98,12 @@ models = {
     "chain, SparseMAP": chain,
 }
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
-start = perf_counter()
 # A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
 chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
 chain.predict_structures(X_test[:2])
 single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(
     X_test.values[:20]
 )
-print(f"Ready after {perf_counter() - start:.1f} s.")
 print(
     f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n"
 )
@@ -265,7 +259,4 @@ figure.legend(
     title="the sequences selected by SparseMAP, and their probabilities",
 )
 
-beside = Path(sys.argv[0]).with_name("quickstart.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -6,13 +6,9 @@ At each of three neighbouring tokens a template looks at the word, at its part o
 26 templates, and an order: one is coarser than another if it sees nothing that the other does not see, too. With a
 `GroupOrder` a template is kept only together with all that are coarser, so that a rare combination of words has
 something to fall back on.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
-import sys
 from itertools import product
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -128,7 +124,4 @@ for ax, (kind, title) in zip(
 ):
     GroupOrderDisplay.from_estimator(models[kind, BUDGET], order, ax=ax)
     ax.set_title(f"{title}, with a budget of {BUDGET}", fontsize=12)
-beside = Path(sys.argv[0]).with_name("coarse_to_fine.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -5,16 +5,13 @@ Which templates a language needs
 In this made-up language the label of a word follows from a few things in its neighbourhood. We know which, because we
 made it up; the model does not. It is offered 55 templates, and may keep a few. How many is chosen on held-out
 sentences, and a table says of which kinds these are. For comparison: a filter that ranks each template by itself.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
-import sys
 from collections import Counter
-from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
@@ -218,7 +215,4 @@ display = GroupPathDisplay.from_path(
 display.figure_.suptitle(
     "Templates of a made-up language: accuracy by budget", fontsize=12
 )
-beside = Path(sys.argv[0]).with_name("template_selection.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-display.figure_.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

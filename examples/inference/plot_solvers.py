@@ -10,12 +10,8 @@ facets of the polytope, by Newton's method, and an iteration is one of its steps
 
 With scores a tenth of the size, many more structures share the weight. What goes from structure to structure needs
 many more steps then, and facets need fewer.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -35,7 +31,6 @@ SOLVERS = ("active_set", "pairwise", "away_step", "cg", "facets")
 tree = DependencyTree()
 scores = np.random.default_rng(0).normal(size=(N_WORDS + 1, N_WORDS))
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 for solver in SOLVERS:
     sparsemap(tree, scores[:3, :2], solver=solver)
 
@@ -90,23 +85,18 @@ def trace(scale, axes):
     return display
 
 
-start = perf_counter()
 for scale, row in zip((1.0, 0.1), axes):
     display = trace(scale, row)
     # One legend is enough.
     if scale < 1.0:
         display.legend_.remove()
-print(f"\nTraced in {perf_counter() - start:.1f} s.")
 
 # %%
 # The picture
 # -----------
 # A line ends where its solver has found the optimum, up to rounding, or given up.
 
-beside = Path(sys.argv[0]).with_name("solvers.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.suptitle(
     f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12
 )
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

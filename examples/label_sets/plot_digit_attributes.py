@@ -10,14 +10,11 @@ With these rules 20 labelled images do as well as 80 without, and 40 better than
 Most of that the rules bring at prediction already; obeying them in training, too, adds 2 to 5 points. A model that is
 not told the rules, but learns a label graph, goes a third to a half of the way.
 
-The images are those that scikit-learn ships. The path of the picture may be given on the command line; otherwise it
-is saved beside this script.
+The images are those that scikit-learn ships.
 """
 
-import sys
 import warnings
 from itertools import combinations, product
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -110,7 +107,6 @@ X, digits = load_digits(return_X_y=True)
 X, Y = X / 16.0, of_digit[digits].astype(int)
 # More epochs than the 200 of the default would change little.
 warnings.simplefilter("ignore", ConvergenceWarning)
-print("Loading the kernels; the first run compiles them ...", flush=True)
 for parameters in MODELS.values():
     MultilabelLPSparseMAP(**COMMON, **parameters).set_params(max_iter=1).fit(
         X[:50], Y[:50], classes=names
@@ -208,7 +204,4 @@ right.set_title(
     "the 12 strongest edges of the learned label graph", fontsize=13, color=INK
 )
 
-beside = Path(sys.argv[0]).with_name("digit_attributes.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -10,12 +10,8 @@ predicts all labels together. It can *learn* which of them go together, as score
 Here both get more of the sets entirely right (33 and 37 % instead of 24). The example F1,
 which counts single labels, gains less: 1 to 2 points. Nearly all of the strongest edges that are learned are true.
 
-The data are generated. The path of the picture may be given on the command line; otherwise it is saved beside this
-script.
+The data are generated.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -115,7 +111,6 @@ models = {
         label_graph="full", constraints=rules, **common
     ),
 }
-print("Loading the kernels; the first run compiles them ...", flush=True)
 print(f"\n{'':42}{'example F1':>10}{'all right':>12}{'breaks a rule':>16}")
 for name, model in models.items():
     found = model.fit(X_train, Y_train).predict(X_test)
@@ -172,7 +167,4 @@ right.set_title(
     f"the {N_SHOWN} strongest edges that were learned", fontsize=13, color=INK
 )
 
-beside = Path(sys.argv[0]).with_name("multilabel.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -7,12 +7,8 @@ House numbers are read digit by digit from images with noise. Some are easy, oth
 model, because a part of the images only measures how far right readings are from the best ones. Easy numbers have sets
 of one reading.
 
-The images are those that scikit-learn ships. The path of the picture may be given on the command line; otherwise it is
-saved beside this script.
+The images are those that scikit-learn ships.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -84,7 +80,4 @@ for ax, i in zip(axes, (easy, difficult)):
 # The coverage is close to the level, except that it is never below the fraction of numbers that are right at once.
 
 ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test, ax=axes[2:])
-beside = Path(sys.argv[0]).with_name("conformal_words.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"The picture is in {picture}")
+plt.show()

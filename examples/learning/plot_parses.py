@@ -7,12 +7,9 @@ single best tree hides that; SparseMAP returns *the few trees that are possible,
 where they differ. This is what Figure 3 of the SparseMAP paper shows.
 
 The treebank stands below: 32 short sentences, in which phrases that begin with a preposition belong to a verb
-("ate pizza with a fork") or to a noun ("ate pizza with cheese"). The path of the picture may be given on the command
-line; otherwise it is saved beside this script.
+("ate pizza with a fork") or to a noun ("ate pizza with cheese").
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -112,7 +109,6 @@ vectorizer = ArcVectorizer(
         "head.pos[0]|mod.pos[0]|mod.word[+2]",
     ]
 )
-print("Loading the kernels; the first run compiles them ...", flush=True)
 X = vectorizer.fit_transform(sentences)
 tree = DependencyTree(projective=True, single_root=True)
 model = StructuredSparseMAPClassifier(tree, loss="margin_sparsemap", alpha=0.02)
@@ -155,7 +151,4 @@ for ax, x, sentence in zip(axes.T.flat, X_new, new):
         model, x, words=[token["word"] for token in sentence], ax=ax
     )
 
-beside = Path(sys.argv[0]).with_name("parses.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -6,13 +6,9 @@ A recording of a made-up language, cut into frames: which are vowels, which cons
 which label follows which, but not *how long* a sound lasts: to it, each frame more is as likely as the one before. In
 this language vowels last three to five frames, consonants one or two, and pauses four to six. `Segmentation` learns
 scores of durations beside those of transitions, and so finds the sounds where a chain cuts them in pieces.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
-import sys
-from pathlib import Path
-
+import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -110,7 +106,4 @@ display = SegmentationDisplay(
 display.plot(max_structures=4)
 display.ax_.set_title("the sounds of three words, frame by frame")
 
-beside = Path(sys.argv[0]).with_name("segments.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-display.figure_.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -8,27 +8,19 @@ scores all arcs between them, and passes on nothing but the marginals of a tree 
 modifiers: five arguments and the closing bracket. To count, it has to find trees. This is the experiment of section 5.1
 of the LP-SparseMAP paper, made small.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
+from torch import nn
 
 from sklearn_sparsemap.datasets import make_listops
 from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
 from sklearn_sparsemap.structures import DependencyTree
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-from torch import nn
-
 from sklearn_sparsemap.torch import LPSparseMAP
 
 # %%
@@ -102,7 +94,6 @@ class Counter(nn.Module):
 # --------
 # The loss sees the numbers of arguments only.
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
@@ -183,7 +174,4 @@ for ax, (title, arcs) in zip(axes, tables.items()):
     ax.spines[:].set_visible(False)
 axes[0].set_ylabel("head", color=INK)
 
-beside = Path(sys.argv[0]).with_name("listops.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 PACKAGE = __name__.partition(".")[0]
-SITE = "https://sklearn-sparsemap.github.io/sklearn-sparsemap"  # the built site; pyproject.toml names it, too
+SITE = "https://sklearn-sparsemap.github.io/sklearn-sparsemap"  # address of the built site, without a slash at its end
 
 
 class DocLinkMixin:
