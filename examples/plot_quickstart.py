@@ -1,16 +1,15 @@
 """
-Quick start: read hidden digits by the company they keep
-=========================================================
+Quick start: read half-hidden digits
+====================================
 
-Handwritten digits arrive in short sequences, and half of most images is hidden. Looked at alone, many of them could be
-one of several digits. But the sequences follow a code that nobody tells us: after a digit usually comes the one that is
-1 or 3 higher (modulo 10). A chain learns that code together with the shapes of the digits, and reads each image in
-the light of its neighbours.
+Handwritten digits come in short sequences, and half of most images is hidden. Alone, many of them could be several
+digits. But the sequences follow a hidden rule: a digit is usually followed by the one that is 1 or 3 higher (modulo
+10). A chain learns this rule together with the shapes of the digits, and uses the neighbours of an image to read it.
 
-Where doubt remains, SparseMAP says so with *a few whole sequences and their probabilities*; all others have
-probability zero, exactly.
+For ambiguous sequences SparseMAP returns *a few whole sequences with their probabilities*; all others have
+probability zero.
 
-The images are those that scikit-learn ships, so nothing is downloaded.
+The images are part of scikit-learn.
 """
 
 from time import perf_counter

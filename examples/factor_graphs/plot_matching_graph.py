@@ -2,10 +2,9 @@
 One matching, two graphs
 ========================
 
-A matching can be written as *one* factor, whose best structure takes an assignment algorithm, or as *many* small
-ones: each row takes exactly one column (`Xor`), each column at most one row (`AtMostOne`). Both describe the same
-polytope, so the marginals are the same; only the work differs. These are the two graphs of Figure 2 of the LP-SparseMAP
-paper.
+A matching can be written as *one* factor with an assignment algorithm, or as *many* small factors: each row takes
+exactly one column (`Xor`), each column at most one row (`AtMostOne`). Both describe the same polytope, so the
+marginals are equal; only the time differs. These are the two graphs of Figure 2 of the LP-SparseMAP paper.
 """
 
 from time import perf_counter

@@ -2,9 +2,9 @@
 A timetable by rules
 ====================
 
-A timetable is a grid of yes and no, wishes (scores), and rules. In a factor graph each rule is one readable line, and
-LP-SparseMAP finds the marginals that satisfy all of them: what is certain, what is impossible, and between which few
-places the rest is undecided. Then a rule is added, and the timetable changes where it must.
+A timetable is a grid of binary variables with wishes (scores) and rules. In a factor graph each rule is one line.
+LP-SparseMAP finds marginals that satisfy all rules: some lessons are certain, some are impossible, and a few places
+are undecided. Then a rule is added, and the timetable adapts.
 """
 
 import matplotlib.pyplot as plt

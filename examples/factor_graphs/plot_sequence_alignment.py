@@ -3,10 +3,10 @@ Alignment that keeps the order
 ==============================
 
 Two sentences with the same content are aligned word by word, mostly from left to right. A *chain* over the words of
-the first sentence, whose states are the words of the second, knows the order; but nothing keeps it from using a word
-twice. A *matching* uses each word at most once, but does not know the order. A factor graph joins the two: the chain,
-and `AtMostOne` on each column. The best such alignment is as hard to find as a shortest tour; its relaxation is not.
-The LP-SparseMAP paper uses this "LP-sequence" as attention between two sentences, and shows it in Figure 4.
+the first sentence, whose states are the words of the second, models the order, but may use a word twice. A *matching*
+uses each word at most once, but ignores the order. A factor graph combines both: the chain, and `AtMostOne` on each
+column. Finding the best such alignment is NP-hard; its relaxation is not. The LP-SparseMAP paper uses this
+"LP-sequence" as attention between two sentences (Figure 4).
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 Sudoku with handwritten digits
 ==============================
 
-A classifier reads the digits of a sudoku one by one, and some of them wrongly. The rules know better: each digit occurs
-once in each row, each column and each box. A factor graph joins the classifier's scores with the rules, in eight lines;
-`map_inference` finds the grid of the highest score that satisfies all of them, and `lp_sparsemap` tells which cells are
-in doubt.
+A classifier reads the digits of a sudoku one by one, and makes mistakes. The rules help: each digit occurs once in
+each row, each column and each box. A factor graph combines the scores of the classifier with the rules, in eight
+lines. `map_inference` finds the grid with the highest score that satisfies all rules, and `lp_sparsemap` shows which
+cells are uncertain.
 """
 
 import matplotlib.pyplot as plt

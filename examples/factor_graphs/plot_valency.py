@@ -2,10 +2,9 @@
 Trees with valency
 ==================
 
-A verb takes so many complements and no more: its *valency*. A parser that scores arcs one by one knows nothing of
-that, and the best tree under such limits is NP-hard to find. In a factor graph they are one line each: the tree is a
-factor, and so is the budget of every head. LP-SparseMAP solves the relaxation of all of them together. This is Figure 1
-of the LP-SparseMAP paper.
+A verb takes a limited number of complements, its *valency*. A parser that scores arcs one by one ignores this limit,
+and finding the best tree under such limits is NP-hard. In a factor graph the tree is one factor, and the budget of
+each head is another. LP-SparseMAP solves the relaxation. This is Figure 1 of the LP-SparseMAP paper.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Search for the budget
 =====================
 
-How many groups to keep is a parameter like any other: scikit-learn's `GridSearchCV` chooses it, in a pipeline, together
-with the loss. The task: which parts of an image does one need to read digits? The images are those that scikit-learn
-ships; nothing is downloaded.
+The number of groups is a parameter like any other: scikit-learn's `GridSearchCV` chooses it, in a pipeline, together
+with the loss. The question of this example is which parts of an image are needed to read digits. The images are part
+of scikit-learn.
 """
 
 from time import perf_counter

@@ -2,9 +2,9 @@
 Coarse to fine: details only where they are needed
 ==================================================
 
-At each of three neighbouring tokens a template looks at the word, at its part of speech only, or at nothing. That makes
-26 templates, and an order: one is coarser than another if it sees nothing that the other does not see, too. With a
-`GroupOrder` a template is kept only together with all that are coarser, so that a rare combination of words has
+A template looks at the word, at the part of speech, or at nothing, for each of three neighbouring tokens. This makes
+26 templates with an order: one template is coarser than another if the other sees everything it sees. With a
+`GroupOrder` a template is selected only together with all coarser ones, so that a rare combination of words has
 something to fall back on.
 """
 

@@ -1,10 +1,10 @@
 """
-Which sensors matter, in a stream
-=================================
+Select sensors in a stream
+==========================
 
-A plant has 400 stations with 8 sensors each, which report events. Its state (idle, running or jammed) shows at four
-of the stations; the others report at random. The events arrive in mini-batches and are not kept. `partial_fit` learns
-from them, and every 250 samples shrinks the stations' groups of weights until six are left.
+A plant has 400 stations with 8 sensors each, which report events. Its state (idle, running or jammed) depends on four
+of the stations; the others report noise. The events arrive in mini-batches and are not stored. `partial_fit` learns
+from them, and every 250 samples shrinks the weights of each station until six stations are left.
 """
 
 from time import perf_counter

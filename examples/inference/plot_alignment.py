@@ -2,10 +2,10 @@
 Align two sentences
 ===================
 
-Attention aligns each word of one sentence with those of another on its own: by a softmax, which gives every word some
-weight, or by a sparsemax, which gives most of them none. Nothing keeps three words from choosing the same partner.
-SparseMAP over matchings decides on all words at once: each word has at most one partner, and what remains in doubt is
-a mixture of *a few whole alignments*. This is what Figure 5 of the SparseMAP paper shows.
+Attention aligns each word of one sentence with the words of another: by a softmax, which gives every word some
+weight, or by a sparsemax, which gives most words none. In both cases several words may choose the same partner.
+SparseMAP over matchings decides on all words jointly: each word has at most one partner, and the result is a mixture
+of *a few whole alignments*. This is Figure 5 of the SparseMAP paper.
 """
 
 import matplotlib.pyplot as plt

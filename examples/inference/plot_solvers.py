@@ -2,14 +2,14 @@
 Five solvers on one problem
 ===========================
 
-SparseMAP is a quadratic program over the convex hull of all structures. The active set solver ends at its exact
-solution after finitely many steps. Conditional gradient, with its away-step and pairwise variants, approaches it, and
-picks up structures on the way. This is Figure 2 of the SparseMAP paper: dependency trees over 20 words with random
-scores. Each iteration of these four asks once for the best tree. The fifth solver is not in the paper: it works on the
-facets of the polytope, by Newton's method, and an iteration is one of its steps.
+SparseMAP is a quadratic programme over the convex hull of all structures. The active set method reaches its exact
+solution after finitely many steps. Conditional gradient and its away-step and pairwise variants converge to it. This
+is Figure 2 of the SparseMAP paper: dependency trees over 20 words with random scores. Each iteration of these four
+solvers calls the MAP oracle once. The fifth solver is not in the paper: it applies Newton's method to the facets of
+the polytope, and an iteration is one Newton step.
 
-With scores a tenth of the size, many more structures share the weight. What goes from structure to structure needs
-many more steps then, and facets need fewer.
+With scores a tenth as large, the solution has many more structures. Solvers that add structures one by one then need
+many more iterations, and facets need fewer.
 """
 
 from time import perf_counter

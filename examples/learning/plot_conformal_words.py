@@ -1,13 +1,12 @@
 """
-Sets that contain the right reading
-===================================
+Sets that contain the gold reading
+==================================
 
-House numbers are read digit by digit from images with noise. Some are easy, others are not. Instead of one reading,
-`ConformalStructures` returns a set of them, which contains the right one in nine of ten cases. It does so for any
-model, because a part of the images only measures how far right readings are from the best ones. Easy numbers have sets
-of one reading.
+House numbers are read digit by digit from noisy images. Instead of one reading, `ConformalStructures` returns a set
+of readings that contains the gold one in nine of ten cases. This works for any model, because some of the images are
+used only to measure how far gold readings are from the best ones. Easy numbers have sets of one reading.
 
-The images are those that scikit-learn ships.
+The images are part of scikit-learn.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,11 @@
 Solve jigsaw puzzles of digits
 ==============================
 
-Images of digits are cut into eight pieces and shuffled. Which piece belongs where? A model may ask of each piece by
-itself which place it likes best; but then two pieces want the same place, and another place stays empty. A matching
-gives each piece a place of its own, and `StructuredSparseMAPClassifier` learns with that in mind. Where it doubts, it
-names *a few whole solutions and their probabilities*.
+Images of digits are cut into eight pieces and shuffled. A model that places each piece by itself may put two pieces
+into the same place. A matching gives each piece a place of its own, and `StructuredSparseMAPClassifier` is trained
+with it. For ambiguous puzzles it returns *a few whole solutions with their probabilities*.
 
-The images are those that scikit-learn ships.
+The images are part of scikit-learn.
 """
 
 from math import factorial

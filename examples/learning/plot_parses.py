@@ -2,12 +2,12 @@
 Ambiguous sentences
 ===================
 
-"She saw the man with the telescope": who has the telescope? Grammar allows both readings. A parser that returns the
-single best tree hides that; SparseMAP returns *the few trees that are possible, with their probabilities*, and shows
-where they differ. This is what Figure 3 of the SparseMAP paper shows.
+"She saw the man with the telescope": who has the telescope? Both readings are grammatical. A parser that returns only
+the best tree hides this. SparseMAP returns *a few trees with their probabilities*, and shows where they differ. This
+is Figure 3 of the SparseMAP paper.
 
-The treebank stands below: 32 short sentences, in which phrases that begin with a preposition belong to a verb
-("ate pizza with a fork") or to a noun ("ate pizza with cheese").
+The treebank has 32 short sentences, in which prepositional phrases belong to a verb ("ate pizza with a fork") or to a
+noun ("ate pizza with cheese").
 """
 
 from time import perf_counter
@@ -135,7 +135,7 @@ for sentence, trees in zip(new, model.predict_structures(X_new)):
 # %%
 # The picture
 # -----------
-# What all trees of a sentence share is black. The width of the other arcs is their probability.
+# Arcs of all trees are black. The width of the other arcs is their probability.
 
 figure, axes = plt.subplots(
     2,

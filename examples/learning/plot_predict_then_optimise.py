@@ -2,11 +2,10 @@
 Predict, then optimise
 ======================
 
-The values of things are not known, only features of them, and with the values a problem is to be solved: what goes
-into the knapsack, which way leads through the grid? Two stages are common: a regression predicts values, and a solver
-decides. But regression works hardest on what is large, and that may not matter: some things are so precious that they
-are taken in any case, some roads so expensive that they are avoided. `DecisionFocusedRegressor` minimises the value
-that decisions lose.
+The values of items are unknown, only features are known, and a decision depends on the values: the content of a
+knapsack, a path through a grid. The usual way has two stages: a regression predicts values, and a solver decides. But
+regression works hardest on large values, which may not matter: some items are taken in any case, some roads are
+always avoided. `DecisionFocusedRegressor` minimises the loss of value due to the decisions instead.
 """
 
 import matplotlib.pyplot as plt

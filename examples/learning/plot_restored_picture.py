@@ -1,12 +1,10 @@
 """
-Restore noisy pictures on a grid
-================================
+Restore noisy images on a grid
+==============================
 
-Each pixel of a picture has one of four colours, and is seen through much noise. Pixel by pixel, the most likely colour
-is often wrong. A grid of variables knows neighbours, too: for each two colours of two neighbours it has a score, which
-is learned from a few pictures.
-
-Nothing is downloaded.
+Each pixel of an image has one of four colours, seen through strong noise. The most likely colour of a single pixel is
+often wrong. A grid of variables also has a score for each pair of colours of two neighbours, learned from a few
+images.
 """
 
 import warnings

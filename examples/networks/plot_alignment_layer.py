@@ -2,10 +2,10 @@
 A latent alignment
 ==================
 
-A network is told of pairs of sentences whether one translates the other, and nothing else: neither what the words mean
-nor which of them belong together. It aligns the words by a layer, SparseMAP over matchings, and judges by how well
-aligned words fit. What it has learned can then be read off the layer: few whole alignments, with their weights, as in
-Figure 5 of the SparseMAP paper.
+A network learns from pairs of sentences whether one is a translation of the other, without any knowledge of words or
+alignments. It aligns the words by a layer, SparseMAP over matchings, and decides by how well aligned words fit. The
+layer then shows what the network has learned: a few whole alignments with their weights, as in Figure 5 of the
+SparseMAP paper.
 
 The example needs PyTorch (``pip install ".[torch]"``).
 """

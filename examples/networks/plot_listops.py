@@ -1,12 +1,12 @@
 """
-A tree inside a network
-=======================
+A latent tree in a network
+==========================
 
-An expression such as ``[MAX 2 9 [MIN 4 7 ] ]`` is a tree, and how many arguments an operator has is the number of its
-branches. Here a network has to tell that number for each operator, and nobody shows it a tree. It reads the tokens,
-scores all arcs between them, and passes on nothing but the marginals of a tree in which no head has more than six
-modifiers: five arguments and the closing bracket. To count, it has to find trees. This is the experiment of section 5.1
-of the LP-SparseMAP paper, made small.
+An expression such as ``[MAX 2 9 [MIN 4 7 ] ]`` is a tree, and an operator has as many arguments as branches. The
+network predicts this number for each operator, and never sees a tree. It reads the tokens, scores all arcs between
+them, and passes on only the marginals of a tree in which no head has more than six modifiers: five arguments and the
+closing bracket. To count, it must find trees. This is a small version of the experiment in section 5.1 of the
+LP-SparseMAP paper.
 
 The example needs PyTorch (``pip install ".[torch]"``).
 """

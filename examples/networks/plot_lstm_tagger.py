@@ -2,10 +2,10 @@
 A tagger: an LSTM with a chain on top
 =====================================
 
-A network that tags words one by one knows nothing of the tags beside them. Here the tags of a sentence are decided
-together: an LSTM scores them, a learned table scores pairs of neighbours, and SparseMAP's loss over the chain trains
-both at once. The marginals of the layer then say how sure the tagger is; many of them are exactly zero or one. For
-prediction the network is compiled by ``torch.compile``, layer included.
+A network that tags words one by one ignores the neighbouring tags. Here the tags of a sentence are decided jointly:
+an LSTM computes their scores, a learned table has the scores of consecutive tags, and the SparseMAP loss over the
+chain trains both. The marginals of the layer show how certain each tag is; many are exactly zero or one. For
+prediction the network is compiled by ``torch.compile``, including the layer.
 
 The example needs PyTorch (``pip install ".[torch]"``).
 """
@@ -105,8 +105,8 @@ for epoch in range(8):
     print(f"epoch {epoch + 1}: loss {total:.3f}", flush=True)
 
 # %%
-# What it is sure of
-# ------------------
+# Confident predictions
+# ---------------------
 # A tag by its score alone, and by the marginals of the chain, which know that an I- follows a name of its own kind.
 
 words, tags, lengths = pad(test)

@@ -2,13 +2,12 @@
 A rationale in runs
 ===================
 
-A network says whether a review likes the food, and which words it says so from. It may
-read at most five words. A first part scores all words, a layer selects some of them,
-and a second part judges from those alone. No one tells the network which words count.
+A network predicts whether a review likes the food, from at most five words of it. One part of the network scores all
+words, a layer selects some of them, and another part decides from these alone. The words that matter are not
+labelled.
 
-The layer is SparseMAP over :class:`~sklearn_sparsemap.structures.SequenceBudget`: a
-score for neighbours that are both read makes the words a run, as in SPECTRA (Guerreiro
-and Martins, EMNLP 2021). It is compared with
+The layer is SparseMAP over :class:`~sklearn_sparsemap.structures.SequenceBudget`: a score for consecutive selected
+words makes them a run, as in SPECTRA (Guerreiro and Martins, EMNLP 2021). It is compared with
 :class:`~sklearn_sparsemap.structures.Subset`, the same budget without neighbours.
 
 The example needs PyTorch (``pip install ".[torch]"``).
@@ -110,8 +109,8 @@ def train(reader, n_steps=300):
 
 
 # %%
-# What it reads
-# -------------
+# The selected words
+# ------------------
 # At a temperature near zero one set of words is left. Compared with the clause about
 # the food: F1 of the words, and the number of runs.
 
