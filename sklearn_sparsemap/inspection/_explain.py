@@ -1,4 +1,4 @@
-"""`explain`: why this structure, and not that one."""
+"""`explain`: contributions to the difference of the scores of two structures."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class Explanation:
 
 
 def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[str] | None = None) -> Explanation:
-    """Say why a model predicts this structure for a sample, and not the runner-up.
+    """Explain why a model predicts a structure and not the second best one.
 
-    The score of a structure is a sum over features and additional scores, so that the difference of two scores is one,
-    too: of those in which the structures differ.
+    The score of a structure is a sum of contributions of features and additional scores. So is the difference of two
+    scores, where only the parts in which the structures differ contribute.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Table(np.ndarray):
 def feature_table(
     model: Any, feature_names: Sequence[str] | None = None, n: int | None = 10, *, output: str = "array"
 ) -> Any:
-    """List the features that speak most strongly for each label, and those that speak most strongly against it.
+    """List the features with the largest weights for and against each label.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ def feature_table(
         Fitted and linear, with `coef_`, or a `MultilabelLPSparseMAP` without hidden layers; or a pipeline or a search
         around one, also scikit-learn's own.
     feature_names : sequence of str, default=None
-        Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
-        else ``x0``, ``x1``, ...
+        Names of the features of the model. By default, those of the steps of a pipeline, or `feature_names_in_`, or
+        ``x0``, ``x1``, ...
     n : int, default=10
-        Maximum number of features for each label, and of features against it: those with positive and with negative
-        weights, the largest in size. None means all features, with those of weight zero.
+        Maximum number of features for each label, and of features against it: those with the largest positive and the
+        largest negative weights. None lists all features, including those with weight zero.
     output : {"array", "pandas"}, default="array"
 
     Returns
     -------
     table : structured array, or DataFrame, with the columns label, feature and weight
-        Label by label, the largest weights first: evidence for the label, then against it. If structures are not made
-        of labels, the label is "" in all rows.
+        Label by label, the largest weights first: evidence for the label, then against it. If structures have no
+        labels, the label is "" in all rows.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def feature_table(
 
 
 def transition_table(model: Any, n: int | None = None, *, output: str = "array") -> Any:
-    """List the scores of going from one label to the next, the largest first.
+    """List the scores of transitions between labels, the largest first.
 
     Parameters
     ----------
