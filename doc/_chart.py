@@ -14,13 +14,13 @@ QUESTIONS = [
         [
             ("sparsemap", _S + "sparsemap"),
             ("map_inference", _S + "map_inference"),
-            ("lp_sparsemap (factor graphs)", _S + "lp_sparsemap"),
+            ("lp_sparsemap", _S + "lp_sparsemap"),
         ],
     ),
     ("Is your model a neural network?", "yes", [("layers and losses for PyTorch and JAX", "layers")]),
     ("Is the target a set of labels?", "yes", [("MultilabelLPSparseMAP", _S + "MultilabelLPSparseMAP")]),
     (
-        "Do decisions depend on values to predict?",
+        "Are predictions used for decisions?",
         "yes",
         [("DecisionFocusedRegressor", _S + "DecisionFocusedRegressor")],
     ),

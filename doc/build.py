@@ -42,8 +42,9 @@ class Page(HTMLParser):
 def dead_links(site):
     """Return (page, link) for each dead link within a built site, and the number of links checked."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
-    # Templates of the theme are not pages.
-    pages = {path: page for path, page in pages.items() if "_static" not in path.relative_to(site).parts}
+    # Templates of the theme are not pages. Pages of source code link back to names that are exported elsewhere.
+    skipped = {"_static", "_modules"}
+    pages = {path: page for path, page in pages.items() if not skipped & set(path.relative_to(site).parts)}
     dead, tried = [], 0
     for path, page in pages.items():
         for link in page.links:
