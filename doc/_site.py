@@ -137,7 +137,9 @@ def link_public_name(app, env, node, content):
         return None
     domain, suffix = env.get_domain("py"), "." + node["reftarget"].lstrip(".~")
     kinds = ("class", "function", "method", "attribute", "property", "exception")
-    found = [name for name, entry in domain.objects.items() if name.endswith(suffix) and entry.objtype in kinds]
+    # Sphinx also records objects under the private module that defines them.
+    public = [name for name in domain.objects if name.endswith(suffix) and "._" not in name]
+    found = [name for name in public if domain.objects[name].objtype in kinds]
     # The name of a method alone does not identify its class.
     found = [name for name in found if domain.objects[name].objtype in kinds[:2] or "." in suffix[1:]]
     # Layers have the names of the functions that they wrap; a short name means the function.

@@ -161,6 +161,7 @@ def test_short_names_in_backticks_become_links(site):
             "sklearn_sparsemap.sparsemap": "function",
             "sklearn_sparsemap.torch.sparsemap": "function",
             "sklearn_sparsemap.RaggedArray": "class",
+            "sklearn_sparsemap._core.ragged.RaggedArray": "class",
             "sklearn_sparsemap.RaggedArray.from_list": "method",
             "sklearn_sparsemap.losses.Loss": "class",
             "sklearn_sparsemap.metrics.Loss": "class",
