@@ -1,5 +1,4 @@
-"""What the site needs beyond settings: which methods a page shows, what belongs together, the order of the examples,
-and the tables of the papers."""
+"""Computed content of the site: methods of a page, related objects, order of the examples, tables of the papers."""
 
 import csv
 import importlib
@@ -7,6 +6,8 @@ import inspect
 import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+
+from _chart import decision_chart
 
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 PACKAGE = "sklearn_sparsemap"
@@ -18,7 +19,7 @@ _NOT_CALLED_BY_USERS = {
 
 
 def offline_mathjax():
-    """Return the file that draws formulas without a network, if the package that ships it is installed."""
+    """Return the file that renders formulas without a network, if the package with it is installed."""
     try:
         return [str(file.locate()) for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js"]
     except PackageNotFoundError:
@@ -31,7 +32,7 @@ def _resolve(fullname):
 
 
 def methods_of(fullname):
-    """Return the names of the methods that the page of a class shows: own ones, and those of private base classes."""
+    """Return the methods that the page of a class shows: its own, and those of base classes in this package."""
     kind = _resolve(fullname)
     if not inspect.isclass(kind) or not hasattr(kind, "__mro__"):
         return []
@@ -40,17 +41,17 @@ def methods_of(fullname):
         owner = next((base for base in kind.__mro__ if name in vars(base)), None)
         if name.startswith("_") or name in _NOT_CALLED_BY_USERS or not owner.__module__.startswith(PACKAGE):
             continue
-        # What scikit-learn writes for metadata routing has no words of ours.
+        # scikit-learn generates these for metadata routing, without a docstring of ours.
         if name.startswith("set_") and name.endswith("_request"):
             continue
         if callable(getattr(kind, name)) and inspect.isroutine(getattr(kind, name)):
             found.append(name)
-    # The protocol of structures is on the page of `Structure`: nobody calls it.
+    # The protocol of structures is on the page of `Structure`; users do not call it.
     return [] if any(base.__name__ == "Structure" for base in kind.__mro__[1:]) else found
 
 
 _S = PACKAGE + "."
-# Sets of objects each of which names the others on its page: so links go both ways.
+# Each list is a set of related objects; the page of each links to the others.
 RELATED = [
     ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap", "n_best"],
     ["inspection.feature_table", "inspection.transition_table", "inspection.explain", "inspection.Explanation"],
@@ -124,15 +125,33 @@ RELATED = [
 
 
 def related_to(fullname):
-    """Return the full names of what belongs to an object, each once."""
+    """Return the full names of the objects related to one, each once."""
     name = fullname.removeprefix(_S)
     found = {other: None for group in RELATED if name in group for other in group if other != name}
     return [_S + other for other in found]
 
 
+def link_public_name(app, env, node, content):
+    """Return the link of a name in single backticks that is given without its module, or None if it is not public."""
+    if node["refdomain"] != "py" or node["reftype"] != "obj":
+        return None
+    domain, suffix = env.get_domain("py"), "." + node["reftarget"].lstrip(".~")
+    kinds = ("class", "function", "method", "attribute", "property", "exception")
+    # Sphinx also records objects under the private module that defines them.
+    public = [name for name in domain.objects if name.endswith(suffix) and "._" not in name]
+    found = [name for name in public if domain.objects[name].objtype in kinds]
+    # The name of a method alone does not identify its class.
+    found = [name for name in found if domain.objects[name].objtype in kinds[:2] or "." in suffix[1:]]
+    # Layers have the names of the functions that they wrap; a short name means the function.
+    found = [name for name in found if not name.startswith((_S + "torch.", _S + "jax."))] or found
+    if len(found) != 1:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
+
+
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
             "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
-# Within a section, what is easiest first; what is not named comes last.
+# The order within a section: the easiest first.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_ranking.py"),
     *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py",
@@ -165,17 +184,17 @@ def read_papers():
 
 
 def _plain(text):
-    """Return a text in which nothing is markup."""
+    """Return a text without markup."""
     return re.sub(r"([\\*_|`])", r"\\\1", text)
 
 
 def _place(where):
-    """Return the link to a public name or a page."""
+    """Return a link to a public name or a page."""
     return f":py:obj:`~{where}`" if where.startswith(_S) else f":doc:`/{where}`"
 
 
 def _command(command):
-    """Return a command as code, or the link to its example."""
+    """Return a command as code, or a link to its example."""
     example = re.fullmatch(r"python examples/(.*plot_\w+)\.py", command)
     if example:
         return f":doc:`/auto_examples/{example[1]}`"
@@ -199,7 +218,13 @@ def paper_table(paper):
 
 
 def fill_tables(app, docname, source):
-    """Put the tables of the papers into the page that asks for them by ``.. paper-table:: PAPER``."""
+    """Put the tables of the papers and the decision chart into the pages that ask for them.
+
+    They ask by ``.. paper-table:: PAPER`` and by ``.. decision-chart::``.
+    """
+    if docname == "choose":
+        chart = ".. raw:: html\n\n   " + decision_chart()
+        source[0] = source[0].replace(".. decision-chart::", chart)
     if docname == "papers":
         asked = re.compile(r"^\.\. paper-table:: (.+)$", re.M)
         source[0] = asked.sub(lambda found: "\n".join(paper_table(found[1])), source[0])

@@ -1,7 +1,7 @@
-"""Build the documentation: ``python doc/build.py`` makes the site, runs its examples, and checks doctests and links.
+"""Build the documentation: ``python doc/build.py`` builds the site, runs its examples, and checks doctests and links.
 
-``--quick`` executes no example of the gallery, ``--serve`` shows the site at http://localhost:8000 afterwards,
-``--clean`` begins anew, ``--pictures`` stores in `doc/images` what the examples of the last build drew, and
+``--quick`` executes no example of the gallery. ``--serve`` shows the site at http://localhost:8000 afterwards.
+``--clean`` removes earlier builds first. ``--pictures`` copies the pictures of the gallery to `doc/images`.
 ``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn (needs the network).
 """
 
@@ -18,12 +18,13 @@ from urllib.parse import unquote, urlsplit
 
 DOC = Path(__file__).resolve().parent
 SITE = DOC / "_build" / "html"
-WIDEST = 1400
+WIDEST = 1400  # pixels; wider pictures are scaled down, which suits pages of about 1,000 pixels
 MADE = ("_build", "auto_examples", "generated")
+PICTURE = "sphx_glr_plot_{}_001_2_00x.png"  # the first picture of an example, in high resolution
 
 
 class Page(HTMLParser):
-    """The links of a page, and what in it can be linked to."""
+    """The links of a page, and the targets in it."""
 
     def __init__(self, text):
         super().__init__()
@@ -39,10 +40,11 @@ class Page(HTMLParser):
 
 
 def dead_links(site):
-    """Return (page, link) for each link within a built site that leads nowhere, and how many links were tried."""
+    """Return (page, link) for each dead link within a built site, and the number of links checked."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
-    # Templates of the theme are no pages.
-    pages = {path: page for path, page in pages.items() if "_static" not in path.relative_to(site).parts}
+    # Templates of the theme are not pages. Pages of source code link back to names that are exported elsewhere.
+    skipped = {"_static", "_modules"}
+    pages = {path: page for path, page in pages.items() if not skipped & set(path.relative_to(site).parts)}
     dead, tried = [], 0
     for path, page in pages.items():
         for link in page.links:
@@ -53,21 +55,22 @@ def dead_links(site):
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             found = target.is_file() or (target / "index.html").is_file()
             anchored = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].anchors
-            # Of the empty fragment, the top of the page, and of those that scripts make.
+            # The empty fragment is the top of the page; scripts create the targets of "pst-" fragments.
             if not (found and (anchored or parts.fragment.startswith("pst-"))):
                 dead.append((path.relative_to(site).as_posix(), link))
     return dead, tried
 
 
 def store_pictures():
-    """Put what the examples have drawn into `doc/images`, without white edges and at most 1,400 pixels wide."""
+    """Copy the pictures of the gallery to `doc/images`, without white edges and at most `WIDEST` pixels wide."""
     from PIL import Image, ImageChops
 
-    drawn = {path.name: path for path in (DOC.parent / "examples").rglob("*.png")}
+    drawn = {path.name: path for path in (DOC / "auto_examples").rglob("*.png")}
     for stored in sorted((DOC / "images").glob("*.png")):
-        if stored.name not in drawn:
+        name = PICTURE.format(stored.stem)
+        if name not in drawn:
             continue
-        picture = Image.open(drawn[stored.name]).convert("RGB")
+        picture = Image.open(drawn[name]).convert("RGB")
         box = ImageChops.difference(picture, Image.new("RGB", picture.size, "white")).getbbox()
         left, top, right, bottom = box
         inside = max(left - 8, 0), max(top - 8, 0), min(right + 8, picture.width), min(bottom + 8, picture.height)
@@ -75,12 +78,13 @@ def store_pictures():
         if picture.width > WIDEST:
             height = round(picture.height * WIDEST / picture.width)
             picture = picture.resize((WIDEST, height), Image.Resampling.LANCZOS)
-        picture.save(stored, optimize=True)
+        # 256 colours suffice for plots, and take a third of the bytes.
+        picture.quantize(256, dither=Image.Dither.NONE).save(stored, optimize=True)
         print(f"stored {stored.relative_to(DOC.parent)}, {picture.width} x {picture.height}")
 
 
 def run(*command):
-    """Run a command of this interpreter from the root of the repository, and stop where it fails."""
+    """Run a module from the root of the repository; exit if it fails."""
     print("+", " ".join(command), flush=True)
     done = subprocess.run([sys.executable, "-m", *command], cwd=DOC.parent, env={**os.environ, "PYTHONPATH": "."})
     if done.returncode:
@@ -90,11 +94,11 @@ def run(*command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="execute no example of the gallery")
-    parser.add_argument("--clean", action="store_true", help="remove what an earlier build made")
+    parser.add_argument("--clean", action="store_true", help="remove earlier builds first")
     parser.add_argument("--serve", action="store_true", help="show the site at http://localhost:8000 afterwards")
     parser.add_argument("--no-tests", action="store_true", help="leave out the doctests of the pages")
     parser.add_argument("--intersphinx", action="store_true", help="link to other projects' pages (needs the network)")
-    parser.add_argument("--pictures", action="store_true", help="only store what the examples have drawn in doc/images")
+    parser.add_argument("--pictures", action="store_true", help="only copy the pictures of the gallery to doc/images")
     options = parser.parse_args()
     if options.pictures:
         store_pictures()

@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -27,7 +28,7 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
 ]
-exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_templates", "notes", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_static_path = ["_static", *_site.offline_mathjax()]
 html_css_files = ["site.css"]
@@ -59,6 +60,8 @@ if os.environ.get("SPHINX_INTERSPHINX"):
         "sklearn": ("https://scikit-learn.org/stable/", None),
     }
 
+# Names in single backticks are links, if they are public; `_site.link_public_name` finds short ones.
+default_role = "py:obj"
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
@@ -83,6 +86,8 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("sklearn_sparsemap",),
     "inspect_global_variables": False,
+    # Pictures for screens of high resolution, too; `build.py --pictures` takes these.
+    "image_srcset": ["2x"],
     "show_memory": False,
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -104,3 +109,4 @@ plot_apply_rcparams = True
 
 def setup(app):
     app.connect("source-read", _site.fill_tables)
+    app.connect("missing-reference", _site.link_public_name)

@@ -1,21 +1,17 @@
 """
-Quick start: read hidden digits by the company they keep
-=========================================================
+Quick start: read half-hidden digits
+====================================
 
-Handwritten digits arrive in short sequences, and half of most images is hidden. Looked at alone, many of them could be
-one of several digits. But the sequences follow a code that nobody tells us: after a digit usually comes the one that is
-1 or 3 higher (modulo 10). A chain learns that code together with the shapes of the digits, and reads each image in
-the light of its neighbours.
+Handwritten digits come in short sequences, and half of most images is hidden. Alone, many of them could be several
+digits. But the sequences follow a hidden rule: a digit is usually followed by the one that is 1 or 3 higher (modulo
+10). A chain learns this rule together with the shapes of the digits, and uses the neighbours of an image to read it.
 
-Where doubt remains, SparseMAP says so with *a few whole sequences and their probabilities*; all others have
-probability zero, exactly.
+For ambiguous sequences SparseMAP returns *a few whole sequences with their probabilities*; all others have
+probability zero.
 
-The images are those that scikit-learn ships, so nothing is downloaded. The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The images are part of scikit-learn.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -101,15 +97,12 @@ models = {
     "chain, SparseMAP": chain,
 }
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
-start = perf_counter()
 # A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
 chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
 chain.predict_structures(X_test[:2])
 single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(
     X_test.values[:20]
 )
-print(f"Ready after {perf_counter() - start:.1f} s.")
 print(
     f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n"
 )
@@ -265,7 +258,4 @@ figure.legend(
     title="the sequences selected by SparseMAP, and their probabilities",
 )
 
-beside = Path(sys.argv[0]).with_name("quickstart.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

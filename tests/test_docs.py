@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 MODULES = ["", "conformal", "datasets", "distributed", "estimators", "factors", "features", "inference", "inspection"]
 MODULES += ["losses", "metrics", "penalties", "pipeline", "plotting", "structures", "testing"]
 # What is described in words, or has its page under another name.
@@ -26,7 +27,8 @@ def pages():
 
 
 def test_every_public_object_has_a_page():
-    listed = re.findall(r"^   ~?(sklearn_sparsemap\.[\w.]+)$", (DOC / "api.rst").read_text(encoding="utf-8"), re.M)
+    reference = "".join(path.read_text(encoding="utf-8") for path in sorted((DOC / "api").glob("*.rst")))
+    listed = re.findall(r"^   ~?(sklearn_sparsemap\.[\w.]+)$", reference, re.M)
     assert len(listed) == len(set(listed)) > 100
     shown = {id(resolve(name)) for name in listed if not re.match(r"sklearn_sparsemap\.(torch|jax)\.", name)}
     public = 0
@@ -34,7 +36,7 @@ def test_every_public_object_has_a_page():
         module = importlib.import_module("sklearn_sparsemap" + (module and f".{module}"))
         for name in module.__all__:
             if not ELSEWHERE.fullmatch(name):
-                assert id(getattr(module, name)) in shown, f"{module.__name__}.{name} is not in doc/api.rst"
+                assert id(getattr(module, name)) in shown, f"{module.__name__}.{name} is not in doc/api"
                 public += 1
     assert public > 100
 
@@ -59,11 +61,11 @@ def test_what_belongs_together_exists(site):
 
 
 def test_examples_are_in_order(site):
-    found = {path.name for path in (ROOT / "examples").rglob("*.py")}
+    found = {path.name for path in EXAMPLES}
     assert found == set(site.EXAMPLES)
     folders = {path.parent.name for path in (ROOT / "examples").rglob("README.rst")} - {"examples"}
     assert folders == {Path(section).name for section in site.SECTIONS} - {"*"}
-    for path in (ROOT / "examples").rglob("*.py"):
+    for path in EXAMPLES:
         text = path.read_text(encoding="utf-8")
         assert re.match(r'"""\n.+\n=+\n\n', text), path
 
@@ -100,3 +102,73 @@ def test_the_readme_is_short_and_its_snippets_stand_alone():
     for snippet in snippets:
         assert "from sklearn_sparsemap" in snippet, snippet
         assert "np." not in snippet or "import numpy as np" in snippet, snippet
+
+
+def test_links_between_pages_lead_somewhere(site):
+    """The build tries all links of the site; this finds pages, examples and pictures that are gone without a build."""
+    examples = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in EXAMPLES}
+    tried = 0
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        links = re.findall(r":doc:`(?:[^`<]*<)?([^`>]+)>?`", text)
+        links += re.findall(r"^ *:link: (\S+)\n *:link-type: doc$", text, re.M)
+        for link in links:
+            folder = DOC if link.startswith("/") else page.parent
+            target = (folder / link.lstrip("/")).resolve().relative_to(DOC).as_posix()
+            example = target.removeprefix("auto_examples/")
+            is_made = example in examples or target == "auto_examples/index"
+            assert is_made or (DOC / f"{target}.rst").is_file(), f"{page.name} links to {link}"
+            tried += 1
+        for image in re.findall(r"^ *\.\. image:: (\S+)$", text, re.M):
+            assert ((DOC if image.startswith("/") else page.parent) / image.lstrip("/")).is_file(), (page.name, image)
+    assert tried > 100
+
+
+def test_the_decision_chart_links_to_pages(site):
+    chart = site.decision_chart()
+    links = re.findall(r'<a href="([^"]+)\.html">', chart)
+    reference = "".join(path.read_text(encoding="utf-8") for path in (DOC / "api").glob("*.rst"))
+    for link in links:
+        name = link.removeprefix("generated/")
+        found = f"~{name}\n" in reference if name != link else (DOC / f"{link}.rst").is_file()
+        assert found, link
+    assert len(links) > 20
+    # Every structure is in the chart, except those used within other structures and the base class.
+    structures = set(importlib.import_module("sklearn_sparsemap.structures").__all__) - {"Structure", "HeadAutomaton"}
+    assert {f"generated/sklearn_sparsemap.structures.{name}" for name in structures} <= set(links)
+
+
+def test_short_names_in_backticks_become_links(site):
+    """`link_public_name` finds the public object of a short name if there is one; functions come before layers."""
+
+    class Domain:
+        def __init__(self, kinds):
+            self.objects = {name: type("Entry", (), {"objtype": kind})() for name, kind in kinds.items()}
+
+        def resolve_xref(self, env, docname, builder, kind, target, node, content):
+            return target
+
+    domain = Domain(
+        {
+            "sklearn_sparsemap.sparsemap": "function",
+            "sklearn_sparsemap.torch.sparsemap": "function",
+            "sklearn_sparsemap.RaggedArray": "class",
+            "sklearn_sparsemap._core.ragged.RaggedArray": "class",
+            "sklearn_sparsemap.RaggedArray.from_list": "method",
+            "sklearn_sparsemap.losses.Loss": "class",
+            "sklearn_sparsemap.metrics.Loss": "class",
+        }
+    )
+    env = type("Env", (), {"get_domain": lambda self, name: domain})()
+    app = type("App", (), {"builder": None})()
+    for target, expected in (
+        ("sparsemap", "sklearn_sparsemap.sparsemap"),
+        ("RaggedArray", "sklearn_sparsemap.RaggedArray"),
+        ("RaggedArray.from_list", "sklearn_sparsemap.RaggedArray.from_list"),
+        ("from_list", None),
+        ("Loss", None),
+        ("n_jobs", None),
+    ):
+        node = {"refdomain": "py", "reftype": "obj", "reftarget": target, "refdoc": "index"}
+        assert site.link_public_name(app, env, node, None) == expected, target
+    assert site.link_public_name(app, env, {**node, "refdomain": "std"}, None) is None

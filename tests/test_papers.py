@@ -53,7 +53,8 @@ def test_items_are_numbered_in_the_order_of_the_papers(items):
 
 
 def test_places_exist(items):
-    listed = set(re.findall(r"^   ~?(sklearn_sparsemap\.[\w.]+)$", (DOC / "api.rst").read_text(encoding="utf-8"), re.M))
+    reference = "".join(path.read_text(encoding="utf-8") for path in sorted((DOC / "api").glob("*.rst")))
+    listed = set(re.findall(r"^   ~?(sklearn_sparsemap\.[\w.]+)$", reference, re.M))
     n_names = 0
     for where in {row["where"] for row in items}:
         if not where.startswith("sklearn_sparsemap."):

@@ -17,7 +17,7 @@ kinds = tables.read(NOTE, "kind", "templates")
 languages = [name for name in kinds[0] if name not in ("kind", "templates")]
 figure, axes = plt.subplots(2, len(languages), figsize=(11, 6.6), layout="constrained", height_ratios=(1, 1.25))
 for place, language in enumerate(languages):
-    # Of some languages not all methods were run.
+    # Some methods were not run for some languages.
     ax, rows = axes[0, place], tables.read(NOTE, "at most", "group lasso", place=place)
     full = next(row for row in rows if row["of all"].startswith("100"))
     for method, (color, line, mark) in STYLES.items():

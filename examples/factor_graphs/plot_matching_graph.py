@@ -2,16 +2,11 @@
 One matching, two graphs
 ========================
 
-A matching can be written as *one* factor, whose best structure takes an assignment algorithm, or as *many* small
-ones: each row takes exactly one column (`Xor`), each column at most one row (`AtMostOne`). Both describe the same
-polytope, so the marginals are the same; only the work differs. These are the two graphs of Figure 2 of the LP-SparseMAP
-paper.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A matching can be written as *one* factor with an assignment algorithm, or as *many* small factors: each row takes
+exactly one column (`Xor`), each column at most one row (`AtMostOne`). Both describe the same polytope, so the
+marginals are equal; only the time differs. These are the two graphs of Figure 2 of the LP-SparseMAP paper.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -45,7 +40,6 @@ def fine(n_rows, n_cols):
     return graph
 
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 lp_sparsemap(coarse(2, 3), np.eye(2, 3))
 lp_sparsemap(fine(2, 3), np.eye(2, 3))
 
@@ -119,7 +113,4 @@ right.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
 tiny = lp_sparsemap(fine(3, 4), rng.normal(size=(3, 4)))
 FactorGraphDisplay.from_result(tiny, ax=right)
 
-beside = Path(sys.argv[0]).with_name("matching_graph.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

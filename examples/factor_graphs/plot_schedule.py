@@ -2,15 +2,10 @@
 A timetable by rules
 ====================
 
-A timetable is a grid of yes and no, wishes (scores), and rules. In a factor graph each rule is one readable line, and
-LP-SparseMAP finds the marginals that satisfy all of them: what is certain, what is impossible, and between which few
-places the rest is undecided. Then a rule is added, and the timetable changes where it must.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A timetable is a grid of binary variables with wishes (scores) and rules. In a factor graph each rule is one line.
+LP-SparseMAP finds marginals that satisfy all rules: some lessons are certain, some are impossible, and a few places
+are undecided. Then a rule is added, and the timetable adapts.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -84,7 +79,6 @@ print(graph, "\n")
 # ---------------------
 # Open days cost something, so that they are not open without need.
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 scores, additional = (
     {"lesson": 10 * wishes, "open": np.full(len(DAYS), -1.0)},
     {"then art": 1.0},
@@ -182,7 +176,4 @@ figure.legend(
     fontsize=11,
 )
 
-beside = Path(sys.argv[0]).with_name("schedule.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

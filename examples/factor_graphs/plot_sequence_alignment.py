@@ -3,16 +3,11 @@ Alignment that keeps the order
 ==============================
 
 Two sentences with the same content are aligned word by word, mostly from left to right. A *chain* over the words of
-the first sentence, whose states are the words of the second, knows the order; but nothing keeps it from using a word
-twice. A *matching* uses each word at most once, but does not know the order. A factor graph joins the two: the chain,
-and `AtMostOne` on each column. The best such alignment is as hard to find as a shortest tour; its relaxation is not.
-The LP-SparseMAP paper uses this "LP-sequence" as attention between two sentences, and shows it in Figure 4.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+the first sentence, whose states are the words of the second, models the order, but may use a word twice. A *matching*
+uses each word at most once, but ignores the order. A factor graph combines both: the chain, and `AtMostOne` on each
+column. Finding the best such alignment is NP-hard; its relaxation is not. The LP-SparseMAP paper uses this
+"LP-sequence" as attention between two sentences (Figure 4).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,7 +60,6 @@ for graph in (chain, matching, sequence):
     if graph is not chain:
         graph.add(*[AtMostOne(column) for column in u.T])
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 order = {"order": {"transitions": transitions}}
 results = {
     "chain: order only": lp_sparsemap(chain, scores, additional=order),
@@ -134,7 +128,4 @@ for top, ax, (title, result) in zip(tops, bottoms, results.items()):
     top.spines[["top", "right"]].set_visible(False)
 tops[0].set_ylabel("used", color=INK)
 
-beside = Path(sys.argv[0]).with_name("sequence_alignment.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

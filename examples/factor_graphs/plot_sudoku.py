@@ -2,16 +2,11 @@
 Sudoku with handwritten digits
 ==============================
 
-A classifier reads the digits of a sudoku one by one, and some of them wrongly. The rules know better: each digit occurs
-once in each row, each column and each box. A factor graph joins the classifier's scores with the rules, in eight lines;
-`map_inference` finds the grid of the highest score that satisfies all of them, and `lp_sparsemap` tells which cells are
-in doubt.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A classifier reads the digits of a sudoku one by one, and makes mistakes. The rules help: each digit occurs once in
+each row, each column and each box. A factor graph combines the scores of the classifier with the rules, in eight
+lines. `map_inference` finds the grid with the highest score that satisfies all rules, and `lp_sparsemap` shows which
+cells are uncertain.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -90,7 +85,4 @@ for ax in axes:
         ax.axhline(k, color=INK, linewidth=width)
         ax.axvline(k, color=INK, linewidth=width)
 
-beside = Path(sys.argv[0]).with_name("sudoku.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,16 +2,10 @@
 Trees with valency
 ==================
 
-A verb takes so many complements and no more: its *valency*. A parser that scores arcs one by one knows nothing of
-that, and the best tree under such limits is NP-hard to find. In a factor graph they are one line each: the tree is a
-factor, and so is the budget of every head. LP-SparseMAP solves the relaxation of all of them together. This is Figure 1
-of the LP-SparseMAP paper.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A verb takes a limited number of complements, its *valency*. A parser that scores arcs one by one ignores this limit,
+and finding the best tree under such limits is NP-hard. In a factor graph the tree is one factor, and the budget of
+each head is another. LP-SparseMAP solves the relaxation. This is Figure 1 of the LP-SparseMAP paper.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,7 +42,6 @@ for head, modifiers in LIKELY.items():
 # ---------------------------------------
 # Row h of the variables holds the arcs from head h: the verb may have three modifiers, a noun two, a preposition one.
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 BUDGETS = {"sent": 3, "letter": 2, "him": 1, "Paris": 1, "to": 1, "from": 1, "on": 1}
 tree = DependencyTree(single_root=True)
 free = sparsemap(tree, scores)
@@ -119,7 +112,4 @@ figure.subplots_adjust(
     left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.3
 )
 
-beside = Path(sys.argv[0]).with_name("valency.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

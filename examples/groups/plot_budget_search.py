@@ -2,15 +2,11 @@
 Search for the budget
 =====================
 
-How many groups to keep is a parameter like any other: scikit-learn's `GridSearchCV` chooses it, in a pipeline, together
-with the loss. The task: which parts of an image does one need to read digits? The images are those that scikit-learn
-ships; nothing is downloaded.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+The number of groups is a parameter like any other: scikit-learn's `GridSearchCV` chooses it, in a pipeline, together
+with the loss. The question of this example is which parts of an image are needed to read digits. The images are part
+of scikit-learn.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -134,7 +130,4 @@ for ax, budget in zip(right.subplots(2, 3).flat, budgets):
     ax.set(xticks=[], yticks=[], xlim=(-0.7, 7.7), ylim=(7.7, -0.7))
     ax.spines[:].set_color("#bbbbbb")
 
-beside = Path(sys.argv[0]).with_name("budget_search.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

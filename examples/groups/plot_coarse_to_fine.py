@@ -2,17 +2,13 @@
 Coarse to fine: details only where they are needed
 ==================================================
 
-At each of three neighbouring tokens a template looks at the word, at its part of speech only, or at nothing. That makes
-26 templates, and an order: one is coarser than another if it sees nothing that the other does not see, too. With a
-`GroupOrder` a template is kept only together with all that are coarser, so that a rare combination of words has
+A template looks at the word, at the part of speech, or at nothing, for each of three neighbouring tokens. This makes
+26 templates with an order: one template is coarser than another if the other sees everything it sees. With a
+`GroupOrder` a template is selected only together with all coarser ones, so that a rare combination of words has
 something to fall back on.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
-import sys
 from itertools import product
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -128,7 +124,4 @@ for ax, (kind, title) in zip(
 ):
     GroupOrderDisplay.from_estimator(models[kind, BUDGET], order, ax=ax)
     ax.set_title(f"{title}, with a budget of {BUDGET}", fontsize=12)
-beside = Path(sys.argv[0]).with_name("coarse_to_fine.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -1,16 +1,12 @@
 """
-Which sensors matter, in a stream
-=================================
+Select sensors in a stream
+==========================
 
-A plant has 400 stations with 8 sensors each, which report events. Its state (idle, running or jammed) shows at four
-of the stations; the others report at random. The events arrive in mini-batches and are not kept. `partial_fit` learns
-from them, and every 250 samples shrinks the stations' groups of weights until six are left.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A plant has 400 stations with 8 sensors each, which report events. Its state (idle, running or jammed) depends on four
+of the stations; the others report noise. The events arrive in mini-batches and are not stored. `partial_fit` learns
+from them, and every 250 samples shrinks the weights of each station until six stations are left.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -148,7 +144,4 @@ below.legend(
     fontsize=9,
 )
 
-beside = Path(sys.argv[0]).with_name("sensor_groups.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,19 +2,17 @@
 Which templates a language needs
 ================================
 
-In this made-up language the label of a word follows from a few things in its neighbourhood. We know which, because we
-made it up; the model does not. It is offered 55 templates, and may keep a few. How many is chosen on held-out
-sentences, and a table says of which kinds these are. For comparison: a filter that ranks each template by itself.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+In this generated language the label of a word depends on a few fields in its neighbourhood. The model may choose a
+few of 55 templates, and does not know which ones matter. The number of templates is chosen on held-out sentences. A
+table lists the kinds of the selected templates, and a filter that ranks each template by itself serves as a
+comparison.
 """
 
-import sys
 from collections import Counter
-from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
@@ -100,8 +98,8 @@ X, y, _ = draw_sentences(800)
 X_val, y_val, ceiling = draw_sentences(600)
 
 # %%
-# What the model may look at
-# --------------------------
+# The templates to choose from
+# ----------------------------
 # All n-grams of words, parts of speech, endings (the last two letters) and beginnings within two words, and the ending
 # of the current word joined with the parts of speech around it.
 
@@ -140,7 +138,7 @@ for weights in ("uniform", "log2"):
 scores, n_weights = [], []
 for budget in budgets:
     selector = InformationGainSelector(budget)
-    # What the filter has left is all kept.
+    # The model keeps all templates that pass the filter.
     model.set_params(budget=budget).fit(selector.fit_transform(features, y), y)
     scores.append(model.score(selector.transform(features_val), y_val))
     n_weights.append(model.n_nonzero_coefs_)
@@ -163,8 +161,8 @@ print(
 print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 
 # %%
-# What was selected
-# -----------------
+# The selected templates
+# ----------------------
 # The kinds of templates in the better path's best model, and how often they are selected from halves of the data.
 
 path = max((paths["uniform"], paths["log2"]), key=lambda path: path.scores.max())
@@ -218,7 +216,4 @@ display = GroupPathDisplay.from_path(
 display.figure_.suptitle(
     "Templates of a made-up language: accuracy by budget", fontsize=12
 )
-beside = Path(sys.argv[0]).with_name("template_selection.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-display.figure_.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

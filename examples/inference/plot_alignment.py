@@ -2,16 +2,11 @@
 Align two sentences
 ===================
 
-Attention aligns each word of one sentence with those of another on its own: by a softmax, which gives every word some
-weight, or by a sparsemax, which gives most of them none. Nothing keeps three words from choosing the same partner.
-SparseMAP over matchings decides on all words at once: each word has at most one partner, and what remains in doubt is
-a mixture of *a few whole alignments*. This is what Figure 5 of the SparseMAP paper shows.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+Attention aligns each word of one sentence with the words of another: by a softmax, which gives every word some
+weight, or by a sparsemax, which gives most words none. In both cases several words may choose the same partner.
+SparseMAP over matchings decides on all words jointly: each word has at most one partner, and the result is a mixture
+of *a few whole alignments*. This is Figure 5 of the SparseMAP paper.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +42,6 @@ scores = 1.8 * likeness + 1.0 * same_tag - 0.6 * apart
 # Each word by itself, or all at once
 # -----------------------------------
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 by_softmax = softmax(scores, axis=1)
 by_sparsemax = np.array(
     [result.marginals for result in sparsemap(Simplex(), list(scores))]
@@ -138,7 +132,4 @@ for top, ax, (title, weights) in zip(tops, bottoms, attentions.items()):
     top.spines[["top", "right"]].set_visible(False)
 tops[0].set_ylabel("received", color=INK)
 
-beside = Path(sys.argv[0]).with_name("alignment.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,20 +2,16 @@
 Five solvers on one problem
 ===========================
 
-SparseMAP is a quadratic program over the convex hull of all structures. The active set solver ends at its exact
-solution after finitely many steps. Conditional gradient, with its away-step and pairwise variants, approaches it, and
-picks up structures on the way. This is Figure 2 of the SparseMAP paper: dependency trees over 20 words with random
-scores. Each iteration of these four asks once for the best tree. The fifth solver is not in the paper: it works on the
-facets of the polytope, by Newton's method, and an iteration is one of its steps.
+SparseMAP is a quadratic programme over the convex hull of all structures. The active set method reaches its exact
+solution after finitely many steps. Conditional gradient and its away-step and pairwise variants converge to it. This
+is Figure 2 of the SparseMAP paper: dependency trees over 20 words with random scores. Each iteration of these four
+solvers calls the MAP oracle once. The fifth solver is not in the paper: it applies Newton's method to the facets of
+the polytope, and an iteration is one Newton step.
 
-With scores a tenth of the size, many more structures share the weight. What goes from structure to structure needs
-many more steps then, and facets need fewer.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+With scores a tenth as large, the solution has many more structures. Solvers that add structures one by one then need
+many more iterations, and facets need fewer.
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -35,7 +31,6 @@ SOLVERS = ("active_set", "pairwise", "away_step", "cg", "facets")
 tree = DependencyTree()
 scores = np.random.default_rng(0).normal(size=(N_WORDS + 1, N_WORDS))
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 for solver in SOLVERS:
     sparsemap(tree, scores[:3, :2], solver=solver)
 
@@ -90,23 +85,18 @@ def trace(scale, axes):
     return display
 
 
-start = perf_counter()
 for scale, row in zip((1.0, 0.1), axes):
     display = trace(scale, row)
     # One legend is enough.
     if scale < 1.0:
         display.legend_.remove()
-print(f"\nTraced in {perf_counter() - start:.1f} s.")
 
 # %%
 # The picture
 # -----------
 # A line ends where its solver has found the optimum, up to rounding, or given up.
 
-beside = Path(sys.argv[0]).with_name("solvers.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.suptitle(
     f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12
 )
-figure.savefig(picture, dpi=130)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -1,18 +1,13 @@
 """
-Sets that contain the right reading
-===================================
+Sets that contain the gold reading
+==================================
 
-House numbers are read digit by digit from images with noise. Some are easy, others are not. Instead of one reading,
-`ConformalStructures` returns a set of them, which contains the right one in nine of ten cases. It does so for any
-model, because a part of the images only measures how far right readings are from the best ones. Easy numbers have sets
-of one reading.
+House numbers are read digit by digit from noisy images. Instead of one reading, `ConformalStructures` returns a set
+of readings that contains the gold one in nine of ten cases. This works for any model, because some of the images are
+used only to measure how far gold readings are from the best ones. Easy numbers have sets of one reading.
 
-The images are those that scikit-learn ships. The path of the picture may be given on the command line; otherwise it is
-saved beside this script.
+The images are part of scikit-learn.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -84,7 +79,4 @@ for ax, i in zip(axes, (easy, difficult)):
 # The coverage is close to the level, except that it is never below the fraction of numbers that are right at once.
 
 ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test, ax=axes[2:])
-beside = Path(sys.argv[0]).with_name("conformal_words.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"The picture is in {picture}")
+plt.show()

@@ -9,12 +9,8 @@ expected loss of these orders has a gradient with respect to the scores (Zantede
 permutahedron <https://arxiv.org/abs/2301.11898>`_, ICLR 2023). Unlike in methods that relax acyclicity, each graph on
 the way is acyclic.
 
-The data are simulated. The path of the picture may be given on the command line; otherwise it is saved beside this
-script. ``benchmarks/dags.py`` uses the functions below on real data.
+The data are simulated. ``benchmarks/dags.py`` uses the functions below on real data.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -131,7 +127,4 @@ if __name__ == "__main__":
     axes[2].plot(np.arange(1, len(curve) + 1), curve, color="#00594d")
     axes[2].set(xlabel="step", ylabel="expected loss")
     axes[2].spines[["top", "right"]].set_visible(False)
-    beside = Path(sys.argv[0]).with_name("dag_orderings.png")
-    picture = sys.argv[1] if len(sys.argv) > 1 else beside
-    figure.savefig(picture, dpi=110)
-    print(f"Picture: {picture}")
+    plt.show()

@@ -2,18 +2,14 @@
 Solve jigsaw puzzles of digits
 ==============================
 
-Images of digits are cut into eight pieces and shuffled. Which piece belongs where? A model may ask of each piece by
-itself which place it likes best; but then two pieces want the same place, and another place stays empty. A matching
-gives each piece a place of its own, and `StructuredSparseMAPClassifier` learns with that in mind. Where it doubts, it
-names *a few whole solutions and their probabilities*.
+Images of digits are cut into eight pieces and shuffled. A model that places each piece by itself may put two pieces
+into the same place. A matching gives each piece a place of its own, and `StructuredSparseMAPClassifier` is trained
+with it. For ambiguous puzzles it returns *a few whole solutions with their probabilities*.
 
-The images are those that scikit-learn ships. The path of the picture may be given on the command line; otherwise it
-is saved beside this script.
+The images are part of scikit-learn.
 """
 
-import sys
 from math import factorial
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -76,7 +72,6 @@ def put_together(pieces, placed):
 # -----------------------------------
 # A piece counts as right if it looks like the one that belongs there: many are blank, and so exchangeable.
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 matching = StructuredSparseMAPClassifier(structure="matching", alpha=1e-3)
 matching.fit(list(pairs[:2]), places[:2]).predict_structures(list(pairs[:2]))
 
@@ -249,7 +244,4 @@ for row, k in zip(axes, rows):
 for ax, title in zip(axes[0], titles):
     ax.set_title(title, fontsize=12, color=INK, loc="left")
 
-beside = Path(sys.argv[0]).with_name("jigsaw.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=120, bbox_inches="tight", facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,17 +2,14 @@
 Ambiguous sentences
 ===================
 
-"She saw the man with the telescope": who has the telescope? Grammar allows both readings. A parser that returns the
-single best tree hides that; SparseMAP returns *the few trees that are possible, with their probabilities*, and shows
-where they differ. This is what Figure 3 of the SparseMAP paper shows.
+"She saw the man with the telescope": who has the telescope? Both readings are grammatical. A parser that returns only
+the best tree hides this. SparseMAP returns *a few trees with their probabilities*, and shows where they differ. This
+is Figure 3 of the SparseMAP paper.
 
-The treebank stands below: 32 short sentences, in which phrases that begin with a preposition belong to a verb
-("ate pizza with a fork") or to a noun ("ate pizza with cheese"). The path of the picture may be given on the command
-line; otherwise it is saved beside this script.
+The treebank has 32 short sentences, in which prepositional phrases belong to a verb ("ate pizza with a fork") or to a
+noun ("ate pizza with cheese").
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -112,7 +109,6 @@ vectorizer = ArcVectorizer(
         "head.pos[0]|mod.pos[0]|mod.word[+2]",
     ]
 )
-print("Loading the kernels; the first run compiles them ...", flush=True)
 X = vectorizer.fit_transform(sentences)
 tree = DependencyTree(projective=True, single_root=True)
 model = StructuredSparseMAPClassifier(tree, loss="margin_sparsemap", alpha=0.02)
@@ -139,7 +135,7 @@ for sentence, trees in zip(new, model.predict_structures(X_new)):
 # %%
 # The picture
 # -----------
-# What all trees of a sentence share is black. The width of the other arcs is their probability.
+# Arcs of all trees are black. The width of the other arcs is their probability.
 
 figure, axes = plt.subplots(
     2,
@@ -155,7 +151,4 @@ for ax, x, sentence in zip(axes.T.flat, X_new, new):
         model, x, words=[token["word"] for token in sentence], ax=ax
     )
 
-beside = Path(sys.argv[0]).with_name("parses.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=130, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,17 +2,11 @@
 Predict, then optimise
 ======================
 
-The values of things are not known, only features of them, and with the values a problem is to be solved: what goes
-into the knapsack, which way leads through the grid? Two stages are common: a regression predicts values, and a solver
-decides. But regression works hardest on what is large, and that may not matter: some things are so precious that they
-are taken in any case, some roads so expensive that they are avoided. `DecisionFocusedRegressor` minimises the value
-that decisions lose.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+The values of items are unknown, only features are known, and a decision depends on the values: the content of a
+knapsack, a path through a grid. The usual way has two stages: a regression predicts values, and a solver decides. But
+regression works hardest on large values, which may not matter: some items are taken in any case, some roads are
+always avoided. `DecisionFocusedRegressor` minimises the loss of value due to the decisions instead.
 """
-
-import sys
-from pathlib import Path as FilePath
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -98,7 +92,4 @@ for ax, name in zip(axes, ("knapsack", "shortest path")):
 axes[0].set_ylabel("regret, % of the best value")
 axes[0].legend(frameon=False, labelcolor=INK)
 
-beside = FilePath(sys.argv[0]).with_name("predict_then_optimise.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

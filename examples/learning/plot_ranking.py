@@ -2,16 +2,11 @@
 Learn to rank
 =============
 
-Guests order the hotels of a town from the best one on. What is cheap in one town is dear in another: only differences
-within a town matter. A model that predicts the points of each hotel by itself cannot see that; `Ranking` learns from
-whole orders, in which what all hotels of a town have in common makes no difference. It also says *how many points each
-hotel may expect*, where it is not sure: a soft ranking.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+Guests rank the hotels of a town. A cheap hotel of one town is expensive in another, so only differences within a town
+matter. A model that predicts the points of each hotel by itself cannot use this. `Ranking` learns from whole orders,
+which do not depend on anything that all hotels of a town have in common. For uncertain orders it returns the
+*expected points of each hotel*, a soft ranking.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -109,7 +104,4 @@ axes[1].legend(frameon=False, labelcolor=INK)
 for ax in axes:
     ax.spines[["top", "right"]].set_visible(False)
 
-beside = Path(sys.argv[0]).with_name("ranking.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

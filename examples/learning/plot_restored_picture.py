@@ -1,19 +1,14 @@
 """
-Restore noisy pictures on a grid
-================================
+Restore noisy images on a grid
+==============================
 
-Each pixel of a picture has one of four colours, and is seen through much noise. Pixel by pixel, the most likely colour
-is often wrong. A grid of variables knows neighbours, too: for each two colours of two neighbours it has a score, which
-is learned from a few pictures.
-
-Nothing is downloaded. The path of the picture may be given on the command line; otherwise it is saved beside this
-script.
+Each pixel of an image has one of four colours, seen through strong noise. The most likely colour of a single pixel is
+often wrong. A grid of variables also has a score for each pair of colours of two neighbours, learned from a few
+images.
 """
 
-import sys
 import warnings
 from functools import cache
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -63,7 +58,6 @@ model = StructuredSparseMAPClassifier(
     lambda x: grid(*x.shape[:2], n_states=4), alpha=0.01, max_iter=30
 )
 warnings.simplefilter("ignore", ConvergenceWarning)  # Thirty steps are enough.
-print("Loading the kernels; the first run compiles them ...", flush=True)
 model.fit(X[:2], y[:2])
 start = perf_counter()
 model.fit(X[train], y[train])
@@ -113,7 +107,4 @@ for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
 fig.colorbar(doubt, ax=axes[:, 4], shrink=0.5, label="1 - largest marginal")
 
-beside = Path(sys.argv[0]).with_name("restored_picture.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-fig.savefig(picture, dpi=120, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -1,18 +1,14 @@
 """
-Segments of a made-up language
-==============================
+Segments of a generated language
+================================
 
-A recording of a made-up language, cut into frames: which are vowels, which consonants, which pauses? A chain knows
-which label follows which, but not *how long* a sound lasts: to it, each frame more is as likely as the one before. In
-this language vowels last three to five frames, consonants one or two, and pauses four to six. `Segmentation` learns
-scores of durations beside those of transitions, and so finds the sounds where a chain cuts them in pieces.
-
-The path of the picture may be given on the command line; otherwise it is saved beside this script.
+A recording is cut into frames. Which are vowels, which consonants, which pauses? A chain models which label follows
+which, but not *how long* a sound lasts. In this generated language vowels last three to five frames, consonants one
+or two, and pauses four to six. `Segmentation` learns scores of durations as well as of transitions, and finds sounds
+that a chain breaks into pieces.
 """
 
-import sys
-from pathlib import Path
-
+import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -23,8 +19,8 @@ from sklearn_sparsemap.structures import Segmentation
 # %%
 # The language
 # ------------
-# Syllables of a consonant and a vowel make words, and pauses are between words. What is measured of a frame says
-# little.
+# Syllables of a consonant and a vowel make words, and pauses are between words. The features of a single
+# frame are not informative.
 
 LENGTHS = {"consonant": (1, 2), "vowel": (3, 5), "pause": (4, 6)}
 MEANS = {"consonant": (1.0, 0.0), "vowel": (-0.5, 0.9), "pause": (-0.5, -0.9)}
@@ -79,7 +75,7 @@ for name, model in models.items():
     print(f"{name:24}{right:14.1%}{sounds:14.1%}")
 
 # %%
-# What was learned about durations: the score of each number of frames, less that of the best one.
+# Learned durations: the score of each number of frames minus the best one.
 
 segments = models["segments"]
 durations = segments.additional_scores_["durations"]
@@ -110,7 +106,4 @@ display = SegmentationDisplay(
 display.plot(max_structures=4)
 display.ax_.set_title("the sounds of three words, frame by frame")
 
-beside = Path(sys.argv[0]).with_name("segments.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-display.figure_.savefig(picture, dpi=110)
-print(f"\nPicture: {picture}")
+plt.show()

@@ -2,29 +2,20 @@
 A latent alignment
 ==================
 
-A network is told of pairs of sentences whether one translates the other, and nothing else: neither what the words mean
-nor which of them belong together. It aligns the words by a layer, SparseMAP over matchings, and judges by how well
-aligned words fit. What it has learned can then be read off the layer: few whole alignments, with their weights, as in
-Figure 5 of the SparseMAP paper.
+A network learns from pairs of sentences whether one is a translation of the other, without any knowledge of words or
+alignments. It aligns the words by a layer, SparseMAP over matchings, and decides by how well aligned words fit. The
+layer then shows what the network has learned: a few whole alignments with their weights, as in Figure 5 of the
+SparseMAP paper.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 
 from sklearn_sparsemap.plotting import MatchingDisplay
 from sklearn_sparsemap.structures import Matching
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-
 from sklearn_sparsemap.torch import SparseMAP
 
 # %%
@@ -87,7 +78,6 @@ class Judge(torch.nn.Module):
         return self.scale[0] * fit + self.scale[1]
 
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 judge = Judge()
@@ -148,7 +138,4 @@ for ax, name, (share, found) in zip(axes, ("before", "after"), (before, after)):
         fontsize=12,
     )
 
-beside = Path(sys.argv[0]).with_name("alignment_layer.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

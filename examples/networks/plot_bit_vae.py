@@ -13,26 +13,16 @@ and Martins, "Efficient Marginalization of Discrete and Structured Latent Variab
 Sparsity", NeurIPS 2020). The layer is :func:`~sklearn_sparsemap.torch.sparsemap` over
 :class:`~sklearn_sparsemap.structures.Subset`, with ``return_structures=True``.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be
-given on the command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
-
-from sklearn_sparsemap.structures import Subset
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-
 from torch import nn
 
+from sklearn_sparsemap.structures import Subset
 from sklearn_sparsemap.torch import sparsemap
 
 torch.set_num_threads(1)
@@ -157,7 +147,6 @@ def relative_variance(model, estimate, batch, n_draws=40):
     return float(((drawn - mean) ** 2).sum(1).mean() / (mean**2).sum())
 
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 curves, models = {}, {}
 for name, (estimate, evaluate) in ESTIMATORS.items():
     torch.manual_seed(0)
@@ -206,7 +195,4 @@ for place, code in enumerate(best.int().tolist()):
 right.set_title("pictures, as decoded, and their codes", color=INK, fontsize=10)
 right.axis("off")
 
-beside = Path(sys.argv[0]).with_name("bit_vae.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

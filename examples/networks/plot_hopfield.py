@@ -10,28 +10,18 @@ Structured Hopfield Networks", ICML 2024): one picture, a set of k pictures
 (:class:`~sklearn_sparsemap.structures.Subset`), or a run of neighbours among pictures
 in order (:class:`~sklearn_sparsemap.structures.SequenceBudget`).
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be
-given on the command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from sklearn_sparsemap.structures import SequenceBudget, Simplex, Subset
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-
 from sklearn_sparsemap.torch import sparsemap
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.set_num_threads(1)
 pixels, labels = load_digits(return_X_y=True)
 # Principal components of equal variance tell single pictures apart; pixels, digits.
@@ -159,7 +149,4 @@ for ax, (name, weights) in zip(axes, in_bags.items()):
 for ax, (name, weights) in zip(axes[3:], in_films.items()):
     draw_memory(ax, frames[0], weights[0], f"a scene of four of a digit: {name}")
 
-beside = Path(sys.argv[0]).with_name("hopfield.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

@@ -1,34 +1,26 @@
 """
-A tree inside a network
-=======================
+A latent tree in a network
+==========================
 
-An expression such as ``[MAX 2 9 [MIN 4 7 ] ]`` is a tree, and how many arguments an operator has is the number of its
-branches. Here a network has to tell that number for each operator, and nobody shows it a tree. It reads the tokens,
-scores all arcs between them, and passes on nothing but the marginals of a tree in which no head has more than six
-modifiers: five arguments and the closing bracket. To count, it has to find trees. This is the experiment of section 5.1
-of the LP-SparseMAP paper, made small.
+An expression such as ``[MAX 2 9 [MIN 4 7 ] ]`` is a tree, and an operator has as many arguments as branches. The
+network predicts this number for each operator, and never sees a tree. It reads the tokens, scores all arcs between
+them, and passes on only the marginals of a tree in which no head has more than six modifiers: five arguments and the
+closing bracket. To count, it must find trees. This is a small version of the experiment in section 5.1 of the
+LP-SparseMAP paper.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
 
-import sys
-from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
+from torch import nn
 
 from sklearn_sparsemap.datasets import make_listops
 from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
 from sklearn_sparsemap.structures import DependencyTree
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-from torch import nn
-
 from sklearn_sparsemap.torch import LPSparseMAP
 
 # %%
@@ -102,7 +94,6 @@ class Counter(nn.Module):
 # --------
 # The loss sees the numbers of arguments only.
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
@@ -183,7 +174,4 @@ for ax, (title, arcs) in zip(axes, tables.items()):
     ax.spines[:].set_visible(False)
 axes[0].set_ylabel("head", color=INK)
 
-beside = Path(sys.argv[0]).with_name("listops.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

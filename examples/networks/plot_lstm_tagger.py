@@ -2,28 +2,19 @@
 A tagger: an LSTM with a chain on top
 =====================================
 
-A network that tags words one by one knows nothing of the tags beside them. Here the tags of a sentence are decided
-together: an LSTM scores them, a learned table scores pairs of neighbours, and SparseMAP's loss over the chain trains
-both at once. The marginals of the layer then say how sure the tagger is; many of them are exactly zero or one. For
-prediction the network is compiled by ``torch.compile``, layer included.
+A network that tags words one by one ignores the neighbouring tags. Here the tags of a sentence are decided jointly:
+an LSTM computes their scores, a learned table has the scores of consecutive tags, and the SparseMAP loss over the
+chain trains both. The marginals of the layer show how certain each tag is; many are exactly zero or one. For
+prediction the network is compiled by ``torch.compile``, including the layer.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
-command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 
 from sklearn_sparsemap.structures import LinearChain
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-
 from sklearn_sparsemap.torch import FenchelYoungLoss, SparseMAP
 
 # %%
@@ -95,7 +86,6 @@ class Tagger(torch.nn.Module):
         return scores, self.chain(scores, lengths, transitions=self.transitions)
 
 
-print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 tagger = Tagger()
@@ -115,8 +105,8 @@ for epoch in range(8):
     print(f"epoch {epoch + 1}: loss {total:.3f}", flush=True)
 
 # %%
-# What it is sure of
-# ------------------
+# Confident predictions
+# ---------------------
 # A tag by its score alone, and by the marginals of the chain, which know that an I- follows a name of its own kind.
 
 words, tags, lengths = pad(test)
@@ -179,7 +169,4 @@ for ax in (left, right_axes):
     ax.tick_params(length=0, colors=INK)
     ax.spines[:].set_visible(False)
 
-beside = Path(sys.argv[0]).with_name("lstm_tagger.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

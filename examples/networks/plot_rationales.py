@@ -2,34 +2,23 @@
 A rationale in runs
 ===================
 
-A network says whether a review likes the food, and which words it says so from. It may
-read at most five words. A first part scores all words, a layer selects some of them,
-and a second part judges from those alone. No one tells the network which words count.
+A network predicts whether a review likes the food, from at most five words of it. One part of the network scores all
+words, a layer selects some of them, and another part decides from these alone. The words that matter are not
+labelled.
 
-The layer is SparseMAP over :class:`~sklearn_sparsemap.structures.SequenceBudget`: a
-score for neighbours that are both read makes the words a run, as in SPECTRA (Guerreiro
-and Martins, EMNLP 2021). It is compared with
+The layer is SparseMAP over :class:`~sklearn_sparsemap.structures.SequenceBudget`: a score for consecutive selected
+words makes them a run, as in SPECTRA (Guerreiro and Martins, EMNLP 2021). It is compared with
 :class:`~sklearn_sparsemap.structures.Subset`, the same budget without neighbours.
 
-The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be
-given on the command line; otherwise it is saved beside this script.
+The example needs PyTorch (``pip install ".[torch]"``).
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-
-from sklearn_sparsemap.structures import SequenceBudget, Subset
-
-try:
-    import torch
-except ImportError:
-    sys.exit('This example needs PyTorch: pip install ".[torch]"')
-
+import torch
 from torch import nn
 
+from sklearn_sparsemap.structures import SequenceBudget, Subset
 from sklearn_sparsemap.torch import sparsemap
 
 # %%
@@ -120,8 +109,8 @@ def train(reader, n_steps=300):
 
 
 # %%
-# What it reads
-# -------------
+# The selected words
+# ------------------
 # At a temperature near zero one set of words is left. Compared with the clause about
 # the food: F1 of the words, and the number of runs.
 
@@ -129,7 +118,6 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 reviews, answers, gold = draw(300)
 shown = {}
-print("Loading the kernels; the first run compiles them ...", flush=True)
 for name, in_runs in (("SequenceBudget", True), ("Subset", False)):
     reader = Reader(in_runs)
     train(reader)
@@ -171,7 +159,4 @@ for ax, (name, weights) in zip(axes, shown.items()):
     ax.set_title(name, color=INK)
     ax.axis("off")
 
-beside = Path(sys.argv[0]).with_name("rationales.png")
-picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.savefig(picture, dpi=100, facecolor="white")
-print(f"\nPicture: {picture}")
+plt.show()

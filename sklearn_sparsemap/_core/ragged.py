@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
+from .html import N_ROWS, as_html, table
 from .indices import can_pick, check_each, check_sparse, ends_fit, place_in
 
 
@@ -242,6 +243,11 @@ class RaggedArray:
         kind = "CSR" if sparse.issparse(self.values) else "dense"
         columns = "" if self.values.ndim == 1 else f", n_features={self.values.shape[1]}"
         return f"RaggedArray(n_samples={len(self)}, n_rows={self.values.shape[0]}{columns}, {kind})"
+
+    def _repr_html_(self):
+        first = range(min(len(self), N_ROWS))
+        shapes = [self[i].shape for i in first] if self.shapes is None else [tuple(row) for row in self.shapes.tolist()]
+        return as_html(repr(self), table(("sample", "shape"), list(zip(first, shapes)), len(self)))
 
 
 def _stack_csr(matrices, dtype):

@@ -214,7 +214,7 @@ def _count_axes(graph, scores):
 
 
 def _check_arrays(graph, scores):
-    """Check the shapes of several arrays of scores; return the leading axes, and the shape of all variables joined."""
+    """Check the shapes of several arrays of scores; return the leading axes, and the joint shape of all variables."""
     if not isinstance(graph, FactorGraph) or set(scores) != set(graph.shapes):
         known = f"those named {graph.names}" if isinstance(graph, FactorGraph) else "one array"
         raise ValueError(f"scores names the arrays {list(scores)}, but the graph has {known}")

@@ -112,7 +112,7 @@ class GraphOperator(Operator):
         return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 
     def shapes_of(self, padded, lengths):
-        """Return the shape of the variables of each sample: int array of shape (n_samples, n_axes)."""
+        """Return the shape of the variables of each sample, as an int array of shape (n_samples, n_axes)."""
         bounds = self.bounds(padded, lengths.shape[1])
         if bounds:
             trees = bounds[0] == (0, 1)

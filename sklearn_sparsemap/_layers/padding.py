@@ -18,7 +18,7 @@ def check_lengths(lengths, room, n_lengths, what):
     n_lengths : tuple of int
         The possible k.
     what : str
-        The name of what is counted, for messages.
+        The name of the counted items, for messages.
 
     Raises
     ------

@@ -162,7 +162,7 @@ class PaddedProblems(Samples):
 
 
 class SolvedStructures:
-    """Solutions of a padded batch, with what their derivatives need.
+    """Solutions of a padded batch, with the data for their derivatives.
 
     Parameters
     ----------

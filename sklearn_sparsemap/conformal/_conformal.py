@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
+from .._core.doc_link import DocLinkMixin
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
 from ..estimators._failures import warn_user
@@ -26,7 +27,7 @@ _FIRST, _GROWTH = 8, 4
 _ROUNDING = 1e-9
 
 
-class ConformalStructures(BaseEstimator):
+class ConformalStructures(DocLinkMixin, BaseEstimator):
     """Sets of structures that contain the gold structure with a chosen probability.
 
     Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the

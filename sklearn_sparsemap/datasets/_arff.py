@@ -187,7 +187,7 @@ def domain_of(name, kind, where):
 
 
 class Rows:
-    """The lines of data of a file, and what is in them.
+    """The data lines of a file and their contents.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Rows:
             if domain is not None and domain[0] != 0:
                 raise ValueError(
                     f"{self.path}: the attribute {quoted(name)} of sparse rows has {domain[0]:g} as its first value, "
-                    "which the format takes for what rows leave out; declare 0 first, or make it numeric"
+                    "which the format uses for values that rows omit; declare 0 first, or make it numeric"
                 )
 
     @staticmethod

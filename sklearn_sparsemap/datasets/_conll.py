@@ -39,14 +39,14 @@ def load_conll(
         The name of the column that goes to `y`. There is no `y` if this is None, or if it is left at
         ``"label"`` and no column has that name.
     separator : str, default=None
-        What separates columns; None means any run of white space (beside words that are not ASCII: of spaces and
-        tabs, for some words hold white space of other kinds).
+        The separator of columns. By default, any run of white space. In lines with words that are not ASCII, any run of
+        spaces and tabs, because some words contain other kinds of white space.
     encoding : str, default="utf-8"
         The encoding of the text.
     comment : str, default=None
-        Lines that start with this are skipped. None: no line is a comment (``#`` may well be a word).
+        Lines that start with this are skipped. By default there are no comments, because ``#`` may be a word.
     max_bytes : int, default=2**32
-        Longest text to read of a file, after decompression: a small file can hold a very long one.
+        Maximum size of the text of a file after decompression. A small compressed file can contain a very long text.
     chunk_size : int, default=None
         Sentences to read at a time, for data larger than memory. By default, all.
 
@@ -57,14 +57,13 @@ def load_conll(
     y : list of lists of str, or None
         The labels of each sentence's tokens.
     chunks : iterator of pairs (X, y)
-        With `chunk_size`. Files are read as it is gone through; the last chunk of a file may be shorter.
+        If `chunk_size` is given. Files are read during the iteration; the last chunk of a file may be shorter.
 
     Raises
     ------
     ValueError
-        If a line has not as many columns as named (the message says where), the file holds no token, is not text in
-        this encoding, is too long, or is cut off or damaged by its compression, or `columns` and `label` do not fit
-        together.
+        If a line has another number of columns than `columns` (the message has its number); if the file has no tokens,
+        is not text in this encoding, is too long, cut off or damaged; or if `label` is not in `columns`.
     TypeError
         If `path` is not a path.
     OSError

@@ -57,14 +57,14 @@ def load_conllu(
     heads : list of int64 arrays of shape (n_words,)
         The number of each word's head, counted from 1; 0 is the root. Several words may hang on the root.
     chunks : iterator of pairs (X, heads)
-        With `chunk_size`. Files are read as it is gone through; the last chunk of a file may be shorter.
+        If `chunk_size` is given. Files are read during the iteration; the last chunk of a file may be shorter.
 
     Raises
     ------
     ValueError
-        If a line is malformed, words are not numbered from 1, a head lies outside the sentence, the heads of
-        a sentence go in a circle (the message says where), the file holds no word, is not text in this encoding, is
-        too long, or is cut off or damaged by its compression, or `fields` has no meaning.
+        If a line is malformed, words are not numbered from 1, a head is outside of the sentence, or heads have a cycle
+        (the message has the line); if the file has no words, is not text in this encoding, is too long, cut off or
+        damaged; or if `fields` are unknown.
     TypeError
         If `path` is not a path.
     OSError

@@ -53,7 +53,7 @@ def dump_conllu(
     ----------
     sentences : sequence of sentences
         As from `load_conllu`. Other sentences are lists of tokens that are str, or dicts with the fields ``word``,
-        ``lemma``, ``pos``, ``xpos``, ``feats`` and ``deprel``; what they lack is written as ``_``.
+        ``lemma``, ``pos``, ``xpos``, ``feats`` and ``deprel``; missing fields are written as ``_``.
     heads : sequence of int arrays of shape (n_words,), or None
         The head of each word, 0 for the root. None keeps those of the sentences.
     relations : sequence of sequences of str, or None

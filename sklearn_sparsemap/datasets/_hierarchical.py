@@ -40,11 +40,11 @@ def load_hierarchical_arff(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        A missing value, ``?``, is NaN; of a nominal attribute there is one column of 0 and 1 for each value.
+        A missing value, ``?``, is NaN. A nominal attribute has a column of 0 and 1 for each of its values.
     Y : int64 array of shape (n_samples, n_classes)
         The indicator matrix, with all classes above those of the rows.
     class_names : list of str
-        Paths, or the names of edges' ends; parents stand before their children.
+        Paths, or the names of nodes. Parents come before their children.
     parents : list of list of int
         For each class the indices of its parents, for `sklearn_sparsemap.factors.Hierarchy`.
 

@@ -10,7 +10,7 @@ from os import PathLike
 
 from .._core.validation import check_positive
 
-# Longer texts are refused unless asked for: compressed, a thousandth of their size is enough to fill the memory.
+# Longer texts are refused by default, because a compressed file a thousand times smaller could fill the memory.
 MAX_BYTES = 2**32
 _BLOCK = 2**20
 _GZIP = b"\x1f\x8b"

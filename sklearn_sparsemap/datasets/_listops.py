@@ -14,8 +14,7 @@ _END = "]"
 _MAX_DEPTH = 20
 _MAX_ARGUMENTS = 5
 _SHORTEST = 4
-# Draws in a row that bring nothing new, after which there is taken to be nothing more.
-_PATIENCE = 20_000
+_PATIENCE = 20_000  # draws without a new expression before all expressions are taken to be found
 
 
 def make_listops(
@@ -23,18 +22,17 @@ def make_listops(
 ) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Draw ListOps expressions: nested operations on digits, such as ``[MAX 2 9 [MIN 4 7 ] ]`` [1]_.
 
-    Where an argument stands, an operator is drawn with probability 1/4, else a digit; an operator has 2 to 5
-    arguments. How many it has, its valency, can be told from the tree alone: what the experiments on latent trees in
-    [2]_ are made of.
+    Each argument is an operator with probability 1/4, else a digit. An operator has 2 to 5 arguments. This number, its
+    valency, depends on the tree alone; the experiments on latent trees in [2]_ predict it.
 
     Parameters
     ----------
     n_samples : int, default=100
         Number of expressions, which are all different.
     min_length : int, default=4
-        Fewest tokens of an expression, at least 4; the closing brackets count, too.
+        Minimum number of tokens of an expression, at least 4; closing brackets count.
     max_length : int, default=40
-        Most tokens.
+        Maximum number of tokens.
     random_state : int, RandomState instance or None, default=None
 
     Returns
@@ -42,15 +40,15 @@ def make_listops(
     X : list of lists of str
         The tokens of each expression.
     heads : list of int64 arrays of shape (n_tokens,)
-        The number of the operator in whose brackets each token stands, counted from 1, as in `load_conllu`; 0 for the
-        outermost operator. An operator stands in the brackets of the one before it; a closing bracket in its own.
+        The head of each token: the operator of the brackets around it, numbered from 1, as in `load_conllu`. The head
+        of the outermost operator is 0; the head of a closing bracket is its own operator.
     valencies : list of int64 arrays of shape (n_tokens,)
         The number of arguments of each operator; 0 for digits and closing brackets.
 
     Raises
     ------
     ValueError
-        If there are not so many different expressions of these lengths.
+        If there are fewer than `n_samples` different expressions of these lengths.
 
     References
     ----------
@@ -123,7 +121,7 @@ def load_listops(
     Raises
     ------
     ValueError
-        If a line is no value and expression (the message says which), or the file holds none.
+        If a line is not a value and an expression (the message has its number), or the file has no lines.
     TypeError
         If `path` is not a path.
     OSError

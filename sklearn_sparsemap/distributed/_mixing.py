@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from .._core.doc_link import DocLinkMixin
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._failures import leaves_whole
 from ..estimators._monitor import Monitor
@@ -33,7 +34,7 @@ def _has(name):
     return available_if(check)
 
 
-class ParameterMixing(CallbackSupportMixin, BaseEstimator):
+class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     """Trains an online estimator on several shards of the data in parallel, by iterative parameter mixing.
 
     In each round, all workers start from the same weights, and each visits the samples of its shard once. The results

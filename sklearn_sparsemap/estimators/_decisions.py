@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, NDArray
+from .._core.doc_link import DocLinkMixin
 from .._core.ragged import RaggedArray
 from .._core.validation import (
     FRACTION,
@@ -54,7 +55,7 @@ _LBFGS_TOL = 1e-4
 _MOST_ROUNDS = 1
 
 
-class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, BaseEstimator):
+class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
     """Predicts values of parts so that the decisions by them are good: predict, then optimise.
 
     A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It is made by predicted

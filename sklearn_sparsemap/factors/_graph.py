@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from itertools import groupby
 from math import prod
 from operator import index
@@ -11,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, Mapping
+from .._core.html import N_ROWS, as_html, short, table
 from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ..structures import Structure
 from ._layout import Layout
@@ -364,18 +364,14 @@ class FactorGraph:
             n = sum(f.count for f in group)
             sizes = sorted({2 if f.kind == PAIR else f.literals.size // max(f.count, 1) for f in group})
             size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            cells = group[0].title, group[0].name or "", n, size, repr(group[0]), meaning
-            rows.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
-        variables = "".join(
-            f"<tr><td>{escape(name)}</td><td>{shape}</td><td>{prod(shape)}</td></tr>"
-            for name, shape in self.shapes.items()
-        )
-        return (
-            f"<div><b>FactorGraph</b>: {self.n_variables} variables, {sum(self._counts().values())} factors"
-            "<table><thead><tr><th>variables</th><th>shape</th><th>number</th></tr></thead>"
-            f"<tbody>{variables}</tbody></table>"
-            "<table><thead><tr><th>factor</th><th>name</th><th>number</th><th>variables each</th><th>first</th>"
-            f"<th>meaning</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+            cells = group[0].title, group[0].name or "", n, size, short(group[0]), meaning
+            rows.append(cells)
+        variables = [(name, shape, prod(shape)) for name, shape in self.shapes.items()]
+        columns = ("factor", "name", "number", "variables each", "first", "meaning")
+        return as_html(
+            f"FactorGraph: {self.n_variables} variables, {sum(self._counts().values())} factors",
+            table(("variables", "shape", "number"), variables),
+            table(columns, rows[:N_ROWS], len(rows)),
         )
 
     def __getstate__(self):

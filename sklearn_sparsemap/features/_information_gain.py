@@ -13,12 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, Self
+from .._core.doc_link import DocLinkMixin
 from .._core.indices import are_places
 from .._core.ragged import RaggedArray
 from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples
 
 
-class InformationGainSelector(SelectorMixin, BaseEstimator):
+class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
     """Select groups of features, such as templates, by their information gain.
 
     The gain of a group is the sum of its features' mutual information with the label, in bits, as far as it comes

@@ -1,13 +1,12 @@
-"""`explain`: why this structure, and not that one."""
+"""`explain`: contributions to the difference of the scores of two structures."""
 
 from __future__ import annotations
-
-from html import escape
 
 import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, Sequence
+from .._core.html import as_html, short, table
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
@@ -62,28 +61,24 @@ class Explanation:
 
     def __repr__(self):
         return (
-            f"Explanation({_short(self.predicted)} over {_short(self.rival)} by {self.score_difference:.4g}, "
+            f"Explanation({short(self.predicted)} over {short(self.rival)} by {self.score_difference:.4g}, "
             f"{len(self.contributions)} contributions)"
         )
 
     def _repr_html_(self):
-        cells = "".join(
-            f"<tr><td>{escape(str(name))}</td><td>{'' if row < 0 else row}</td>"
-            f"<td>{'' if label is None else escape(str(label))}</td><td>{value:+.4g}</td></tr>"
+        rows = [
+            (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}")
             for name, row, label, value in self.table(20).tolist()
-        )
-        return (
-            f"<div><b>{escape(_short(self.predicted))}</b> over <b>{escape(_short(self.rival))}</b> by "
-            f"{self.score_difference:.4g}<table><thead><tr><th>name</th><th>row</th><th>label</th>"
-            f"<th>contribution</th></tr></thead><tbody>{cells}</tbody></table></div>"
-        )
+        ]
+        heading = f"{short(self.predicted)} over {short(self.rival)} by {self.score_difference:.4g}"
+        return as_html(heading, table(("name", "row", "label", "contribution"), rows, len(self.contributions)))
 
 
 def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[str] | None = None) -> Explanation:
-    """Say why a model predicts this structure for a sample, and not the runner-up.
+    """Explain why a model predicts a structure and not the second best one.
 
-    The score of a structure is a sum over features and additional scores, so that the difference of two scores is one,
-    too: of those in which the structures differ.
+    The score of a structure is a sum of contributions of features and additional scores. So is the difference of two
+    scores, where only the parts in which the structures differ contribute.
 
     Parameters
     ----------
@@ -202,8 +197,3 @@ def _of_parts(last, X, scores, parts, names, varies):
             rest = float(scores.flat[part]) - float(products.sum()) - intercept
             entries.append(("size", row, label, sign * rest))
     return entries
-
-
-def _short(structure):
-    text = str(structure.tolist() if hasattr(structure, "tolist") else structure)
-    return text if len(text) <= 60 else text[:57] + "..."

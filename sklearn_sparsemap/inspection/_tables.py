@@ -6,14 +6,25 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, Sequence
+from .._core.html import N_ROWS, as_html, table
 from .._core.unwrap import names_out, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
+
+
+class Table(np.ndarray):
+    """A structured array that notebooks show as a table."""
+
+    def _repr_html_(self):
+        # A column of a table is of this class, too. Notebooks show it as an array.
+        if self.dtype.names is None or self.ndim != 1:
+            return None
+        return as_html(f"{len(self)} rows", table(self.dtype.names, self[:N_ROWS].tolist(), len(self)))
 
 
 def feature_table(
     model: Any, feature_names: Sequence[str] | None = None, n: int | None = 10, *, output: str = "array"
 ) -> Any:
-    """List the features that speak most strongly for each label, and those that speak most strongly against it.
+    """List the features with the largest weights for and against each label.
 
     Parameters
     ----------
@@ -21,18 +32,18 @@ def feature_table(
         Fitted and linear, with `coef_`, or a `MultilabelLPSparseMAP` without hidden layers; or a pipeline or a search
         around one, also scikit-learn's own.
     feature_names : sequence of str, default=None
-        Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
-        else ``x0``, ``x1``, ...
+        Names of the features of the model. By default, those of the steps of a pipeline, or `feature_names_in_`, or
+        ``x0``, ``x1``, ...
     n : int, default=10
-        Maximum number of features for each label, and of features against it: those with positive and with negative
-        weights, the largest in size. None means all features, with those of weight zero.
+        Maximum number of features for each label, and of features against it: those with the largest positive and the
+        largest negative weights. None lists all features, including those with weight zero.
     output : {"array", "pandas"}, default="array"
 
     Returns
     -------
     table : structured array, or DataFrame, with the columns label, feature and weight
-        Label by label, the largest weights first: evidence for the label, then against it. If structures are not made
-        of labels, the label is "" in all rows.
+        Label by label, the largest weights first: evidence for the label, then against it. If structures have no
+        labels, the label is "" in all rows.
 
     Raises
     ------
@@ -77,7 +88,7 @@ def feature_table(
 
 
 def transition_table(model: Any, n: int | None = None, *, output: str = "array") -> Any:
-    """List the scores of going from one label to the next, the largest first.
+    """List the scores of transitions between labels, the largest first.
 
     Parameters
     ----------
@@ -115,14 +126,14 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     return as_table(np.array(rows, [("from", object), ("to", object), ("weight", np.float64)]), output)
 
 
-def as_table(table, output):
-    """Return a structured array as it is, or as a DataFrame."""
+def as_table(rows, output):
+    """Return a structured array as a `Table` or a DataFrame."""
     check_choice("output", output, ("array", "pandas"))
     if output == "array":
-        return table
+        return rows.view(Table)
     import pandas as pd
 
-    return pd.DataFrame({name: table[name] for name in table.dtype.names})
+    return pd.DataFrame({name: rows[name] for name in rows.dtype.names})
 
 
 def check_feature_names(steps, last, given, n_features):

@@ -54,7 +54,7 @@ def sparsemap(
     Parameters
     ----------
     structure : Structure
-    scores : Array of shape (..., *shape of one sample)
+    scores : Array of shape (..., shape of one sample)
         With any number of leading axes, any of which may have size 0. Computed in float64, returned in its dtype. -inf
         forbids a part.
     lengths : int Array, default=None

@@ -56,7 +56,7 @@ def map_inference(
     Parameters
     ----------
     structure : Structure
-    scores : Array of shape (..., *shape of one sample)
+    scores : Array of shape (..., shape of one sample)
         As in `sparsemap`. There are no additional scores.
     lengths, mask : Array, default=None
         As in `sparsemap`.

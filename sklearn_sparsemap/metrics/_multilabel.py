@@ -15,23 +15,22 @@ def example_f1_score(
 ) -> float:
     """F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
 
-    A sample with the right labels A and the predicted labels B counts ``2 |A & B| / (|A| + |B|)``.
+    The F1 of a sample with gold labels A and predicted labels B is ``2 |A & B| / (|A| + |B|)``.
 
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Indicator matrices of the right and the predicted labels, of zeros and ones.
+        Indicator matrices of the gold and the predicted labels.
     sample_weight : array-like of shape (n_samples,), default=None
         The weight of each sample.
     zero_division : float in [0, 1] or nan, default=1.0
-        What a sample counts for which A and B are both empty: 1.0, since they agree. NaN leaves such samples
-        out.
+        Value of a sample if A and B are both empty. NaN leaves such samples out.
 
     Returns
     -------
     score : float
         With ``zero_division=0.0`` this is ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``,
-        whose default counts 0 for an empty set that is rightly predicted to be empty.
+        whose default is 0 for samples with A and B empty.
 
     Raises
     ------

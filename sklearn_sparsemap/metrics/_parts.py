@@ -11,18 +11,18 @@ from .._core.validation import check_sample_weight
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """F1 of the parts of structures, over all samples together.
 
-    For structures of which most parts are in none: subsets, intervals, the variables of a factor graph. Where the share
-    of parts that are rightly in or out is high for whoever predicts nothing, their F1 is 0.
+    For structures that contain few of all possible parts: subsets, intervals, assignments of a factor graph. The
+    accuracy of the parts is high for empty predictions, their F1 is 0.
 
     Parameters
     ----------
     y_true, y_pred : sequence
-        The right and the predicted structure of each sample, in one of these forms:
+        The gold and the predicted structure of each sample, in one of these forms:
 
-        - an array of bool, of any shape, that tells which parts are in; it may hold zeros and ones where the other one
-          of the two is of bool;
+        - a bool array of any shape, True for the parts of the structure; one of `y_true` and `y_pred` may consist of 0
+          and 1 instead;
         - a dict of such arrays;
-        - a sequence or set of the parts, each once: indices, or whatever can be hashed, such as tuples (first, last).
+        - a sequence or set of the parts, each once: indices, or hashable objects such as tuples (first, last).
     sample_weight : array-like of shape (n_samples,), default=None
         The weight of each part of a sample.
 

@@ -179,7 +179,7 @@ def _right_heads(y_true, y_pred):
 
 
 def _mean_of_words(is_right, lengths, ignore, sample_weight):
-    """Return the share of words that are right, of those that count."""
+    """Return the weighted fraction of correct words among those not ignored."""
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
     if ignore is not None:
         weights[_check_ignore(ignore, lengths)] = 0

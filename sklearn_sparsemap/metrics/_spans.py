@@ -122,7 +122,7 @@ def _count_spans(y_true, y_pred, labels):
         codes = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=len(flat))
         spans.append(_spans(prefixes[codes], types_of_labels[codes], is_first))
     (true_starts, true_ends, true_types), (pred_starts, pred_ends, pred_types) = spans
-    # No two spans of one side share a start, so that spans are matched by it.
+    # Spans of one sequence have different starts, so the start identifies a span.
     _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
     is_right = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
     found = (true_types, pred_types, true_types[i][is_right])
@@ -144,7 +144,7 @@ def _spans(prefixes, types, is_first):
     is_new[1:] |= types[1:] != types[:-1]
     is_inside = prefixes != _OUTSIDE
     starts = np.flatnonzero(is_new & is_inside)
-    # A span goes on until the next label is outside or begins another.
+    # A span ends before the next label that is outside or begins another span.
     goes_on = np.zeros(len(prefixes), dtype=bool)
     goes_on[:-1] = is_inside[1:] & ~is_new[1:]
     return starts, np.flatnonzero(is_inside & ~goes_on), types[starts]
@@ -167,7 +167,7 @@ def _parse_labels(true, pred):
             )
         index[label] = len(index)
         prefixes.append(_PREFIXES.get(prefix, _OUTSIDE))
-        # The type of what is outside never counts: it starts no span.
+        # The type of an outside label has no effect, because it starts no span.
         codes.append(types.setdefault(name, len(types)))
     return index, np.array(prefixes, dtype=np.int64), np.array(codes, dtype=np.int64), list(types)
 

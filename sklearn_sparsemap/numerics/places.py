@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._core.html import N_ROWS, as_html, table
+
 
 class LazyResults(Sequence):
     """A sequence of results, each of which is made when it is first requested.
 
     Subclasses define the number of results, and make one.
     """
+
+    _columns = ()  # names of attributes with a number for each sample, which the HTML representation shows
 
     def __init__(self, n):
         self._made = [None] * n
@@ -36,6 +40,11 @@ class LazyResults(Sequence):
 
     def __repr__(self):
         return f"{type(self).__name__}(n_samples={len(self)})"
+
+    def _repr_html_(self):
+        arrays = [getattr(self, name)[:N_ROWS] for name in self._columns]
+        rows = [[i, *values] for i, values in enumerate(zip(*arrays))]
+        return as_html(repr(self), table(["sample", *self._columns], rows, len(self)))
 
 
 def starts(lengths):

@@ -9,11 +9,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
+from .._core.doc_link import DocLinkMixin
 from .._core.unwrap import transformed, unwrap
 
 
 def _handed_through(name, what):
-    """Make a method that transforms X and asks the last step; it is there if the last step has it."""
+    """Make a method that transforms X and calls the last step. It exists if the last step has it."""
 
     def last_has(pipeline):
         # The error names the step.
@@ -30,32 +31,34 @@ def _handed_through(name, what):
 
     Parameters
     ----------
-    X : as the first step takes it
+    X : samples
+        As for the first step.
     *args, **kwargs
-        What else the last step's method takes.
+        Further arguments of the method of the last step.
 
     Returns
     -------
-    result : as from the last step
+    result
+        As returned by the last step.
     """
     return available_if(last_has)(method)
 
 
-class StructuredPipeline(Pipeline):
-    """scikit-learn's `Pipeline`, with all that a structured model at its end can do.
+class StructuredPipeline(DocLinkMixin, Pipeline):
+    """scikit-learn's `Pipeline` with the methods of a structured model.
 
     Parameters
     ----------
     steps : list of (name, estimator)
-        As of `sklearn.pipeline.Pipeline`: transformers, and at the end a model such as
+        As for `sklearn.pipeline.Pipeline`: transformers, followed by a model such as
         `StructuredSparseMAPClassifier`.
     transform_input, memory, verbose
-        As there.
+        As for `sklearn.pipeline.Pipeline`.
 
     Notes
     -----
-    `partial_fit` needs steps before the last that need no fit (vectorizers with `n_features`), that are fitted already,
-    or that have a `partial_fit` themselves. In a `GridSearchCV`, ``search.best_estimator_`` is such a pipeline.
+    For `partial_fit`, each step before the last must need no fit (vectorizers with `n_features`), be fitted already, or
+    have a `partial_fit` of its own. In a `GridSearchCV`, ``search.best_estimator_`` is such a pipeline.
 
     Examples
     --------

@@ -104,5 +104,5 @@ class LabelCalibrationDisplay(Display):
         (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)
         sizes = 20.0 + 180.0 * np.sqrt(self.counts / self.counts.sum())
         self.dots_ = self.ax_.scatter(self.marginals, self.frequencies, sizes, color=COLORS[0], zorder=3)
-        self.ax_.set(xlabel="marginal", ylabel="share of labels that are on", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
+        self.ax_.set(xlabel="marginal", ylabel="fraction of labels that are on", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
         return self

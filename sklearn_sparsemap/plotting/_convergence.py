@@ -83,12 +83,12 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def of_results(cls, results: Any) -> Self:
-        """Collect the curves of solutions; nothing is drawn.
+        """Collect the curves of solutions without drawing them.
 
         Parameters
         ----------
         results : dict of str -> list of SparseMAPResult
-            For each solver its solutions after more and more iterations.
+            For each solver its solutions after increasing numbers of iterations.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Pictures of what a model has learned: heat maps over pairs of labels, and bars of weights."""
+"""Pictures of learned weights: heat maps over pairs of labels, and bars."""
 
 from __future__ import annotations
 
@@ -224,8 +224,8 @@ class LabelConfusionDisplay(LabelPairsDisplay):
 
     def _cells(self):
         total = self.matrix.sum(axis=1, keepdims=True)
-        shares = self.matrix / np.where(total > 0, total, 1.0)
-        return np.where(shares > 0, shares, np.nan), SHADES
+        fractions = self.matrix / np.where(total > 0, total, 1.0)
+        return np.where(fractions > 0, fractions, np.nan), SHADES
 
     @staticmethod
     def _text(value):
@@ -268,7 +268,7 @@ class FeatureTableDisplay(Display):
     def __init__(self, table: Any) -> None:
         self.table = np.asarray(table)
         if self.table.dtype.names is None or not {"label", "feature", "weight"} <= set(self.table.dtype.names):
-            raise ValueError("table must be what feature_table returns, with the columns label, feature and weight")
+            raise ValueError("table must be a result of feature_table, with the columns label, feature and weight")
         if not len(self.table):
             raise ValueError("the table is empty; no feature has a weight")
         self.labels = list(dict.fromkeys(self.table["label"].tolist()))

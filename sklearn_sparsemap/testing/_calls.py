@@ -22,7 +22,7 @@ def _is_intact(inside):
 
 
 def call_map(case, values, work):
-    """Ask the MAP oracle; return its value, slots and additional slots."""
+    """Call the MAP oracle; return its value, slots and additional slots."""
     slots, extra = (guarded(n, UNWRITTEN, np.int32) for n in case.sizes[:2])
     arrays = {"work": work, "slots": slots, "additional_slots": extra}
     remedy = "mend it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"

@@ -107,10 +107,10 @@ class Case:
     # Asking.
 
     def ask(self, values):
-        """Ask the oracle, check the answer by itself, and return its value and the number of the structure.
+        """Call the oracle, check the answer, and return its value and the number of the structure.
 
-        It is asked as solvers do: with `work` zero at first, and then as the last call for the same problem left it,
-        while the unary scores change.
+        As in solvers, `work` is zero in the first call for a problem. Later calls, with other unary scores, get `work`
+        as the previous call left it.
         """
         first_work, work = (guarded(self.sizes[2], 0.0, np.float64) for _ in range(2))
         value, slots, extra = call_map(self, values, first_work)
@@ -143,7 +143,7 @@ class Case:
         return value, i
 
     def _accept(self, values, value, slots, extra):
-        """Check an answer by itself; return the number of its structure, None if it says that there is none."""
+        """Check an answer; return the number of its structure, or None if the oracle found none."""
         if not value < np.inf:
             self.fail(f"the oracle's value is {value}", "return the score of a structure, or -inf for none", values)
         if value == -np.inf:

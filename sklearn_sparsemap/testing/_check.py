@@ -28,7 +28,7 @@ def check_structure(
     n_instances: int = 6,
     random_state: int = 0,
 ) -> None:
-    """Check that a structure keeps to the protocol of `Structure`, and that its oracles are right.
+    """Check that a structure follows the protocol of `Structure`, and that its oracles are correct.
 
     The structures are discovered by calling the MAP oracle with many scores. An oracle that does not maximise is
     detected when a structure that it returned before scores higher than its present answer. With `structures` the
@@ -41,19 +41,19 @@ def check_structure(
     - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
     - **SparseMAP**, with all solvers: a mixture of structures, optimal by a gap that is recomputed over the structures
       seen; derivatives equal to differences.
-    - **Marginal oracle**, if there is one: equal to the sum over all structures, where these are known; else to
-      differences of its log-partition, which must keep within bounds.
+    - **Marginal oracle**, if there is one: equal to the sum over all structures if these are known, else to differences
+      of its log-partition, which must be within bounds.
 
     Parameters
     ----------
     structure : Structure
         The structure to check. For a `CustomStructure`, its oracle, encode and decode are checked.
     shapes : sequence of tuple of int, default=None
-        Shapes of `scores` to test. Default: ``structure.example_shapes()``. Small ones are best: the fewer structures
-        there are, the more certainly all of them are seen.
+        Shapes of `scores` to test. Default: ``structure.example_shapes()``. Small shapes are best, because the check
+        then sees all structures.
     structures : callable or iterable, default=None
-        All structures there are, as a user writes them: a function from the shape of `scores` to an iterable of them;
-        or the iterable itself, if `shapes` is a single one.
+        All structures, in the form of targets: a function from the shape of `scores` to an iterable of them; or the
+        iterable itself, if there is one shape.
     n_instances : int, default=6
         Number of random problems for each check, shape and choice of additional scores.
     random_state : int, RandomState instance or None, default=0

@@ -36,7 +36,7 @@ def check_oracle(case, n_instances):
 
 
 def check_best(case, values, value, i):
-    """Check an answer against all structures that are known."""
+    """Check that no known structure has a higher score than the answer."""
     totals = case.totals(values)
     best = int(np.argmax(totals))
     if totals[best] <= (value + case.rounding(values) if value > -np.inf else value):
@@ -93,7 +93,7 @@ def check_forms(case):
 
 
 def check_list(case, listed):
-    """Make the structures that the user gave the known ones, the only ones; check that encode tells them apart."""
+    """Take the structures of the user as all structures there are; check that encode distinguishes them."""
     for decoded in listed:
         n_known = len(case.rows)
         slots, extra = case.encode(decoded, "one of the structures given")

@@ -103,7 +103,7 @@ class SPOPlusLoss(_DecisionLoss):
 
         Parameters
         ----------
-        predicted : Tensor of shape (..., *shape of one sample)
+        predicted : Tensor of shape (..., shape of one sample)
             Predicted values.
         values : Tensor, shape of `predicted`
             True values, which are maximised; -inf forbids a part.
@@ -188,7 +188,7 @@ class PerturbedFenchelYoungLoss(_DecisionLoss):
 
         Parameters
         ----------
-        predicted : Tensor of shape (..., *shape of one sample)
+        predicted : Tensor of shape (..., shape of one sample)
             Predicted values; -inf forbids a part.
         decisions : Tensor of 0 and 1, shape of `predicted`
             Optimal decisions. They are not compared with the constraints.

@@ -45,7 +45,7 @@ def lp_sparsemap(
     graph : FactorGraph, or callable
         One graph for all samples, or a function that makes one from the shape of a sample, with one array of variables
         in that shape. The function is called once for each shape; its graphs are kept as long as the function.
-    scores : Tensor of shape (..., *shape of the variables); or dict of str -> Tensor
+    scores : Tensor of shape (..., shape of the variables); or dict of str -> Tensor
         With any number of leading axes, for example (batch, heads); with a function there is exactly one. A dict for
         graphs with several arrays of variables. float32 or float64; computed in float64 on the CPU, and returned in its
         dtype on its device. -inf keeps a variable off.

@@ -93,7 +93,7 @@ class FenchelYoungLoss(nn.Module):
 
         Parameters
         ----------
-        scores : Tensor of shape (..., *shape of one sample)
+        scores : Tensor of shape (..., shape of one sample)
             As in `sparsemap` and `lp_sparsemap`.
         y : Tensor, or list of structures
             Gold structures, in the form in which the structure decodes, padded if samples are: chains (batch, n_steps),

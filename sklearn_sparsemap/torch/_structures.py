@@ -76,7 +76,7 @@ def sparsemap(
     ----------
     structure : Structure
         For example ``LinearChain()``.
-    scores : Tensor of shape (..., *shape of one sample)
+    scores : Tensor of shape (..., shape of one sample)
         With any number of leading axes, for example (batch, heads), any of which may have size 0. float32 or float64
         (half precision is converted to float32). Computed in float64, on the CPU unless `backend` says otherwise, and
         returned in its dtype on its device. -inf forbids a part.

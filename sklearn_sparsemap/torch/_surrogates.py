@@ -53,7 +53,7 @@ def map_inference(
     Parameters
     ----------
     structure : Structure
-    scores : Tensor of shape (..., *shape of one sample)
+    scores : Tensor of shape (..., shape of one sample)
         As in `sparsemap`. There are no additional scores.
     lengths, mask : Tensor, default=None
         As in `sparsemap`.

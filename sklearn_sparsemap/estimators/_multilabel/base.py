@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
+from ..._core.doc_link import DocLinkMixin
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
@@ -30,7 +31,9 @@ MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
 _INEXACT = 1e-6
 
 
-class LabelSetClassifier(TrainingStateMixin, ArraysMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
+class LabelSetClassifier(
+    TrainingStateMixin, ArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
+):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),

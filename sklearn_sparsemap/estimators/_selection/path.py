@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from sklearn.utils.validation import _num_samples
 
 from ..._core.annotations import Any, Iterable, Sequence
+from ..._core.html import as_html, table
 from ..._core.validation import check_choice, check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
@@ -96,13 +97,19 @@ class GroupPath:
             raise ValueError(f"the path has no budget of {budget!r}; it has {', '.join(map(str, self.budgets))}")
         return [self.names[g] for g in self.selected_groups[self.budgets.index(budget)]]
 
+    def _rows(self):
+        for i, budget in enumerate(self.budgets):
+            label, mark = "all" if budget is None else budget, "best" if i == self.best_index else ""
+            yield label, len(self.selected_groups[i]), self.n_nonzero_coefs[i], self.scores[i], mark
+
     def __str__(self):
         lines = [f"{'budget':>8}{'groups':>8}{'weights':>12}{'score':>9}"]
-        for i, budget in enumerate(self.budgets):
-            n_groups, mark = len(self.selected_groups[i]), "  best" if i == self.best_index else ""
-            label = "all" if budget is None else budget
-            lines.append(f"{label:>8}{n_groups:>8}{self.n_nonzero_coefs[i]:>12,}{self.scores[i]:>9.4f}{mark}")
+        for label, n_groups, n_weights, score, mark in self._rows():
+            lines.append(f"{label:>8}{n_groups:>8}{n_weights:>12,}{score:>9.4f}  {mark}".rstrip())
         return "\n".join(lines)
+
+    def _repr_html_(self):
+        return as_html("GroupPath", table(("budget", "groups", "weights", "score", ""), list(self._rows())))
 
 
 def group_path(

@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from sklearn.utils.validation import _num_samples
 
 from ..._core.annotations import Any, NDArray, Sequence
+from ..._core.html import N_ROWS, as_html, table
 from ..._core.validation import check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
@@ -72,6 +73,11 @@ class StabilitySelection:
         width = max(len("group"), *(len(str(self.names[g])) for g in order))
         rows = [f"{self.names[g]!s:<{width}}{self.frequencies[g]:>11.2f}" for g in order]
         return "\n".join([f"{'group':<{width}}{'frequency':>11}", *rows])
+
+    def _repr_html_(self):
+        order = np.argsort(-self.frequencies, kind="stable")
+        rows = [(self.names[g], self.frequencies[g]) for g in order[:N_ROWS]]
+        return as_html("StabilitySelection", table(("group", "frequency"), rows, len(order)))
 
 
 def stability_selection(

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray
+from ..._core.doc_link import DocLinkMixin
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     PairOf,
@@ -62,7 +63,7 @@ def _has_proba(estimator):
 
 
 class LinearStructuredModel(
-    ChecksMixin, LearnedWeightsMixin, ArraysMixin, QuestionsMixin, ClassifierMixin, BaseEstimator
+    ChecksMixin, LearnedWeightsMixin, ArraysMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
 ):
     """Base of the estimators whose part scores are linear in the features.
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ..._core.annotations import Any, Mapping
+from ..._core.html import as_html, attributes
 from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
 
 # Marginals within this distance of 0 or 1 count as integral.
@@ -152,3 +153,7 @@ class LPSparseMAPResult:
             f"LPSparseMAPResult(objective={self.objective:.6g}, gap={self.gap:.2g}, residual={self.residual:.2g}, "
             f"n_iter={self.n_iter}, integral={self.integral}, converged={self.converged})"
         )
+
+    def _repr_html_(self):
+        names = ("objective", "gap", "residual", "n_iter", "integral", "converged")
+        return as_html("LPSparseMAPResult", attributes(self, *names))

@@ -37,6 +37,8 @@ class LPSparseMAPBatch(LazyResults):
     ([1.0, 0.0, 0.0], [True, True])
     """
 
+    _columns = ("objective", "gap", "residual", "n_iter", "converged")
+
     def __init__(self, groups, n, own_additional, again, tol, n_jobs):
         super().__init__(n)
         self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, NDArray
+from ..._core.html import N_ROWS, as_html, attributes, short, table
 from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
@@ -303,10 +304,19 @@ class SparseMAPResult:
         return SparseMAPResult, (self._batch.only(self._place), 0)
 
     def __repr__(self):
-        # A facet solver's structures are computed on demand, so they may not be known yet.
-        is_known = not self._by_facets or "support" in vars(self)
-        structures = f"n_structures={len(self.weights)}, " if is_known else ""
+        structures = f"n_structures={len(self.weights)}, " if self._knows_structures() else ""
         return (
             f"SparseMAPResult({structures}objective={self.objective:.6g}, "
             f"gap={self.gap:.2g}, n_iter={self.n_iter}, converged={self.converged})"
         )
+
+    def _repr_html_(self):
+        tables = [attributes(self, "objective", "gap", "n_iter", "converged")]
+        if self._knows_structures():
+            pairs = zip(self.weights[:N_ROWS], map(short, self.structures))
+            tables.append(table(("weight", "structure"), list(pairs), len(self.weights)))
+        return as_html("SparseMAPResult", *tables)
+
+    def _knows_structures(self):
+        # A facet solver's structures are computed on demand, so they may not be known yet.
+        return not self._by_facets or "support" in vars(self)

@@ -70,6 +70,8 @@ class MAPBatch(_OfStructures):
     ([1.0, 2.0], [1, 0], 0)
     """
 
+    _columns = ("values",)
+
     def __init__(self, samples, slots, slot_ptr, values):
         super().__init__(samples)
         self._slots, self._slot_ptr = slots, slot_ptr
@@ -110,6 +112,8 @@ class MarginalBatch(_OfStructures):
     ([0.693, 1.099], [0.5, 0.5])
     """
 
+    _columns = ("log_partition",)
+
     def __init__(self, samples, marginals, expected, log_partition):
         super().__init__(samples)
         samples.restore(log_partition, marginals, expected)
@@ -149,6 +153,8 @@ class SparseMAPBatch(_OfStructures):
     >>> batch.marginals.values.tolist()
     [0.25, 0.75, 1.0, 0.0, 0.0]
     """
+
+    _columns = ("objective", "gap", "n_iter", "converged")
 
     def __init__(self, samples, own_names, marginals, statistics, supports, tol, n_jobs, max_iter=None):
         super().__init__(samples)

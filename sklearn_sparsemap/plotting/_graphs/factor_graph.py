@@ -173,10 +173,10 @@ class FactorGraphDisplay(Drawing):
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         layout : {"auto", "grid", "distance"}, default="auto"
-            - ``"grid"``: arrays of variables keep their shape. Factors that join variables of one row or column stand
-              at its end.
-            - ``"distance"``: what is joined is near.
-            - ``"auto"``: grid where an array has two axes or more.
+            - ``"grid"``: arrays of variables keep their shape. Factors over variables of one row or column are at
+              its end.
+            - ``"distance"``: neighbours in the graph are near each other.
+            - ``"auto"``: grid if an array has two axes or more, else distance.
 
         Returns
         -------

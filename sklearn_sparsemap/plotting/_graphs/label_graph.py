@@ -26,8 +26,8 @@ _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 class LabelGraphDisplay(Drawing):
     """The strongest edges of a label graph: which labels attract each other, and which repel.
 
-    The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
-    dashed and orange, and an edge is as wide as it is strong. Labels without a strong edge are not drawn.
+    The labels of these edges are on a ring, strong partners near each other. Attractions are blue, repulsions are
+    dashed and orange. Stronger edges are wider. Labels without a strong edge are not drawn.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ class LabelGraphDisplay(Drawing):
         sign : {"attraction", "repulsion"}, default=None
             Which edges. By default, both kinds.
         order : sequence of labels, default=None
-            The labels clockwise from the top; all of these are drawn, those without a strong edge, too. So the labels
-            of several pictures stand at the same places. None puts strong partners near each other.
+            The labels clockwise from the top, so that several pictures have the same positions. All of these labels are
+            drawn, even without a strong edge. By default, strong partners are near each other.
 
         Returns
         -------
@@ -261,7 +261,7 @@ class LabelGraphDisplay(Drawing):
 def order_by_strength(n, edges, strengths):
     """Order labels around a ring so that strong partners are near; the same at each call.
 
-    Labels that are joined, through others too, stand together, the largest group first.
+    Connected components stay together, the largest first.
     """
     networkx = import_library("networkx")
     graph = networkx.Graph()

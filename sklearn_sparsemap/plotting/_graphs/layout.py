@@ -196,7 +196,7 @@ class GraphLayout:
             graph.add_weighted_edges_from((v, k, reach[v] + reach[k] + _GAP) for v in box.variables.tolist())
         graph.add_weighted_edges_from((i, j, 2 * self.radius + 36.0) for i, j in self.pairs)
         distances = networkx.floyd_warshall_numpy(graph)
-        # Parts of the graph that nothing joins stand as far apart as the ends of the largest one.
+        # Connected components are as far apart as the ends of the largest one.
         distances[np.isinf(distances)] = distances[np.isfinite(distances)].max() + 2 * self.radius
         found = networkx.kamada_kawai_layout(graph, dist={i: dict(enumerate(row)) for i, row in enumerate(distances)})
         nodes = np.array([found[i] for i in range(len(reach))])
@@ -234,7 +234,7 @@ class GraphLayout:
 def _arrange(arrays, factors):
     """Return the cell (column, row) of each variable, arrays below each other.
 
-    An array stands on its side, beside those before it, if more factors then lie on one line.
+    An array is transposed and placed next to the previous ones if more factors are then on one line.
     """
     # Arrays with more than two axes are split into blocks of their last two axes.
     blocks = [block for array in arrays for block in np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:])]
@@ -270,5 +270,5 @@ def _until_rim(line, radius):
     apart = np.linalg.norm(line - line[-1], axis=1)
     inner = int(np.argmax(apart < radius))
     # Along so short a piece the distance is linear, and along a straight line it always is.
-    share = (apart[inner - 1] - radius) / (apart[inner - 1] - apart[inner])
-    return np.concatenate([line[:inner], [line[inner - 1] + share * (line[inner] - line[inner - 1])]])
+    fraction = (apart[inner - 1] - radius) / (apart[inner - 1] - apart[inner])
+    return np.concatenate([line[:inner], [line[inner - 1] + fraction * (line[inner] - line[inner - 1])]])

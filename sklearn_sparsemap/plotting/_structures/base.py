@@ -14,13 +14,13 @@ from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 class StructuresDisplay(Display):
     """Base of the pictures of one sample's selected structures and their probabilities.
 
-    A subclass knows one kind of structure, and draws. ``_read(structure, name)`` checks a structure, which messages
-    call `name`, and returns it as an array. ``_cells(structure)`` returns the index of its marginals, as arrays of rows
+    A subclass draws one kind of structure. ``_read(structure, name)`` checks a structure and returns it as an array;
+    error messages call it `name`. ``_cells(structure)`` returns the index of its marginals, as arrays of rows
     and columns.
     """
 
-    # The number of items (steps, rows, words), that of the first structure; and of the columns of marginals, if names
-    # or marginals tell.
+    # The number of items (steps, rows, words) of the first structure, and the number of columns of the marginals, if
+    # names or marginals determine it.
     _n_items = _n_columns = None
 
     def __init__(
@@ -131,7 +131,7 @@ class StructuresDisplay(Display):
 
     @classmethod
     def _names_of(cls, estimator):
-        """Return parameters of the class that a fitted estimator knows."""
+        """Return the parameters of the class that a fitted estimator determines."""
         return {}
 
     def _read_marginals(self, marginals):
@@ -142,7 +142,7 @@ class StructuresDisplay(Display):
         return [] if self.y_true is None else [self.y_true]
 
     def _count(self, structure):
-        """Return the number of items, which the first structure tells."""
+        """Return the number of items of the first structure."""
         if self._n_items is None:
             self._n_items = len(structure) if hasattr(structure, "__len__") else 1
         return self._n_items

@@ -1,0 +1,47 @@
+"""HTML for notebooks: a heading, and tables that show their first rows."""
+
+from html import escape
+
+import numpy as np
+
+N_ROWS = 10  # rows of a table; more make it longer; chosen so that a result fits one screen
+N_CHARACTERS = 60  # characters of a structure in a cell or a message; more make tables wider
+
+
+def as_html(heading, *tables):
+    """Return a heading and tables, those of `table`, as one block of HTML."""
+    return f"<div><b>{escape(heading)}</b>{''.join(tables)}</div>"
+
+
+def table(columns, rows, n=None):
+    """Return an HTML table.
+
+    Parameters
+    ----------
+    columns : sequence of str
+    rows : list of sequences
+        The rows to show. Cells are escaped, and floats have four digits.
+    n : int, default=None
+        The number of all rows, if `rows` are the first of them. The last row then counts those left out.
+    """
+    shown = "".join(_row("td", row) for row in rows)
+    n_hidden = 0 if n is None else n - len(rows)
+    if n_hidden:
+        shown += f'<tr><td colspan="{len(columns)}">{n_hidden} more</td></tr>'
+    return f"<table><thead>{_row('th', columns)}</thead><tbody>{shown}</tbody></table>"
+
+
+def attributes(owner, *names):
+    """Return an HTML table of attributes of an object: one row, with their names as its columns."""
+    return table(names, [[getattr(owner, name) for name in names]])
+
+
+def short(structure):
+    """Return a structure as text of at most `N_CHARACTERS` characters."""
+    text = str(structure.tolist() if hasattr(structure, "tolist") else structure)
+    return text if len(text) <= N_CHARACTERS else text[: N_CHARACTERS - 3] + "..."
+
+
+def _row(tag, cells):
+    texts = (f"{cell:.4g}" if isinstance(cell, float | np.floating) else str(cell) for cell in cells)
+    return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"
