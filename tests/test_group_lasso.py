@@ -85,6 +85,28 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
+def test_the_gap_bounds_the_distance_of_an_early_end(kind):
+    n_compared = 0
+    for seed in range(8):
+        loss = {"loss": "crf"} if kind == "chain" else {}
+        full, naive = fit_both(kind, seed, **loss)
+        found, X, y = weights_of(full), naive.X, naive.y
+        for max_iter in (1, 3):
+            early = clone(full).set_params(max_iter=max_iter)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                early.fit(np.vstack(X) if kind == "multiclass" else X, y)
+            distance, free = early.objective_ - full.objective_, weights_of(early)[1:]
+            moved = sum(float(np.sum((a - b) ** 2)) for a, b in zip(free, found[1:], strict=True))
+            # The bound compares with models whose free weights are at most this far.
+            reach = 1.0 + np.sqrt(sum(float(np.sum(b**2)) for b in free))
+            if distance > 1e-4 and moved <= reach**2:
+                assert distance <= early.dual_gap_ * (1.0 + 1e-9)
+                n_compared += 1
+    assert n_compared >= 8
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
 def test_from_zero_the_twin_finds_the_same_minimum_and_groups(kind):
     for seed in range(3):
         loss = "sparsemap" if kind == "matching" else "crf"
