@@ -7,9 +7,10 @@ Decomposable attention: each word is compared with its aligned words of the othe
 between entailment, neutral and contradiction. The alignment is two softmaxes; or one joint alignment for both
 directions, rescaled to sum to 1: "matching" by SparseMAP, "LP-matching" with a choice for each word of the shorter
 sentence and at most one for the others, "LP-sequence" with a chain over the shorter sentence as well, and a learned
-score for steps to the same or a neighbouring word. Or it is two sequences, as the first paper puts them into ESIM:
+score, 1 at the start, for steps to a neighbouring word. Or it is two sequences, as the first paper puts them into ESIM:
 "sequential" is a chain over the words of each sentence, whose states are the other's words, with a learned score for
-steps by -2 or less, -1, 0, 1, 2 or more words, and two each for where it begins and ends. Embeddings are learned.
+steps by -2 or less, -1, 0, 1, 2 or more words, and two each for where it begins and ends: 18 scores in the two
+directions. Embeddings are learned.
 Prints accuracy, the fraction of pairs of words that are aligned at all, and the CPU seconds of each epoch.
 """
 
@@ -70,8 +71,9 @@ class Network(nn.Module):
         self.attend = nn.Sequential(nn.Dropout(dropout), nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
         self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * size, size), nn.ReLU())
         self.decide = nn.Sequential(nn.Dropout(dropout), nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 3))
-        self.near = nn.Parameter(torch.zeros(()))
-        self.steps, self.starts, self.ends = (nn.Parameter(torch.zeros(n)) for n in (5, 2, 2))
+        self.near = nn.Parameter(torch.ones(()))
+        # Nine scores for each of the two directions.
+        self.steps, self.starts, self.ends = (nn.Parameter(torch.zeros(2, n)) for n in (5, 2, 2))
 
     def align(self, scores, lengths):
         """Return the weights of pairs for the words of the first sentence, and for those of the second."""
@@ -81,20 +83,21 @@ class Network(nn.Module):
             rows, columns = inside[0][:, :, None], inside[1][:, None, :]
             return scores.masked_fill(~columns, lowest).softmax(2), scores.masked_fill(~rows, lowest).softmax(1)
         if self.attention == "sequential":
-            turned = self.by_steps(scores.transpose(1, 2), lengths.flip(1))
-            return self.by_steps(scores, lengths), turned.transpose(1, 2)
+            turned = self.by_steps(scores.transpose(1, 2), lengths.flip(1), 1)
+            return self.by_steps(scores, lengths, 0), turned.transpose(1, 2)
         if self.attention == "matching":
             joint = sparsemap(Matching(), scores, lengths, **self.options)
         else:
             joint = self.by_graph(scores, lengths)
         return tuple(joint / joint.sum(k, keepdim=True).clamp(min=1e-6) for k in (2, 1))
 
-    def by_steps(self, scores, lengths):
+    def by_steps(self, scores, lengths, direction):
         """Return a soft sequence of words of the second sentence, one for each word of the first."""
         words = torch.arange(scores.shape[2])
-        steps = self.steps[(words - words[:, None]).clamp(-2, 2) + 2]
+        steps = self.steps[direction][(words - words[:, None]).clamp(-2, 2) + 2]
         # Of a first step from before the sentence, and of a last one to behind it, one is to the next word.
-        start, end = self.starts[words.clamp(max=1)], self.ends[(words != lengths[:, 1, None] - 1).long()]
+        start = self.starts[direction][words.clamp(max=1)]
+        end = self.ends[direction][(words != lengths[:, 1, None] - 1).long()]
         return sparsemap(LinearChain(), scores, lengths, transitions=steps, start=start, end=end, **self.options)
 
     def by_graph(self, scores, lengths):
@@ -107,7 +110,7 @@ class Network(nn.Module):
         if self.attention == "LP-sequence":
             steps = torch.arange(n)
             graph = lp_sequence
-            additional = {"chain": {"transitions": self.near * ((steps[:, None] - steps).abs() <= 1)}}
+            additional = {"chain": {"transitions": self.near * ((steps[:, None] - steps).abs() == 1)}}
         joint = lp_sparsemap(graph, square, additional, lengths.sort(dim=1).values, **self.options)
         joint = torch.where(turned, joint.transpose(1, 2), joint)
         return joint[:, : scores.shape[1], : scores.shape[2]]
@@ -181,6 +184,8 @@ def run(attention, parts, n_words, args, seed):
             best = dev, share, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
     model.load_state_dict(best[3])
     accuracy, share = evaluate(model, parts["test"])
+    if attention == "LP-sequence":
+        print(f"learned score of steps to a neighbouring word: {float(model.near.detach()):.2f}")
     print(f"{attention}, seed {seed}: dev {best[0]:.2f}, aligned {best[1]:.1f} %, epoch {best[2]}, "
           f"test {accuracy:.2f}, aligned {share:.1f} %, {np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
     return accuracy, share, np.median(seconds)

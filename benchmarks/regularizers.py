@@ -4,12 +4,14 @@
     python benchmarks/regularizers.py lasso --data DIR
     python benchmarks/regularizers.py features --data DIR
     python benchmarks/regularizers.py sparse --data DIR
+    python benchmarks/regularizers.py memory --data DIR
 
 `l2`: chunking with all templates; the squared penalty is chosen by cross-validation on the training sentences. `lasso`:
 Spanish entities by the lasso, with the published numbers of weights; by the online learner with debiasing, as in the
 paper. `features`: chunking with groups of one feature and all its labels, compared with groups of templates, at equal
 numbers of weights. `sparse`: the sparse group lasso compared with the group lasso on chunking, both to their minimum,
-with weights learned again without the penalty; prints the numbers of weights and F1 along the strengths.
+with weights learned again without the penalty; prints the numbers of weights and F1 along the strengths. `memory`: the
+number of weights along the training of chunking with a budget of 10 templates, compared with all of them (figure 2).
 
 DIR holds conll2000/train.txt.gz and test.txt.gz, conll2002/esp.train.gz, esp.testa.gz and esp.testb.gz. Span F1 is that
 of conlleval.
@@ -129,7 +131,30 @@ def run_sparse(args):
             )
 
 
-RUNS = {"l2": run_l2, "lasso": run_lasso, "features": run_features, "sparse": run_sparse}
+def run_memory(args):
+    """Print the number of weights by the samples visited, at the peaks before the shrinkages."""
+    (X, y), _ = load_features(args, chunking_templates(), "conll2000/train.txt.gz", "conll2000/test.txt.gz")
+    options = {
+        "groups": "templates",
+        "shrink_every": SHRINK_EVERY,
+        "fit_intercept": False,
+        "random_state": args.seeds[0],
+    }
+    full = StructuredSparseMAPClassifier("chain", loss="hinge", solver="mira", max_iter=10, fit_intercept=False).fit(
+        X, y
+    )
+    n_full = np.count_nonzero(full.coef_)
+    model = GroupLassoPerceptron("chain", budget=10, **options).fit(X, y)
+    n_peak = int(model.memory_curve_.max())
+    # One record before and one after each shrinkage.
+    for step, count in zip(model.memory_steps_, model.memory_curve_):
+        print(f"{step:8,} samples{count:12,} weights{8 * count / 2**20:8.1f} MiB", flush=True)
+    print(f"MIRA {n_full:,} weights; peak {n_peak:,}, {100 * n_peak / n_full:.1f} %; end {model.n_nonzero_coefs_:,}")
+    results.record("memory of training", "CoNLL-2000", "largest number of weights, budget of 10 templates", n_peak,
+                   "weights", "MIRA with all templates", n_full)  # fmt: skip
+
+
+RUNS = {"memory": run_memory, "l2": run_l2, "lasso": run_lasso, "features": run_features, "sparse": run_sparse}
 
 
 def main():

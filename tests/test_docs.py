@@ -117,7 +117,8 @@ def test_links_between_pages_lead_somewhere(site):
             target = (folder / link.lstrip("/")).resolve().relative_to(DOC).as_posix()
             example = target.removeprefix("auto_examples/")
             is_made = example in examples or target == "auto_examples/index"
-            assert is_made or (DOC / f"{target}.rst").is_file(), f"{page.name} links to {link}"
+            is_page = any((DOC / f"{target}{end}").is_file() for end in (".rst", ".md"))
+            assert is_made or is_page, f"{page.name} links to {link}"
             tried += 1
         for image in re.findall(r"^ *\.\. image:: (\S+)$", text, re.M):
             assert ((DOC if image.startswith("/") else page.parent) / image.lstrip("/")).is_file(), (page.name, image)

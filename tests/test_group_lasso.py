@@ -1,5 +1,7 @@
 """StructuredGroupLasso: the minimum, its certificate, and the estimator."""
 
+import warnings
+
 import numpy as np
 import pytest
 from naive_group_lasso import NAMES, NaiveGroupLasso

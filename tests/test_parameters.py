@@ -17,7 +17,6 @@ from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.estimators._fitting import held_out_fraction
 from sklearn_sparsemap.structures import Subset
 
@@ -104,18 +103,18 @@ def test_early_stopping_watches_the_score(structure):
     }[structure]()
     watched = []
 
-    class Watch(Monitor):
-        def follow(self, learner):
-            watched.append(self.validate)
-            super().follow(learner)
+    class Watched(StructuredSparseMAPClassifier):
+        def _validation(self, *held):
+            watched.append((*held[1:3], super()._validation(*held)))
+            return watched[-1][-1]
 
-    model = StructuredSparseMAPClassifier(Subset() if structure == "subset" else structure, early_stopping=0.3)
-    model.set_params(solver="adagrad", max_iter=3, random_state=0).monitor_class = Watch
+    model = Watched(Subset() if structure == "subset" else structure, early_stopping=0.3)
+    model.set_params(solver="adagrad", max_iter=3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
-    (held,) = watched
-    gold = held.gold if not hasattr(model, "classes_") else model.classes_[getattr(held.gold, "values", held.gold)]
-    gold = gold.reshape(len(held.X), -1) if structure == "chain" else gold
-    features = held.X.values if structure == "auto" else held.X
-    assert held(model._learned.model) == model.score(features, gold) == max(model.validation_scores_)
+    ((X_held, gold, validate),) = watched
+    gold = gold if not hasattr(model, "classes_") else model.classes_[getattr(gold, "values", gold)]
+    gold = gold.reshape(len(X_held), -1) if structure == "chain" else gold
+    features = X_held.values if structure == "auto" else X_held
+    assert validate(model._learned.model) == model.score(features, gold) == max(model.validation_scores_)

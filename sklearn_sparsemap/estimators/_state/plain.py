@@ -19,7 +19,7 @@ from ...training._data import LinearModel
 from ...training._network import Network
 from .._multilabel.calibration import Calibration
 from .._multilabel.sets import SeenSets
-from .._multilabel.threshold import RunningThreshold
+from .._multilabel.threshold import Tuning
 from .._structured.graphs_of import GraphsOf
 from .state import TrainingState
 
@@ -73,6 +73,10 @@ def _arguments_of_tree(tree):
     return {"parents": dict(zip(tree.names, parents, strict=True)), "columns": columns}
 
 
+def _arguments_of_tuning(tuning):
+    return {"plain": tuning._is_plain, "seen": tuning._is_seen, "decay": tuning._decay}
+
+
 _COUNTED = {"variables": "labels", "k": "k", "name": "name"}
 _STRUCTURES = (
     "Alignment", "DependencyTree", "HeadAutomaton", "LinearChain", "Matching", "Path", "Ranking", "Segmentation",
@@ -96,7 +100,7 @@ FORMS = {
     **{cls.__name__: _by_constructor(cls) for cls in _PARTS},
     "SeenSets": Form(SeenSets.of_sets, lambda sets: {"sets": sets.sets, "lifts": sets.lifts}),
     "Losses": Form(lambda: Course(mean_of), lambda course: {}, ("entries", "last", "_per_entry", "_in_last")),
-    "RunningThreshold": Form(RunningThreshold, lambda running: {}, ("total", "weight")),
+    "Tuning": Form(Tuning, _arguments_of_tuning, ("_plain", "_seen", "_weight")),
 }
 _CLASSES = {cls: name for name, form in FORMS.items() if isinstance(cls := form.make, type)}
 _CLASSES |= {SeenSets: "SeenSets", Course: "Losses"}
