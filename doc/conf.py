@@ -28,7 +28,7 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
 ]
-exclude_patterns = ["_build", "_templates", "notes", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_static_path = ["_static", *_site.offline_mathjax()]
 html_css_files = ["site.css"]
