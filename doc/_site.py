@@ -36,6 +36,9 @@ def methods_of(fullname):
     kind = _resolve(fullname)
     if not inspect.isclass(kind) or not hasattr(kind, "__mro__"):
         return []
+    # The page of a second name, such as `AtMostOne`, only says which class it is.
+    if kind.__name__ != fullname.rpartition(".")[2]:
+        return []
     found = []
     for name in dir(kind):
         owner = next((base for base in kind.__mro__ if name in vars(base)), None)
