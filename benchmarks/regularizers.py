@@ -132,21 +132,13 @@ def run_sparse(args):
 
 
 def run_memory(args):
-    """Print the number of weights by the samples visited, at the peaks before the shrinkages."""
-    (X, y), _ = load_features(args, chunking_templates(), "conll2000/train.txt.gz", "conll2000/test.txt.gz")
-    options = {
-        "groups": "templates",
-        "shrink_every": SHRINK_EVERY,
-        "fit_intercept": False,
-        "random_state": args.seeds[0],
-    }
-    full = StructuredSparseMAPClassifier("chain", loss="hinge", solver="mira", max_iter=10, fit_intercept=False).fit(
-        X, y
-    )
+    """Print the number of weights by the samples visited, before and after each shrinkage."""
+    ((X, y),) = load_features(args, chunking_templates(), "conll2000/train.txt.gz")
+    options = {"fit_intercept": False, "random_state": args.seeds[0]}
+    full = StructuredSparseMAPClassifier("chain", loss="hinge", solver="mira", max_iter=10, **options).fit(X, y)
     n_full = np.count_nonzero(full.coef_)
-    model = GroupLassoPerceptron("chain", budget=10, **options).fit(X, y)
+    model = GroupLassoPerceptron("chain", groups="templates", budget=10, shrink_every=SHRINK_EVERY, **options).fit(X, y)
     n_peak = int(model.memory_curve_.max())
-    # One record before and one after each shrinkage.
     for step, count in zip(model.memory_steps_, model.memory_curve_):
         print(f"{step:8,} samples{count:12,} weights{8 * count / 2**20:8.1f} MiB", flush=True)
     print(f"MIRA {n_full:,} weights; peak {n_peak:,}, {100 * n_peak / n_full:.1f} %; end {model.n_nonzero_coefs_:,}")

@@ -2,7 +2,8 @@
 
 The method of `active_set.py`. Each sample has slots for structures, of which a mask tells the used ones. In a round,
 every sample that has not converged solves for the weights of its structures. If a weight would be negative, the sample
-drops the structure that blocks the step; otherwise it calls the oracle. Only one flag per round is read by the host.
+drops the structure that blocks the step; otherwise it calls the oracle. The host reads whether a sample has ended in
+each round, and which ones if so.
 
 An oracle is a function ``best(batch)`` of a `TensorBatch` that returns the slots (n_samples, n_slots) and additional
 slots (n_samples, n_additional_slots) of best structures, -1 where empty, and their values (n_samples,). No structure

@@ -39,8 +39,8 @@ class ArraysMixin:
         arrays : dict of str -> ndarray
             Copies of all arrays of the model. The entry ``"json"`` is a text: the version of the format, the class, its
             parameters and fitted attributes, with references to the other entries. ``"sha256"`` is a digest, by which
-            damage is noticed. Of a parameter that is a function,
-            or an object of a class of your own, only its name is there. Metadata requests and callbacks are left out.
+            damage is noticed. A parameter that is a function, or an object of a class of your own, is only named.
+            Metadata requests and callbacks are left out.
 
         Raises
         ------

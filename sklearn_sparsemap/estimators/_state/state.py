@@ -46,9 +46,9 @@ class TrainingState:
         not converge) and, for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the
         penalty or shrinkage, and number of shrinkages.
     groups : dict or None
-        For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, the atoms of groups that the last shrinkage
-        ``kept``, the ``curve`` of samples and numbers of weights, and the maximum number of weights that atoms have
-        ``held``.
+        For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma`` (the last nonzero strength of a shrinkage, and
+        the mean of all), the atoms of groups that the last shrinkage ``kept``, the ``curve`` of samples and numbers of
+        weights, and the maximum number of weights that atoms have ``held``.
     progress : dict
         ``n_iter_`` and ``loss_curve_`` of the estimator.
     attributes : dict
