@@ -18,7 +18,7 @@ _PACKAGE = __package__.partition(".")[0]
 def digest_of(function, options):
     """Return a digest of a function, of all kernels and constants that it uses, and of Numba's options.
 
-    Comments, and the files that functions are in, do not change it.
+    Comments, docstrings, and the files that functions are in, do not change it.
     """
     return hashlib.sha256(_digest_of_compiler() + _digest_of_function(function, options)).digest()
 
@@ -35,10 +35,13 @@ def _digest_of_compiler():
 
 def _digest_of_function(function, options):
     found = hashlib.sha256()
-    scope, cells = function.__globals__, function.__closure__ or ()
-    uses = [(name, scope[name]) for name in _names(function.__code__) if name in scope]
+    scope, cells, code = function.__globals__, function.__closure__ or (), function.__code__
+    if function.__doc__ is not None:
+        # The first constant of code is its docstring.
+        code = code.replace(co_consts=(None, *code.co_consts[1:]))
+    uses = [(name, scope[name]) for name in _names(code) if name in scope]
     outer = [cell.cell_contents for cell in cells]
-    for part in _parts([function.__code__, function.__defaults__, outer, uses, options]):
+    for part in _parts([code, function.__defaults__, outer, uses, options]):
         found.update(part.encode() + b"\n")
     return found.digest()
 
