@@ -7,7 +7,7 @@ from unicodedata import category
 
 from .._core.annotations import Any, Callable
 
-_LONGEST_AFFIX = 5
+_LONGEST_AFFIX = 5  # characters of the longest derived prefix and suffix
 
 
 def word_shape(word: str) -> str:
@@ -131,7 +131,7 @@ def _amount(flags):
 
 
 def _lower(word):
-    # A function of this module, which any way of saving a vectorizer can find by its name.
+    # Not `str.lower`, because all ways of saving a vectorizer find the functions of this module by their names.
     return word.lower()
 
 
@@ -143,8 +143,8 @@ def _suffix(word, n):
     return word[-n:]
 
 
-#: The fields that a vectorizer derives from a token's ``word`` unless told otherwise: ``shape``, ``lower``, ``case``,
-#: ``digits``, ``punctuation``, and ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5``. Add own ones to a copy:
+#: The fields that vectorizers derive from a token's ``word`` by default: ``shape``, ``lower``, ``case``, ``digits``,
+#: ``punctuation``, and ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5``. To add fields, pass a copy:
 #: ``derived_fields={**DERIVED_FIELDS, "length": ("word", len)}``.
 DERIVED_FIELDS: dict[str, tuple[str, Callable[..., Any]]] = {
     "shape": ("word", word_shape),
