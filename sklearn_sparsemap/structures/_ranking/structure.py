@@ -56,8 +56,8 @@ class Ranking(Structure):
     -----
     Points are counts, not probabilities: an item with 3 points is three times in a structure (`Structure.repeats`). An
     encoded structure of n items takes n (n - 1) / 2 ints; marginals do not need it. Scores are measured in points:
-    items whose scores differ by 1 or more are in a certain order, and items with equal scores share their points
-    equally.
+    items whose scores differ by 1 or more are in a certain order, and items with equal scores have equal expected
+    points.
 
     The cost of losses with a margin is half of the squared distance of the points. There are no Gibbs marginals.
     `score` of an estimator is the fraction of pairs of items in the correct order (with `top_k`, of pairs with an item
@@ -140,7 +140,7 @@ class Ranking(Structure):
         # Raises if it is not a ranking.
         self.encode(structure, dims)
         n = int(dims[0])
-        # Items that are not ranked share the last place.
+        # Items that are not ranked all have the last place.
         right, found = (np.full(n, n) for _ in range(2))
         for place, items in ((right, structure), (found, predicted)):
             place[np.asarray(items)] = np.arange(len(items))

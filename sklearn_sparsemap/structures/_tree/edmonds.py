@@ -32,7 +32,7 @@ def _best_heads(scores, n, single_root, best, heads):
 
 @kernel
 def _is_tree(heads, n, single_root, mark):
-    """Tell whether the heads have no cycle and, with `single_root`, a single word at the root."""
+    """Return whether the heads have no cycle and, with `single_root`, a single word at the root."""
     n_roots = 0
     for m in range(n):
         mark[m] = 0
