@@ -40,7 +40,7 @@ def check_sparse(matrix, name="X", place=None):
 
 
 def are_places(array, n, length=None):
-    """Tell whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
+    """Return whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
     is_plain = not _types(places=array) and (length is None or len(array) == length)
     return is_plain and _first_outside(array, n) is None
 

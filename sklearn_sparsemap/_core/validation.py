@@ -120,7 +120,7 @@ def check_positive(name, value, *, integer=False, zero=False):
 
 
 def is_batch(scores, ndim):
-    """Tell whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
+    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
     if isinstance(scores, RaggedArray):
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
@@ -421,7 +421,7 @@ def check_magnitude(X, dtype=np.float64):
 
 
 def is_missing(label):
-    """Tell whether a label is a missing value: NaN of any type, NaT, or pandas' NA."""
+    """Return whether a label is a missing value: NaN of any type, NaT, or pandas' NA."""
     try:
         return bool(label != label)
     except (TypeError, ValueError):

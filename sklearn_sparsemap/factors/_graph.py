@@ -248,7 +248,7 @@ class FactorGraph:
         return list(self._scored)
 
     def are_whole(self, variables: Variables) -> bool:
-        """Tell whether the last axis of `variables` has all values of a categorical variable, in order."""
+        """Return whether the last axis of `variables` has all values of a categorical variable, in order."""
         indices, n = variables.indices, variables.shape[-1]
         whole = np.zeros(indices.shape[:-1], bool)
         for name, n_states in self._n_states.items():
@@ -388,7 +388,7 @@ def _as_shape(shape):
 
 
 def _share_scores(known, factor):
-    """Tell whether two factors of one name can have the same scores."""
+    """Return whether two factors of one name can have the same scores."""
     if known.kind != factor.kind or known is factor:
         return False
     if factor.kind == PAIR:

@@ -192,7 +192,7 @@ def _check_sentences(X):
 
 
 def _is_table(sentence):
-    """Tell whether a sentence is a DataFrame, which as a sequence would be the names of its columns."""
+    """Return whether a sentence is a DataFrame. As a sequence, it would be the names of its columns."""
     return hasattr(sentence, "columns") and getattr(sentence, "ndim", 2) == 2
 
 

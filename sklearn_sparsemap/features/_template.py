@@ -143,7 +143,7 @@ def check_place(field, offset):
 
 
 def is_int(value):
-    """Tell whether a value is an integer, and no bool."""
+    """Return whether a value is an integer and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -83,7 +83,7 @@ def word_case(word: str) -> str:
 
 
 def word_digits(word: str) -> str:
-    """Tell whether none, some or all characters of a word are digits.
+    """Return how many characters of a word are digits: none, some or all.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def word_digits(word: str) -> str:
 
 
 def word_punctuation(word: str) -> str:
-    """Tell whether none, some or all characters of a word are punctuation marks or symbols.
+    """Return how many characters of a word are punctuation marks or symbols: none, some or all.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def check_list(case, listed):
 
 
 def is_same(a, b):
-    """Tell whether two decoded structures of any type are equal."""
+    """Return whether two decoded structures of any type are equal."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
     sequences = (list, tuple)

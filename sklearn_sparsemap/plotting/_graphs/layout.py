@@ -259,7 +259,7 @@ def _n_straight(cells, factors):
 
 
 def _fills_its_box(cells, variables):
-    """Tell whether the bounding rectangle of some variables contains no other variables."""
+    """Return whether the bounding rectangle of some variables contains no other variables."""
     own = cells[variables]
     inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
     return inside.sum() == len(variables)
