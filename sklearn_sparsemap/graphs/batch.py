@@ -33,9 +33,8 @@ from .samples import (
     SOLUTIONS,
     STATUS,
     additional_of,
-    goal_of,
     row_of,
-    scale_of,
+    scales_of,
 )
 from .structures import STRUCTURE_SOLVERS, new_structures
 from .tables.batch import tables_range
@@ -109,7 +108,7 @@ def _finish(graph, structures, scores, additional, i, limits, n_iter, status, ou
 @kernel
 def _as_first_step(samples, i, proximal, out):
     """Scale multipliers and gap of the linear relaxation of sample `i` to the scores of the first step."""
-    if goal_of(samples, i) > 0.0:
+    if scales_of(samples, i)[1] > 0.0:
         out.statistics[i, GAP] = proximal.hidden[0]
         grow(out.multipliers[i], 1.0 / proximal.growth[0])
         grow(out.links[i], 1.0 / proximal.growth[0])
@@ -138,9 +137,9 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
         The additional scores of the last step; empty if no dual variables of links are written.
     n_iter, status : int
     """
-    unscaled, warm, scale = row_of(samples.additional, i), row_of(samples.warm, i), scale_of(samples, i)
+    unscaled, warm, (scale, goal, _) = row_of(samples.additional, i), row_of(samples.warm, i), scales_of(samples, i)
     additional = additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
-    dual, goal = new_dual(graph, settled, unscaled, scale, warm), goal_of(samples, i)
+    dual = new_dual(graph, settled, unscaled, scale, warm)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
     begin(proximal)
     for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
@@ -186,7 +185,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
         The slots are those of the sample's additional scores; the others are overwritten.
     """
     (settled, slots, proximal), u = scratch, out.marginals[i]
-    scores, scale, statistics = samples.scores[i], scale_of(samples, i), out.statistics[i]
+    scores, (scale, _, _), statistics = samples.scores[i], scales_of(samples, i), out.statistics[i]
     settle(slots, scores, scale, settled)
     if settled.counts[0] == 0 and out.links.shape[1] == 0:
         # A shortcut for the most frequent case of label sets.
@@ -262,7 +261,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
     """Solve samples start..stop by block coordinate ascent; for the parameters see `rows_range`."""
     proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
-        own, goal, warm = additional_of(samples, i), goal_of(samples, i), np.zeros(n_links)
+        own, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(n_links)
         scores = samples.scores[i].copy()
         if samples.warm.shape[0] > 0:
             copy_into(warm, samples.warm[i])

@@ -18,7 +18,7 @@ import numpy as np
 from .._core.jit import kernel
 from ..numerics.components import representative
 
-# Nodes are the multipliers, then the variables. `order` lists each node after its parent. `coefs` are the coefficients
+# Nodes are the multipliers, then the variables. `order` lists each node before its parent. `coefs` are the coefficients
 # of the edges to the parents. A root is its own parent. `values` is scratch.
 Forest = namedtuple("Forest", ["order", "parents", "coefs", "pivots", "values"])
 
@@ -41,77 +41,60 @@ def _spanning_edges(dual, damping, wide, free, diagonal):
     roots = np.empty(n_nodes, np.int64)
     for i in range(n_nodes):
         roots[i] = i
-    order, n_ordered = np.empty(m, np.int64), np.int64(0)
-    for is_long in (False, True):
-        for k in range(m):
-            if (dual.row_ptr[k + 1] - dual.row_ptr[k] > 2) == is_long:
-                order[n_ordered] = k
-                n_ordered += 1
     ends, coefs = np.empty((dual.row_vars.shape[0], 2), np.int64), np.empty(dual.row_vars.shape[0])
     n_edges = 0
-    for multiplier in order:
-        if not free[multiplier]:
-            continue
-        norm_squared, rest = 0.0, 0.0
-        for entry in range(dual.row_ptr[multiplier], dual.row_ptr[multiplier + 1]):
-            i, c = dual.row_vars[entry], dual.row_coefs[entry]
-            norm_squared += c * c
-            if c == 0.0 or not -wide < dual.u[i] < 1.0 + wide:
+    for is_long in (False, True):
+        for k in range(m):
+            if not free[k] or (dual.row_ptr[k + 1] - dual.row_ptr[k] > 2) != is_long:
                 continue
-            a, b = representative(roots, multiplier), representative(roots, m + i)
-            if a == b:
-                rest += c * c
-                continue
-            roots[a] = b
-            ends[n_edges, 0], ends[n_edges, 1], coefs[n_edges] = multiplier, m + i, c
-            n_edges += 1
-        diagonal[multiplier] = rest + damping * norm_squared
+            norm_squared, rest = 0.0, 0.0
+            for entry in range(dual.row_ptr[k], dual.row_ptr[k + 1]):
+                i, c = dual.row_vars[entry], dual.row_coefs[entry]
+                norm_squared += c * c
+                if c == 0.0 or not -wide < dual.u[i] < 1.0 + wide:
+                    continue
+                a, b = representative(roots, k), representative(roots, m + i)
+                if a == b:
+                    rest += c * c
+                    continue
+                roots[a] = b
+                ends[n_edges, 0], ends[n_edges, 1], coefs[n_edges] = k, m + i, c
+                n_edges += 1
+            diagonal[k] = rest + damping * norm_squared
     for i in range(m, n_nodes):
         diagonal[i] = -1.0
     return ends[:n_edges], coefs[:n_edges]
 
 
 @kernel
-def _edges_by_node(ends, n_nodes):
-    """Return the numbers of the edges of all nodes, and the beginning of each node among them."""
-    first = np.zeros(n_nodes + 1, np.int64)
+def _eliminate(ends, coefs, forest):
+    """Remove the leaves one by one: set order, parents and coefficients, and eliminate each node from its parent."""
+    n_nodes, n_listed = forest.order.shape[0], 0
+    # The number of remaining edges of each node, and the exclusive or of their numbers: the number of a last one.
+    degrees, edges = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
     for e in range(ends.shape[0]):
         for side in range(2):
-            first[ends[e, side] + 1] += 1
-    for i in range(n_nodes):
-        first[i + 1] += first[i]
-    edges, filled = np.empty(2 * ends.shape[0], np.int64), first.copy()
-    for e in range(ends.shape[0]):
-        for side in range(2):
-            edges[filled[ends[e, side]]] = e
-            filled[ends[e, side]] += 1
-    return edges, first
-
-
-@kernel
-def _order_nodes(ends, coefs, forest):
-    """Set order, parents and coefficients of the forest by a search from its roots."""
-    n_nodes = forest.order.shape[0]
-    edges, first = _edges_by_node(ends, n_nodes)
-    for i in range(n_nodes):
-        forest.parents[i] = -1
-    done, seen = 0, 0
-    for root in range(n_nodes):
-        if forest.parents[root] >= 0:
-            continue
-        forest.parents[root] = root
-        forest.order[seen] = root
-        seen += 1
-        while done < seen:
-            node = forest.order[done]
-            done += 1
-            for place in range(first[node], first[node + 1]):
-                e = edges[place]
-                other = ends[e, 0] if ends[e, 1] == node else ends[e, 1]
-                if forest.parents[other] < 0:
-                    forest.parents[other], forest.coefs[other] = node, coefs[e]
-                    forest.order[seen] = other
-                    seen += 1
+            degrees[ends[e, side]] += 1
+            edges[ends[e, side]] ^= e
+    for node in range(n_nodes):
+        if degrees[node] <= 1:
+            forest.order[n_listed] = node
+            n_listed += 1
+    for place in range(n_nodes):
+        node = forest.order[place]
+        if abs(forest.pivots[node]) < _LEAST_PIVOT:
+            forest.pivots[node] = _LEAST_PIVOT
+        parent, e = node, edges[node]
+        if degrees[node] > 0:
+            parent = ends[e, 0] if ends[e, 1] == node else ends[e, 1]
+            forest.coefs[node] = coefs[e]
+            forest.pivots[parent] -= coefs[e] * coefs[e] / forest.pivots[node]
+            degrees[parent] -= 1
+            edges[parent] ^= e
+            if degrees[parent] == 1:
+                forest.order[n_listed] = parent
+                n_listed += 1
+        forest.parents[node] = parent
 
 
 @kernel
@@ -137,14 +120,7 @@ def build_forest(dual, damping, wide, free):
     forest = Forest(
         np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64), np.zeros(n_nodes), diagonal, np.empty(n_nodes)
     )
-    _order_nodes(ends, coefs, forest)
-    for place in range(n_nodes - 1, -1, -1):
-        node = forest.order[place]
-        if abs(forest.pivots[node]) < _LEAST_PIVOT:
-            forest.pivots[node] = _LEAST_PIVOT
-        if forest.parents[node] != node:
-            c = forest.coefs[node]
-            forest.pivots[forest.parents[node]] -= c * c / forest.pivots[node]
+    _eliminate(ends, coefs, forest)
     return forest
 
 
@@ -154,12 +130,12 @@ def solve_forest(forest, residual, out):
     m, values = residual.shape[0], forest.values
     for i in range(values.shape[0]):
         values[i] = residual[i] if i < m else 0.0
-    for place in range(values.shape[0] - 1, -1, -1):
+    for place in range(values.shape[0]):
         node = forest.order[place]
         values[node] /= forest.pivots[node]
         if forest.parents[node] != node:
             values[forest.parents[node]] -= forest.coefs[node] * values[node]
-    for place in range(values.shape[0]):
+    for place in range(values.shape[0] - 1, -1, -1):
         node = forest.order[place]
         if forest.parents[node] != node:
             values[node] -= forest.coefs[node] / forest.pivots[node] * values[forest.parents[node]]

@@ -21,7 +21,6 @@ import numpy as np
 from .._core.jit import copy_into, kernel
 from ..numerics.threshold import threshold
 from .arrays import FORBIDDEN
-from .closed_forms import clip01
 
 # The status of a solution. Only inference sets TOO_LARGE: the scores are so large that rounding spoils the solution.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
@@ -203,12 +202,6 @@ def sweep_rows(dual):
 
 
 @kernel
-def clip_wide(x, wide):
-    """Return `x` clipped to a box that is wider than [0, 1]."""
-    return min(max(x, -wide), 1.0 + wide)
-
-
-@kernel
 def box_marginals(dual, wide):
     """Set the marginals of all variables that are in no structure; return their part of phi.
 
@@ -217,7 +210,8 @@ def box_marginals(dual, wide):
     value = 0.0
     for i in range(dual.a.shape[0]):
         if dual.owners[i] < 0:
-            u = clip01(dual.a[i]) if wide == 0.0 or dual.scores[i] < 0.5 * FORBIDDEN else clip_wide(dual.a[i], wide)
+            width = 0.0 if dual.scores[i] < 0.5 * FORBIDDEN else wide
+            u = min(max(dual.a[i], 0.0 - width), 1.0 + width)
             dual.u[i] = u
             value += u * (dual.a[i] - 0.5 * u)
     return value

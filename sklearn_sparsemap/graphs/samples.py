@@ -17,7 +17,7 @@ class GraphSamples(NamedTuple):
     scores: np.ndarray  # FORBIDDEN in place of -inf
     additional: np.ndarray  # a single row is for all samples
     warm: np.ndarray  # multipliers, or dual variables of the links, to start from; may have no rows
-    scales: np.ndarray  # see `scale_of`, `goal_of` and `reference_of`; may have no rows
+    scales: np.ndarray  # see `scales_of`; may have no rows
 
 
 class GraphSolutions(NamedTuple):
@@ -61,27 +61,27 @@ def row_of(rows, i):
 
 
 @kernel
-def scale_of(samples, i):
-    """Return the factor of the additional scores of sample `i`."""
-    return samples.scales[i, 0] if samples.scales.shape[0] > 0 else 1.0
+def scales_of(samples, i):
+    """Return three numbers of sample `i`.
 
-
-@kernel
-def goal_of(samples, i):
-    """Return the `goal` of `next_step` for the linear relaxation of sample `i`; 0 for LP-SparseMAP."""
-    return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
-
-
-@kernel
-def reference_of(samples, i):
-    """Return the value that is subtracted from the objective of sample `i` before the gap is divided by it."""
-    return samples.scales[i, 2] if samples.scales.shape[0] > 0 else 0.0
+    Returns
+    -------
+    scale : float
+        Factor of the additional scores.
+    goal : float
+        The `goal` of `next_step` for the linear relaxation; 0 for LP-SparseMAP.
+    reference : float
+        It is subtracted from the objective before the gap is divided by it.
+    """
+    if samples.scales.shape[0] == 0:
+        return 1.0, 0.0, 0.0
+    return samples.scales[i, 0], samples.scales[i, 1], samples.scales[i, 2]
 
 
 @kernel
 def additional_of(samples, i):
     """Return the additional scores of sample `i`, scaled: a copy."""
-    additional, scale = row_of(samples.additional, i).copy(), scale_of(samples, i)
+    additional, (scale, _, _) = row_of(samples.additional, i).copy(), scales_of(samples, i)
     if scale != 1.0:
         for k in range(additional.shape[0]):
             additional[k] = scale * additional[k] if additional[k] > -np.inf else -np.inf

@@ -16,8 +16,7 @@ from ..samples import (
     SOLUTIONS,
     STATUS,
     additional_of,
-    goal_of,
-    reference_of,
+    scales_of,
 )
 from ..table_arrays import TABLE_ARRAYS
 from .augmented import SIGMA, solve_tables
@@ -103,8 +102,8 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
     # The error of marginals is at most the root of twice the gap.
     tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
-        scores, own, goal = samples.scores[i].copy(), additional_of(samples, i), goal_of(samples, i)
-        reference = reference_of(samples, i)
+        scores, own = samples.scores[i].copy(), additional_of(samples, i)
+        _, goal, reference = scales_of(samples, i)
         statistics = out.statistics[i]
         if _has_forbidden_node(tables, scores):
             statistics[STATUS] = INFEASIBLE
