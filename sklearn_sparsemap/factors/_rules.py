@@ -1,4 +1,4 @@
-"""The rules, on labels and on variables of a factor graph alike, and the papers' names of them."""
+"""The rules on labels and on variables of a factor graph, and their names in the papers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def word_shape(word: str) -> str:
     """Return the shape of a word: the types of its characters, repeats collapsed.
 
     Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
-    digits ``0``; every other character stands for itself. A run of one symbol is written once; a run of two
+    digits ``0``; all other characters are kept. A run of one symbol is written once; a run of two
     or more digits is written ``0+``.
 
     Parameters

@@ -17,8 +17,7 @@ SCORED = PAIR, STRUCTURE, TABLE
 # -inf its differences are numbers.
 FORBIDDEN = -1e150
 
-# The literals p of a factor are its variables u, or 1 - u where the sign is -1. Factor f is of the kind kinds[f], and
-# owns
+# The literals p of a factor are its variables u, or 1 - u if the sign is -1. Factor f is of the kind kinds[f], and has
 #   links[link_ptr[f]:link_ptr[f + 1]]                 its variables; signs and costs have the same layout
 #   low[f], high[f]                                    bounds of a COUNT; infinite if there is none
 #   additional_ptr[f]:additional_ptr[f + 1]            its additional scores (one of a PAIR)

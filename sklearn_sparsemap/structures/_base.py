@@ -153,7 +153,7 @@ class Structure:
     parts_can_be_known = False
     is_slow = False
     strict_encode = False
-    # The rows of a sample, for the message that others were given.
+    # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
     # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
     _decodes_stacks = False

@@ -38,8 +38,8 @@ def best_ranking(scores, additional, dims, work, slots, additional_slots):
 class Ranking(Structure):
     """The order of some items, or the best few of them in order.
 
-    Scores have shape (n_items,). The first item of a ranking gets most points, each next one a point less, and the last
-    one none. The score of a ranking is the sum of all items' scores times their points. So sorting by scores finds the
+    Scores have shape (n_items,). The first of n items gets n - 1 points, each next item one point fewer, and the last
+    item none. The score of a ranking is the sum of all items' scores times their points. So sorting by scores finds the
     best ranking, and marginals are expected points: a soft ranking. They are the point of the permutahedron that is
     nearest to the scores [1]_, computed by isotonic regression in O(n log n), with closed-form derivatives.
 

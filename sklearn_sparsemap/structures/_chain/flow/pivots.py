@@ -14,11 +14,10 @@ from ....numerics.support import EPS
 from .forest import ABSENT, cut, grow, into, link, out_of, settle, switch_on
 from .pricing import price_backward, price_forward, price_of
 
-# After so many removals, and one more for each node, a layer may remove arcs in every second round only, later in every
-# third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
+# After this number of removals, plus one for each node, a layer may remove arcs in every second round only, later in
+# every third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
 _PATIENCE = 6
-# Least price worth a pivot, relative to the scale of the scores.
-_WORTHWHILE = 1e-12
+_WORTHWHILE = 1e-12  # least price worth a pivot, relative to the scale of the scores
 
 
 @kernel
