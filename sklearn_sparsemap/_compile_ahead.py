@@ -1,4 +1,4 @@
-"""Compiling ahead of time: for images, for continuous integration, before a demonstration."""
+"""Compilation ahead of time, for container images, continuous integration and demonstrations."""
 
 from __future__ import annotations
 
@@ -113,16 +113,17 @@ _USES = {
 def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) -> None:
     """Compile ahead of time, so that first uses are fast.
 
-    Compiled code is stored in the package, or in ``NUMBA_CACHE_DIR``; later processes load it in a fraction of a
-    second. Useful when an image is built, or before tests. Progress goes to the logger ``"sklearn_sparsemap"``, level
-    INFO. ``python -m sklearn_sparsemap.compile`` does the same, and shows it.
+    Compiled code is stored in the package, or in ``NUMBA_CACHE_DIR``, and later processes load it in a fraction of a
+    second. This is useful before tests, or while a container image is built. Progress is logged by the logger
+    ``"sklearn_sparsemap"`` at level INFO. The command ``python -m sklearn_sparsemap.compile`` does the same, and shows
+    the progress.
 
     Parameters
     ----------
     what : str or list of str, default=None
-        One or several of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``, ``"simplex"``,
-        ``"subset"``, ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``, ``"multilabel"``,
-        ``"groups"``, ``"features"``. By default, all of them, about a minute of CPU time.
+        The uses to compile for: one or several of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``,
+        ``"simplex"``, ``"subset"``, ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``,
+        ``"multilabel"``, ``"groups"``, ``"features"``. By default, all of them, about a minute of CPU time.
     n_jobs : int, default=None
         Number of processes. Default: one for each core.
 
@@ -151,9 +152,9 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
 
 
 def _use(name):
-    """Use one kind of kernels; return its name and how long that took."""
+    """Run the functions for one value of `what`; return this value and the time in seconds."""
     began = perf_counter()
-    # Models end long before they have converged.
+    # The models stop before they converge, which would warn.
     with compiling_is_expected(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _USES[name]()

@@ -195,7 +195,7 @@ def test_wrong_headers(write, text, message):
         (0, {}, "n_labels must be a positive int; got 0"),
         (1.0, {}, "n_labels must be a positive int; got 1.0"),
         (True, {}, "n_labels must be a positive int"),
-        (4, {}, "has 4 attributes, which leaves no feature besides n_labels=4"),
+        (4, {}, "has 4 attributes, which leaves no features with n_labels=4"),
         (1, {"label_position": "first"}, "label_position='first' is not one of"),
     ],
 )

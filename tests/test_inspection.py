@@ -181,7 +181,7 @@ def test_displays_take_models_pipelines_and_searches(tmp_path):
         (lambda: LabelConfusionDisplay.count([["a"]], [["a", "b"]]), r"y_true\[0\] has 1 labels, y_pred\[0\] has 2"),
         (lambda: FeatureTableDisplay([1.0]), "table must be a result of feature_table"),
         (lambda: FeatureTableDisplay.from_estimator(search, labels=["Q"]), "labels must be of"),
-        (lambda: ExplanationDisplay(3), "must be what explain returns"),
+        (lambda: ExplanationDisplay(3), "must be a result of explain"),
         (lambda: TransitionsDisplay.from_estimator(LogisticRegression()), "have transitions_"),
     ):
         with pytest.raises(ValueError, match=message):

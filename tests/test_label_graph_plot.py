@@ -206,7 +206,7 @@ def test_from_a_fitted_estimator():
         (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0]).plot(sign="both"), "sign='both' is not one of"),
         (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0]).plot(n_edges=0), "n_edges must be"),
         (lambda: LabelGraphDisplay(*random_graph(300)).plot(n_edges=4000), "join 300 labels; .* Lower n_edges"),
-        (lambda: LabelGraphDisplay.from_estimator(MultilabelLPSparseMAP()), "have classes_; .* has it not"),
+        (lambda: LabelGraphDisplay.from_estimator(MultilabelLPSparseMAP()), "have classes_; .* has no classes_"),
     ],
 )
 def test_wrong_label_graphs_are_named(make, message):

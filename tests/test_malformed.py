@@ -98,5 +98,5 @@ def test_messages_name_the_sample_and_the_column():
 
 def test_kernels_number_columns_in_32_bits():
     wide = sparse.csr_array(([1.0], ([0], [2**31])), shape=(2, 2**31 + 1))
-    with pytest.raises(ValueError, match="X has 2147483649 columns; these are more than the most possible, 2147483647"):
+    with pytest.raises(ValueError, match="X has 2147483649 columns; at most 2147483647 are possible"):
         check_sparse(wide)

@@ -341,5 +341,5 @@ def test_reliability_of_marginals(data):
     assert len(display.line_.get_xdata()) == len(display.counts)
     partly = np.where(np.arange(5) < 3, Y, np.nan)
     assert LabelCalibrationDisplay.from_predictions(partly, marginals).counts.sum() == 3 * len(Y)
-    with pytest.raises(ValueError, match="they must be as many"):
+    with pytest.raises(ValueError, match="give equal numbers"):
         LabelCalibrationDisplay.from_predictions(Y, marginals[:3])

@@ -363,7 +363,7 @@ def test_from_an_estimator_by_what_it_can_do():
     display = ChainDisplay.from_estimator(Estimator(), [[1.0]], ["a", "a"])
     assert display.labels == ["a", "b"] and display.y_true.tolist() == [0, 0]
     assert [path.tolist() for path in display.structures] == [[0, 1], [1, 1]]
-    with pytest.raises(ValueError, match="have predict_structures; object has it not"):
+    with pytest.raises(ValueError, match="have predict_structures; object has no predict_structures"):
         ChainDisplay.from_estimator(object(), [[1.0]])
     tree = StructuredSparseMAPClassifier("tree").fit([np.eye(2)], [[0]])
     with pytest.raises(ValueError, match="made of labels, but the estimator has no classes_"):

@@ -227,7 +227,10 @@ def test_layouts_cross_little_and_are_the_same_each_time():
         (lambda: MemoryCurveDisplay({"a": ([1, 2], [1])}), r"curves\['a'\] must be steps and weights of one length"),
         (lambda: MemoryCurveDisplay({"a": ([], [])}), r"curves\['a'\] is empty"),
         (lambda: MemoryCurveDisplay({"a": ([2, 1], [1, 1])}), r"the steps of curves\['a'\] must not decrease"),
-        (lambda: MemoryCurveDisplay.from_estimator(GroupLassoPerceptron()), "GroupLassoPerceptron has it not"),
+        (
+            lambda: MemoryCurveDisplay.from_estimator(GroupLassoPerceptron()),
+            "GroupLassoPerceptron has no memory_curve_",
+        ),
         (lambda: MemoryCurveDisplay({"a": (STEPS, WEIGHTS)}, full=1.5), "full must be a positive int; got 1.5"),
         (lambda: MemoryCurveDisplay.from_estimator(quick(budget=2).fit(*sensors()), full=quick()), "full must be a"),
         (lambda: GroupOrderDisplay([("a", "b")]), "order must be a GroupOrder or GroupTree; got list"),

@@ -318,13 +318,13 @@ def raising(scores, additional, dims, work, slots, extra):
     [
         (one_by_one, r"does not find the maximum: it returned \[[01], [01]\] with a score of .* scores .*\n.*greedy"),
         (without_transitions, r"returned the value .*, but the structure in its slots, .* scores .*\n.*over all slots"),
-        (sorted_by_score, r"part \d in slot \d, but for other scores in slot \d .*\n.*one slot in which it always"),
+        (sorted_by_score, r"part \d in slot \d, but with other scores in slot \d .*\n.*each part a fixed slot"),
         (first_part_twice, r"part \d in slot 1, and in slot 0 "),
         (at_random_if_tied, r"not deterministic: asked twice, it returned .*\n.*break ties in a fixed way"),
-        (with_old_scores_left_in_work, r"asked again after similar scores .*\n.*left in work may help"),
+        (with_old_scores_left_in_work, r"asked again after similar scores .*\n.*work from the last call may speed up"),
         (with_low_scores_for_forbidden_parts, r"part \d is forbidden.*\n.*-inf if none is left"),
         (none_if_any_part_is_forbidden, r"no structure is allowed .*, but \[.*\], which it returned for other scores"),
-        (never, r"no structure is allowed, whatever the scores"),
+        (never, r"no structure is allowed, with any scores"),
         (not_a_number, r"the oracle's value is nan"),
         (centred_in_place, r"writes to its scores: \[.*\] became \["),
         (zeroed_additional, r"writes to its additional"),
@@ -543,16 +543,16 @@ def test_dims_of_many_lengths_are_caught():
 def test_what_is_no_structure_or_shape_is_caught():
     with pytest.raises(AssertionError, match=r"LinearChain is a class; pass an instance"):
         check_structure(LinearChain)
-    with pytest.raises(AssertionError, match=r"it is no Structure"):
+    with pytest.raises(AssertionError, match=r"it is not a Structure"):
         check_structure(best_walk)
-    with pytest.raises(AssertionError, match=r"the shape \(3,\) is none of its scores; .* 2 positive ints"):
+    with pytest.raises(AssertionError, match=r"the shape \(3,\) is not a shape of its scores; .* 2 positive ints"):
         check_structure(LinearChain(), shapes=[(3,)])
     with pytest.raises(AssertionError, match=r"dims refuses scores of shape \(2, 2\) \(scores of a tree"):
         check_structure(DependencyTree(), shapes=[(2, 2)])
 
 
 def test_the_list_of_structures_is_compared():
-    with pytest.raises(AssertionError, match=r"none of the structures given"):
+    with pytest.raises(AssertionError, match=r"not among the structures given"):
         check(LinearChain(), structures=[(0, 0), (0, 1), (1, 0)])
     with pytest.raises(AssertionError, match=r"\(0, 1\) has the same parts as \[0, 1\], which comes before it"):
         check(LinearChain(), structures=[(0, 0), (0, 1), (1, 0), (1, 1), (0, 1)])

@@ -1,4 +1,4 @@
-"""The names that annotations are written with."""
+"""Names for annotations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike

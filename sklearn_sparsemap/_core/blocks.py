@@ -1,4 +1,4 @@
-"""Samples in blocks that are small enough to be dense."""
+"""Samples in blocks, whose dense scores fit into memory."""
 
 import numpy as np
 from scipy import sparse

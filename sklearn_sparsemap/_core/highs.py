@@ -26,7 +26,7 @@ def milp(*arguments, **options):
 def _without_debugging():
     """Drop HiGHS's debugging lines from the standard output; all other output is passed on when the context ends.
 
-    The file behind the standard output belongs to the whole process, so threads share one capture.
+    The file behind the standard output belongs to the whole process, so one capture serves all threads.
     """
     global _n_inside
     with _lock:

@@ -4,12 +4,12 @@ from html import escape
 
 import numpy as np
 
-N_ROWS = 10  # rows of a table; more make it longer; chosen so that a result fits one screen
-N_CHARACTERS = 60  # characters of a structure in a cell or a message; more make tables wider
+N_ROWS = 10  # rows of a table; chosen so that a result fits one screen
+N_CHARACTERS = 60  # largest number of characters of a structure in a cell or a message; more make tables wider
 
 
 def as_html(heading, *tables):
-    """Return a heading and tables, those of `table`, as one block of HTML."""
+    """Return a heading and the HTML of tables as one block of HTML."""
     return f"<div><b>{escape(heading)}</b>{''.join(tables)}</div>"
 
 
@@ -22,7 +22,7 @@ def table(columns, rows, n=None):
     rows : list of sequences
         The rows to show. Cells are escaped, and floats have four digits.
     n : int, default=None
-        The number of all rows, if `rows` are the first of them. The last row then counts those left out.
+        Number of all rows, if `rows` are only the first ones. The last row then shows the number of omitted rows.
     """
     shown = "".join(_row("td", row) for row in rows)
     n_hidden = 0 if n is None else n - len(rows)
@@ -32,7 +32,7 @@ def table(columns, rows, n=None):
 
 
 def attributes(owner, *names):
-    """Return an HTML table of attributes of an object: one row, with their names as its columns."""
+    """Return an HTML table of attributes of an object: their names as the columns, and one row of values."""
     return table(names, [[getattr(owner, name) for name in names]])
 
 

@@ -30,7 +30,7 @@ def check_sparse(matrix, name="X", place=None):
     found = _FAULTS[matrix.format](matrix)
     if found is None and matrix.shape[-1] > _MOST_COLUMNS:
         raise ValueError(
-            f"{name} has {matrix.shape[-1]} columns; these are more than the most possible, {_MOST_COLUMNS}; "
+            f"{name} has {matrix.shape[-1]} columns; at most {_MOST_COLUMNS} are possible; "
             "hash features into fewer columns"
         )
     if found is not None:
@@ -40,13 +40,13 @@ def check_sparse(matrix, name="X", place=None):
 
 
 def are_places(array, n, length=None):
-    """Tell whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
+    """Return whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
     is_plain = not _types(places=array) and (length is None or len(array) == length)
     return is_plain and _first_outside(array, n) is None
 
 
 def are_ends(array, n, length):
-    """Tell whether an array is like `indptr`: length + 1 entries that rise from 0 to n."""
+    """Return whether an array is a valid `indptr`: length + 1 entries that rise from 0 to n."""
     if _types(ends=array) or len(array) != length + 1:
         return False
     return bool(array[0] == 0 and array[-1] == n and (array[1:] >= array[:-1]).all())
@@ -77,7 +77,7 @@ def place_in(name, indptr):
 
 
 def ends_fit(matrices):
-    """Tell whether all matrices are CSR with index arrays of the right types and lengths.
+    """Return whether all matrices are CSR with index arrays of valid types and lengths.
 
     This is a part of `check_sparse` for many matrices at once. The rest can be checked after stacking them.
     """
@@ -94,9 +94,9 @@ def ends_fit(matrices):
 
 
 def can_pick(matrix, rows):
-    """Tell whether the entries of some rows of a CSR matrix are in bounds, so that these rows can be selected.
+    """Return whether the entries of some rows of a CSR matrix are in bounds, so that these rows can be selected.
 
-    This takes no longer than the selection, whereas `check_sparse` reads all rows.
+    This takes at most as long as the selection, whereas `check_sparse` reads all rows.
     """
     if len(matrix.indptr) != matrix.shape[0] + 1:
         return False
@@ -218,7 +218,7 @@ def _axes(array, n_axes, name="data"):
 
 def _first_outside(places, n):
     """Return the position of the first entry that is not in [0, n), or None."""
-    # As unsigned numbers negative entries are large, so one pass finds both kinds.
+    # Negative entries are large as unsigned numbers, so one pass finds both kinds.
     if not len(places) or places.view(f"u{places.itemsize}").max() < n:
         return None
     return int(np.argmax((places < 0) | (places >= n)))

@@ -131,8 +131,7 @@ def by_type(kernels):
     return _backend.by_type(kernels, _OPTIONS)
 
 
-# seconds; after this time, the compilation of a function tells the user which part of the package compiles
-_PATIENCE = 2.0
+_PATIENCE = 2.0  # seconds after which the user is told which part of the package is being compiled
 
 
 class _Patience:
@@ -294,7 +293,7 @@ def as_oracle(function=None, *, calls_python=False):
 
 
 def is_compiled(function):
-    """Tell whether kernels can call a user's function, which must be a dispatcher, as `numba.njit` makes."""
+    """Return whether kernels can call a user's function, which must be a dispatcher, as `numba.njit` makes."""
     return isinstance(function, Dispatcher)
 
 

@@ -1,11 +1,11 @@
-"""Four numbers at once, for the inner loops of kernels over short rows.
+"""Vectors of four numbers, for the inner loops of kernels over short rows.
 
-LLVM makes vector instructions of a loop only if it knows that the rows do not overlap, and that they are long enough
-for a body of several vectors: rows of 10 to 30 numbers run one number at a time. So a kernel asks for vectors itself.
-Rows are padded to a multiple of `WIDTH` numbers. `load` takes four of them, `+ - * /` and `larger` combine them with
-four others or with one number, and `store` puts them back. Wider vectors need more padding, and were not faster.
+LLVM vectorises a loop only if it knows that the rows do not overlap, and are long enough for several vectors. So loops
+over 10 to 30 numbers are not vectorised, and kernels use vectors explicitly. Rows are padded to a multiple of `WIDTH`
+numbers. `load` reads four numbers, `+ - * /` and `larger` combine them with four others or with one number, and `store`
+writes them. Wider vectors need more padding, and were not faster.
 
-With untested versions of Numba, and without it, `WIDTH` is 1: the same loops take one number at a time.
+With untested versions of Numba, and without compilation, `WIDTH` is 1: the same loops process one number at a time.
 """
 
 from .compile.mode import IS_LINKED
@@ -44,5 +44,5 @@ __all__ = ["WIDTH", "larger", "largest", "load", "padded", "pick", "spread", "st
 
 @kernel
 def padded(n):
-    """Return the least multiple of `WIDTH` that is not less than n."""
+    """Return the smallest multiple of `WIDTH` that is at least n."""
     return (n + WIDTH - 1) // WIDTH * WIDTH

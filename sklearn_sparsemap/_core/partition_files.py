@@ -1,4 +1,4 @@
-"""Files that hold a partition of the data, X and y, and restore it exactly."""
+"""Files for a partition of the data, X and y, which are restored exactly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     Raises
     ------
     ValueError
-        If y holds anything else, or X and y differ in their number of samples.
+        If y has other values, or X and y differ in their number of samples.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
             arrays = {name: file[name] for name in file.files}
         return _read(arrays)
     except Exception as error:
-        # A damaged table of contents lets zipfile seek to a negative place, which is an OSError, too.
+        # With a damaged table of contents, zipfile seeks to a negative place, which also raises an OSError.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise ValueError(f"{path} is no whole file of save_partition ({error})") from error

@@ -1,4 +1,4 @@
-"""RaggedArray: many per-sample arrays of different lengths, held as one."""
+"""RaggedArray: per-sample arrays of different lengths, stored as one array."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class RaggedArray:
     Parameters
     ----------
     values : ndarray of shape (n_rows, ...) or CSR of shape (n_rows, n_features)
-        The rows of all samples, one sample after the other.
+        The concatenated rows of all samples.
     indptr : array-like of shape (n_samples + 1,)
-        Where each sample begins, non-decreasing from 0 to n_rows.
+        The beginnings of the samples, and the end of the last one: non-decreasing from 0 to n_rows.
     groups : array-like of shape (n_features,), default=None
-        For features: the group (for example the template) of each column.
+        The group of each column, such as its template, if the values are features.
     shapes : array-like of shape (n_samples, n_axes), default=None
-        If the rows of a sample are the cells of a grid, in C order: its shape. (A 2 x 3 matching has 6 rows.)
+        The shape of each sample, if its rows are the cells of a grid in C order. (A 2 x 3 matching has 6 rows.)
     group_names : sequence of str, default=None
         Names of the groups, by their numbers.
 
@@ -37,8 +37,8 @@ class RaggedArray:
     Raises
     ------
     ValueError
-        If `indptr` does not cut the rows of `values`, `groups` does not name each column, `shapes` do not go with the
-        numbers of rows, or `values` is a malformed sparse matrix.
+        If `indptr` does not divide the rows of `values`, `groups` does not have one entry for each column, `shapes` do
+        not match the numbers of rows, or `values` is a malformed sparse matrix.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class RaggedArray:
         for i, a in enumerate(arrays):
             if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:
                 raise ValueError(
-                    f"sample {i} has shape {a.shape}, which does not go with sample 0 of shape {arrays[0].shape}; "
+                    f"sample {i} has shape {a.shape}, which does not match sample 0 of shape {arrays[0].shape}; "
                     "samples may differ in their number of rows only"
                 )
         indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
@@ -162,7 +162,7 @@ class RaggedArray:
 
     @classmethod
     def _of_checked(cls, values, indptr):
-        """Make a ragged array from an array or CSR matrix, and the beginnings of samples, that were checked before."""
+        """Return a ragged array of values and `indptr` that were checked before."""
         found = cls.__new__(cls)
         found.values, found.indptr = values, indptr
         found.groups = found.shapes = found.group_names = found.extras = None
@@ -212,7 +212,7 @@ class RaggedArray:
             self._check("sample {}")
         lengths = last - first
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        # Row r of the result comes from its sample's first row plus its place within the sample.
+        # A row of the result is the first row of its sample plus its place within the sample.
         rows = np.repeat(first - indptr[:-1], lengths) + np.arange(indptr[-1])
         if sparse.issparse(self.values) and not can_pick(self.values, rows):
             self._check("sample {}")

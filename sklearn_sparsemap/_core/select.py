@@ -8,7 +8,7 @@ def select_highest(values, k):
     """Reorder values so that the first k are the highest, and the one at k - 1 is the lowest of these (quickselect)."""
     low, high, place = 0, values.shape[0] - 1, k - 1
     while low < high:
-        # The median of three: sorted input, which is common, must not take quadratic time.
+        # The pivot is the median of three, because sorted input is common and must not take quadratic time.
         a, b, c = values[low], values[(low + high) // 2], values[high]
         pivot = max(min(a, b), min(max(a, b), c))
         i, j = low, high

@@ -3,10 +3,8 @@
 from .compile.mode import IS_LINKED
 from .jit import kernel
 
-# Integers of 8 bytes in a cache line. Each thread of a team writes to its own line.
-LINE = 8
-# How often a waiting thread polls before it yields the processor. Yielding takes longer than most waits.
-_LOOKS = 4000
+LINE = 8  # integers of 8 bytes in a cache line; each thread of a team writes to a separate line
+_LOOKS = 4000  # polls of a waiting thread before it yields the processor, which takes longer than most waits
 
 if IS_LINKED:
     from .compile.atomics import give_way, load_atomic, prefetch, store_atomic
@@ -39,13 +37,14 @@ else:
 
 @kernel
 def meet(signals, me, n_threads):
-    """Barrier: wait until all threads of a team have called this as often as this thread.
+    """Wait at a barrier until all threads of a team have called this as often as this thread.
 
     Parameters
     ----------
     signals : int array of shape ((n_threads + 1) * LINE,)
-        Zeros at first. A nonzero number at the beginning of the last line means that a thread has failed.
+        Zeros at the start. A nonzero number at the beginning of the last line means that a thread has failed.
     me, n_threads : int
+        Number of this thread, and of threads.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Threads over ranges: how `n_jobs` is used, and how Ctrl-C reaches a kernel."""
+"""Threads over ranges of problems, and Ctrl-C in kernels."""
 
 import multiprocessing
 import os
@@ -21,16 +21,13 @@ try:
 except ImportError:
     _signal = None
 
-# More ranges than threads balance the load; but each range has at least this many parts, about half a millisecond of
-# work, so that the overhead of a call is small.
-_RANGES_PER_THREAD, _LEAST_COST = 8, 1500
-# parts; even a single thread returns from the kernels after about this many, to notice Ctrl-C
-_COST_PER_CALL = 50_000
+_RANGES_PER_THREAD = 8  # ranges for each thread; more balance the load better, with more calls
+_LEAST_COST = 1500  # parts of a range, at least; about half a millisecond, so that the overhead of a call is small
+_COST_PER_CALL = 50_000  # parts after which even a single thread returns from the kernels, to notice Ctrl-C
 # The functions behind `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their
 # time. Not every Python has the module `_signal`.
 _get_handler, _set_handler = getattr(_signal, "getsignal", signal.getsignal), getattr(_signal, "signal", signal.signal)
-# seconds between two checks for Ctrl-C
-_LOOK_EVERY = 0.05
+_LOOK_EVERY = 0.05  # seconds between two checks for Ctrl-C
 
 
 def cut_evenly(costs, n_ranges):
@@ -65,7 +62,7 @@ def interruptible(function, stop):
 
 
 def _interrupter():
-    """Return the function that does what `interruptible` says, for this thread: only the main thread has a watch."""
+    """Return the implementation of `interruptible` for this thread; only the main thread has a watch."""
     return _watch().call if threading.current_thread() is threading.main_thread() else _call_directly
 
 

@@ -18,12 +18,10 @@ from sklearn.utils._param_validation import (
 from .indices import check_sparse
 from .ragged import RaggedArray
 
-# Largest absolute score or feature, so that squares and sums do not overflow.
-LARGEST_SCORE = 1e100
+LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and sums do not overflow
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
-# characters; messages quote at most this much of the data
-_LONGEST_QUOTE = 80
+_LONGEST_QUOTE = 80  # characters of a value that messages quote
 
 
 class Number(Interval):
@@ -39,7 +37,7 @@ class PairOf(HasMethods):
     Parameters
     ----------
     first, second : list of constraints
-        Of the two values.
+        Constraints of the two values.
     """
 
     hidden = False
@@ -122,7 +120,7 @@ def check_positive(name, value, *, integer=False, zero=False):
 
 
 def is_batch(scores, ndim):
-    """Tell whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
+    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
     if isinstance(scores, RaggedArray):
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
@@ -177,7 +175,7 @@ def check_scores(scores, ndim, name="scores"):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     array = check_numbers(scores, name)
     if array.size == 0:
-        raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
+        raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and it needs a part")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
     if not are_scores(array) and not are_scores(array := bound_masks(array)):
@@ -199,7 +197,7 @@ def bound_masks(array):
 
 
 def are_scores(array):
-    """Tell whether all entries of a float64 array are -inf, or finite with finite sums."""
+    """Return whether all entries of a float64 array are -inf, or finite with finite sums."""
     # Fast path for finite scores, without temporary arrays. With NaN both comparisons are False.
     most = LARGEST_SCORE / max(array.size, 1)
     with np.errstate(invalid="ignore"):
@@ -351,7 +349,7 @@ def _flatten_grids(X, n_axes):
 
 
 def _with_columns(samples, n_features):
-    """Return samples in which those without rows are of the form of the first sample with rows, if there is one."""
+    """Return the samples; those without rows get the type and columns of the first sample that has rows."""
     empty = are_empty(samples)
     if not empty.any() or (n_features is None and empty.all()):
         return samples
@@ -361,7 +359,7 @@ def _with_columns(samples, n_features):
 
 
 def are_empty(samples):
-    """Tell which samples, in the user's form, have no rows or labels: bool array."""
+    """Return a bool array: whether each sample, in the user's form, has no rows or labels."""
     if isinstance(samples, RaggedArray):
         return samples.lengths == 0
     lengths = [x.shape[0] if getattr(x, "shape", ()) else len(x) if hasattr(x, "__len__") else 1 for x in samples]
@@ -423,7 +421,7 @@ def check_magnitude(X, dtype=np.float64):
 
 
 def is_missing(label):
-    """Tell whether a label is a missing value: NaN of any type, NaT, or pandas' NA."""
+    """Return whether a label is a missing value: NaN of any type, NaT, or pandas' NA."""
     try:
         return bool(label != label)
     except (TypeError, ValueError):

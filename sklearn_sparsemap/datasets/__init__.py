@@ -1,4 +1,4 @@
-"""Loaders of data sets from files, and data that are drawn."""
+"""Loaders of data sets from files, and generators of artificial data."""
 
 from .._core.partition_files import load_partition, save_partition
 from ._arff import load_multilabel_arff

@@ -16,13 +16,13 @@ from ._lines import MAX_BYTES, as_number, check_size, read_lines
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
     r"\s*(?P<type>\S.*)",
-    # ASCII: names may hold white space of other kinds.
+    # ASCII, because names may contain other white space.
     re.IGNORECASE | re.ASCII,
 )
 # The text before a comment; "%" within quotes does not begin one.
 _BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
 _BLANK = " \t\f\v"
-# A digit is read in one way only; else the time for a long row of digits would be quadratic.
+# The pattern is unambiguous; otherwise the time for a long row of digits would be quadratic.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NUMERIC = ("numeric", "real", "integer")
 _MISSING = "?"
@@ -40,23 +40,23 @@ def load_multilabel_arff(
 ) -> Any:
     """Load a multilabel data set in the format ARFF, sparse or dense.
 
-    Every attribute must be a number, or nominal with numbers as its values, such as ``{0,1}``. The labels are
-    the last or the first attributes, each 0 or 1.
+    Each attribute must be numeric, or nominal with numbers as its values, such as ``{0,1}``. The labels are the last or
+    the first attributes, each 0 or 1.
 
     Parameters
     ----------
     path : str or path-like
         The file, plain or compressed by gzip.
     n_labels : int
-        How many of the attributes are labels.
+        Number of attributes that are labels.
     label_position : {"end", "start"}, default="end"
         Whether the labels are the last attributes, as in Mulan's files, or the first, as in many of Meka's.
     encoding : str, default="utf-8"
         The encoding of the text.
     return_names : bool, default=False
-        Whether to return the names of the features and the labels, too.
+        Whether to return the names of the features and of the labels, too.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression; and the largest indicator matrix to make of sparse rows, in bytes.
+        Maximum size in bytes of the text after decompression, and of the indicator matrix of sparse rows.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def load_multilabel_arff(
     n_features = len(names) - n_labels
     if n_features < 1:
         raise ValueError(
-            f"{path} has {len(names)} attributes, which leaves no feature besides n_labels={n_labels}; "
+            f"{path} has {len(names)} attributes, which leaves no features with n_labels={n_labels}; "
             "n_labels is the number of labels alone"
         )
     rows = Rows(lines, first, path)
@@ -130,7 +130,7 @@ def load_multilabel_arff(
 def read_attributes(lines, path, read_type):
     """Return name and type of each attribute, and the index of the first line of data.
 
-    `read_type` makes something of a type. It gets the name of the attribute, its type, and the line for messages.
+    ``read_type(name, type, line)`` converts the text of a type; `line` is for messages.
     """
     found = []
     for i, line in enumerate(lines):
@@ -165,7 +165,7 @@ def _split_attribute(text, where):
 
 
 def domain_of(name, kind, where):
-    """Return the numbers that an attribute may have; None if these are all."""
+    """Return the values of a nominal attribute; None for a numeric one."""
     if kind.lower() in _NUMERIC:
         return None
     if not kind.startswith("{") or not kind.endswith("}"):
@@ -244,7 +244,7 @@ class Rows:
             rows.append(inside.split(",") if inside and not inside.isspace() else [])
         ends = np.cumsum([len(row) for row in rows])
         pairs = list(chain.from_iterable(rows))
-        # Not kept as pairs: a list for each would keep the garbage collector busy.
+        # Flat lists, because a list for each pair would slow down garbage collection.
         if not set(map(len, map(str.split, pairs))) <= {2}:
             odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
             fault = f"has {quoted(pairs[odd])}, which is no pair"
@@ -294,7 +294,7 @@ class Rows:
             raise self.error(row, f"has two values for the attribute {quoted(name)}", "keep one")
 
     def parse(self, cells, ends):
-        """Return the numbers that are written in cells, NaN where a value is missing."""
+        """Return the numbers in cells; NaN for missing values."""
         try:
             values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
             # Python also reads "nan", "inf" and "1_000" as numbers, which are not numbers in ARFF.

@@ -46,9 +46,10 @@ def load_conll(
     comment : str, default=None
         Lines that start with this are skipped. By default there are no comments, because ``#`` may be a word.
     max_bytes : int, default=2**32
-        Maximum size of the text of a file after decompression. A small compressed file can contain a very long text.
+        Maximum size in bytes of the text of a file after decompression. A small compressed file can contain a very long
+        text.
     chunk_size : int, default=None
-        Sentences to read at a time, for data larger than memory. By default, all.
+        Number of sentences to read at a time, for data larger than memory. By default, all.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def load_conll(
             if comment is not None and line.startswith(comment):
                 continue
             if separator is None and not line.isascii():
-                # A word may hold white space of another kind, such as a no-break space or a line separator.
+                # A word may contain other white space, such as a no-break space or a line separator.
                 row = _BLANKS.split(line.strip(" \t"))
             else:
                 row = line.split(separator)
@@ -139,5 +140,5 @@ def _check_columns(columns, label):
         raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
     label_index = fields.pop(label, None)
     if not fields:
-        raise ValueError(f"columns={columns} leaves no field for X; name at least one column besides the label")
+        raise ValueError(f"columns={columns} leaves no field for X; name at least one column in addition to the label")
     return columns, fields, label_index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from itertools import chain
 
@@ -9,18 +10,17 @@ import numpy as np
 
 from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
-from ._conllu_files import ConlluSentence
+from ._conllu_files import FIELDS, HEAD, ConlluSentence
 from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
 
-_COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
-_HEAD = 6
-_LONGEST_CIRCLE = 12  # words of a circle that a message shows
+_RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")
+_LONGEST_CYCLE = 12  # words; a message shows at most this many of a cycle
 
 
 def load_conllu(
     path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    fields: Sequence[str] = tuple(_COLUMNS),
+    fields: Sequence[str] = tuple(FIELDS),
     *,
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
@@ -37,25 +37,25 @@ def load_conllu(
     path : str or path-like, or sequence of these
         The file, or the files, plain or compressed by gzip.
     fields : sequence of str, default=("word", "lemma", "pos", "xpos", "feats", "deprel")
-        What a token holds, in this order. ``pos`` is the fourth column (the universal tag; the coarse tag of
-        CoNLL-X), ``xpos`` the fifth, ``deprel`` the relation to the head: a parser must not see it.
+        The fields of a token, in this order. ``pos`` is the fourth column (the universal tag; the coarse tag of
+        CoNLL-X), ``xpos`` the fifth. ``deprel`` is the relation to the head, which must not be a feature of a parser.
     encoding : str, default="utf-8"
         The encoding of the text.
     max_bytes : int, default=2**32
-        Longest text to read of a file, after decompression.
+        Maximum size in bytes of the text of a file after decompression.
     chunk_size : int, default=None
-        Sentences to read at a time, for data larger than memory. By default, all.
+        Number of sentences to read at a time, for data larger than memory. By default, all.
     keep : bool, default=False
-        Whether sentences remember the lines of the file, so that `dump_conllu` writes them with new trees and with all
-        that tokens do not hold: comments, multiword tokens, empty nodes and the other columns.
+        Whether sentences store the lines of the file. `dump_conllu` then writes them with new trees, and with their
+        comments, multiword tokens, empty nodes and other columns.
 
     Returns
     -------
     X : list of lists of dict
-        Sentences of tokens; a token maps the fields to str, ``"_"`` where the file leaves one open. With `keep`, a
+        Sentences of tokens; a token maps the fields to str, ``"_"`` for a field without a value. With `keep`, a
         sentence is a list with an attribute `lines`.
     heads : list of int64 arrays of shape (n_words,)
-        The number of each word's head, counted from 1; 0 is the root. Several words may hang on the root.
+        The number of each word's head, counted from 1; 0 is the root. Several words may have the head 0.
     chunks : iterator of pairs (X, heads)
         If `chunk_size` is given. Files are read during the iteration; the last chunk of a file may be shorter.
 
@@ -111,7 +111,7 @@ def load_conllu(
                     sentence += [*row, number]
 
     n_columns = _N_COLUMNS + 1
-    columns = {field: _COLUMNS[field] for field in fields}
+    columns = {field: FIELDS[field] for field in fields}
     found = read_sentences(path, chunk_size, sentences_of, n_columns, columns, _heads_of)
     if not keep:
         return found
@@ -121,17 +121,17 @@ def load_conllu(
 
 
 def _remembering(X, kept):
-    """Return sentences with their lines, the first of those that are kept."""
+    """Return sentences with their lines, which are removed from the front of `kept`."""
     return [ConlluSentence(tokens, kept.popleft()) for tokens in X]
 
 
 def _check_fields(fields):
-    known = ", ".join(map(repr, _COLUMNS))
+    known = ", ".join(map(repr, FIELDS))
     if isinstance(fields, str):
         raise ValueError(f"fields must be a sequence of names; write ({fields!r},)")
     fields = list(fields)
     for field in fields:
-        if not isinstance(field, str) or field not in _COLUMNS:
+        if not isinstance(field, str) or field not in FIELDS:
             raise ValueError(f"fields has {field!r}, which no column holds; use some of {known}")
     if not fields:
         raise ValueError(f"fields is empty; name at least one of {known}")
@@ -149,7 +149,7 @@ def _read_row(line, word, where):
         )
     if row[0] == str(word):
         return row
-    if _is_range_or_empty_node(row[0]):
+    if _RANGE_OR_EMPTY_NODE.fullmatch(row[0]):
         return None
     raise ValueError(
         f"{where}: expected word number {word}, found {quoted(row[0])}; number the words of a sentence from 1 and "
@@ -157,24 +157,16 @@ def _read_row(line, word, where):
     )
 
 
-def _is_range_or_empty_node(number):
-    for sign in "-.":
-        first, found, second = number.partition(sign)
-        if found:
-            return first.isdecimal() and second.isdecimal()
-    return False
-
-
 def _heads_of(cells, ends, path, n_sentences):
-    """Return the heads of each sentence, which are trees; `n_sentences` came before in the file."""
-    cells, lines = (cells[column :: _N_COLUMNS + 1] for column in (_HEAD, _N_COLUMNS))
+    """Return the heads of each sentence, which must be trees; `n_sentences` is the number of earlier sentences."""
+    cells, lines = (cells[column :: _N_COLUMNS + 1] for column in (HEAD, _N_COLUMNS))
     lengths = np.diff(ends, prepend=0)
     n_words = np.repeat(lengths, lengths)
     is_number = np.fromiter(map(str.isdecimal, cells), dtype=bool, count=len(cells))
     if not is_number.all():
         i = int(np.argmin(is_number))
         raise ValueError(
-            f"{path}, line {lines[i]}: the head (column {_HEAD + 1}) is {quoted(cells[i])}, not a number; only "
+            f"{path}, line {lines[i]}: the head (column {HEAD + 1}) is {quoted(cells[i])}, not a number; only "
             "files with trees can be loaded"
         )
     heads = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
@@ -185,22 +177,22 @@ def _heads_of(cells, ends, path, n_sentences):
             "are word numbers, 0 is the root"
         )
     starts = np.repeat(ends - lengths, lengths)
-    # Every round doubles how far up the tree the pointers are; then all must be at the root, the last place.
+    # Each round doubles the distance of the pointers. In the end, all must point to the root, the last place.
     up = np.append(np.where(heads > 0, starts + heads - 1, len(heads)), len(heads))
     for _ in range(int(lengths.max()).bit_length()):
         up = up[up]
     if (up < len(heads)).any():
-        # `up` of a word that never gets to the root lies on the circle.
+        # `up` of a word that does not reach the root is on the cycle.
         i = int(up[np.argmax(up < len(heads))])
-        circle = [i - int(starts[i]) + 1]
-        while (head := int(heads[starts[i] + circle[-1] - 1])) != circle[0]:
-            circle.append(head)
-        shown = [*circle, circle[0]] if len(circle) <= _LONGEST_CIRCLE else [*circle[:_LONGEST_CIRCLE], "..."]
+        cycle = [i - int(starts[i]) + 1]
+        while (head := int(heads[starts[i] + cycle[-1] - 1])) != cycle[0]:
+            cycle.append(head)
+        shown = [*cycle, cycle[0]] if len(cycle) <= _LONGEST_CYCLE else [*cycle[:_LONGEST_CYCLE], "..."]
         path_text = " -> ".join(map(str, shown))
         sentence = n_sentences + int(np.searchsorted(ends, i, side="right"))
         raise ValueError(
             f"{path}, line {lines[i]}: heads[{sentence}] goes in a circle, {path_text}; every word must "
             "reach the root, 0, along its heads"
         )
-    # Copies: one kept sentence must not keep all others alive.
+    # Copies, because a view would keep the array of all sentences alive.
     return [heads[end - length : end].copy() for end, length in zip(ends, lengths)]

@@ -1,4 +1,4 @@
-"""dump_conllu, and sentences that remember the lines of their file."""
+"""dump_conllu, and sentences with the lines of their file."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
 from ._lines import check_path
 
-_HEAD, _DEPREL = 6, 7
+HEAD, _DEPREL = 6, 7
 # Columns of a word, by the name of its field.
-_FIELDS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": _DEPREL}
+FIELDS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": _DEPREL}
 _WORD = re.compile(r"\d+\t")
 _BREAKS = re.compile(r"[\t\n\r]")
 
 
 class ConlluSentence(list):
-    """A sentence of `load_conllu` with ``keep=True``: a list of tokens that remembers the lines of its file.
+    """A sentence of `load_conllu` with ``keep=True``: a list of tokens with the lines of its file.
 
     Attributes
     ----------
     lines : list of str
-        All lines up to the blank line at its end: comments, words, multiword tokens and empty nodes.
+        All lines of the sentence: comments, words, multiword tokens and empty nodes.
     """
 
     def __init__(self, tokens: Sequence[Any], lines: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def dump_conllu(
     """Write sentences with dependency trees to a file in the format CoNLL-U.
 
     Sentences of ``load_conllu(path, keep=True)`` keep their comments, ids, multiword tokens, empty nodes and all other
-    columns. The column DEPS (enhanced dependencies) stays as it was, too.
+    columns, including DEPS (enhanced dependencies).
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ def dump_conllu(
     relations : sequence of sequences of str, or None
         The relation of each word to its head. None keeps those of the sentences.
     path : str or path-like
-        The file, which is replaced if it exists. It is compressed if its name ends with ``.gz``.
+        The file. An existing file is replaced. The file is compressed if its name ends with ``.gz``.
     encoding : str, default="utf-8"
 
     Raises
     ------
     ValueError
-        Names the sentence for which the numbers of words, heads and relations differ, or a head lies outside it, or
-        that has text which the format cannot hold. Then no file is written.
+        If the numbers of words, heads and relations of a sentence differ, a head is outside its sentence, or a text has
+        a tab or a line break. The message names the sentence, and no file is written.
     TypeError
         If `path` is not a path.
     OSError
@@ -109,7 +109,7 @@ def dump_conllu(
         for word, place in enumerate(rows):
             cells = lines[place].split("\t")
             if own_heads is not None:
-                cells[_HEAD] = str(own_heads[word])
+                cells[HEAD] = str(own_heads[word])
             if own_relations is not None:
                 cells[_DEPREL] = own_relations[word]
             lines[place] = "\t".join(cells)
@@ -129,7 +129,7 @@ def _new_lines(sentence, i, heads):
     for word, token in enumerate(sentence, 1):
         cells = [str(word), *["_"] * 9]
         fields = token if isinstance(token, dict) else {"word": token}
-        for field, column in _FIELDS.items():
+        for field, column in FIELDS.items():
             cells[column] = str(fields.get(field, "_"))
         for cell in cells:
             _check_text(cell, f"sentences[{i}]")

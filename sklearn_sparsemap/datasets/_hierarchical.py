@@ -13,10 +13,9 @@ from ._arff import Rows, domain_of, read_attributes
 from ._lines import MAX_BYTES, check_size, read_lines
 
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
-# Names that some files give to the root of all, which every row has: no class.
+# The name of the root in some files. It is not a class, because all rows have it.
 _ROOT = "root"
-# levels of a path; the names of all classes take at most so many times the memory of the listed paths
-_MOST_LEVELS = 100
+_MOST_LEVELS = 100  # levels of a path; the memory for the names of classes grows with the square of the levels
 
 
 def load_hierarchical_arff(
@@ -24,9 +23,9 @@ def load_hierarchical_arff(
 ) -> tuple[Any, Any, list[str], list[list[int]]]:
     """Load multilabel data whose classes are a hierarchy, in the format ARFF of Clus.
 
-    The last attribute is ``class hierarchical a,a/b,c``, which lists the classes as paths; or as edges ``parent/child``
-    with ``root`` at the top, where a class may have more than one parent. A row ends with its classes,
-    ``a/b@c``; it then has those above them, too. Paths may have up to 100 levels, edges any number.
+    The last attribute is ``class hierarchical a,a/b,c``. It lists the classes as paths, or as edges ``parent/child``
+    with ``root`` at the top; then a class may have several parents. A row ends with its classes, such as ``a/b@c``, and
+    also has all of their ancestors. Paths may have up to 100 levels, edges any number.
 
     Parameters
     ----------
@@ -35,14 +34,14 @@ def load_hierarchical_arff(
     encoding : str, default="utf-8"
         The encoding of the text.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression; and the largest `X` and `Y` to make of it, in bytes.
+        Maximum size in bytes of the text after decompression, of `X`, and of `Y`.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
         A missing value, ``?``, is NaN. A nominal attribute has a column of 0 and 1 for each of its values.
     Y : int64 array of shape (n_samples, n_classes)
-        The indicator matrix, with all classes above those of the rows.
+        The indicator matrix, including all ancestors.
     class_names : list of str
         Paths, or the names of nodes. Parents come before their children.
     parents : list of list of int
@@ -86,7 +85,7 @@ def load_hierarchical_arff(
 
 
 def _read_header(lines, path):
-    """Return the attributes' names, their values (None: any number), the listed classes and the first line of data."""
+    """Return names of attributes, their values (None if numeric), the listed classes, and the first line of data."""
     names, domains, classes = [], [], None
 
     def read_type(name, kind, where):
@@ -110,7 +109,7 @@ def _read_header(lines, path):
 
 
 def _columns(table, rows, names, domains):
-    """Return the features; of nominal ones a column for each value."""
+    """Return the features; nominal ones have a column for each value."""
     cells = [row.split(",") for row in rows]
     for i, row in enumerate(cells):
         if len(row) != len(names):

@@ -10,8 +10,7 @@ from os import PathLike
 
 from .._core.validation import check_positive
 
-# Longer texts are refused by default, because a compressed file a thousand times smaller could fill the memory.
-MAX_BYTES = 2**32
+MAX_BYTES = 2**32  # largest text of a file by default; a compressed file can be a thousand times smaller
 _BLOCK = 2**20
 _GZIP = b"\x1f\x8b"
 
@@ -19,15 +18,15 @@ _GZIP = b"\x1f\x8b"
 def read_lines(path, encoding, max_bytes):
     """Yield the lines of a file, without their ends.
 
-    A line ends with a line feed, a carriage return, or both; not, as for `str.splitlines`, with characters that occur
-    within words.
+    A line ends with a line feed, a carriage return, or both. Unlike `str.splitlines`, other characters do not end it,
+    because they occur within words.
 
     Parameters
     ----------
     path : str or path-like
     encoding : str
     max_bytes : int
-        Longest text, after decompression.
+        Maximum size of the text after decompression.
 
     Raises
     ------
@@ -70,7 +69,7 @@ def read_lines(path, encoding, max_bytes):
 
 
 def check_path(path):
-    """Raise TypeError unless `path` is a path: `open` takes an int for the number of an open file."""
+    """Raise TypeError unless `path` is a path; `open` would accept an int, the number of an open file."""
     if not isinstance(path, str | bytes | PathLike):
         raise TypeError(f"path must be a str or path-like, the name of a file; got {type(path).__name__}")
 
@@ -78,7 +77,7 @@ def check_path(path):
 def check_size(n_rows, n_columns, name, path, max_bytes):
     """Raise ValueError if a dense float64 or int64 array would be larger than `max_bytes`.
 
-    A short file can declare many columns and hold many rows with few entries each.
+    A short file can have many columns, and many rows with few entries each.
     """
     n_bytes = 8 * n_rows * n_columns
     if n_bytes > max_bytes:
@@ -109,7 +108,7 @@ def _blocks(path, max_bytes):
             except EOFError as error:
                 raise ValueError(f"{path} is cut off: its gzip stream has no end; fetch the whole file") from error
             except (gzip.BadGzipFile, zlib.error) as error:
-                raise ValueError(f"{path} is damaged: its gzip stream is no such ({error}); fetch it anew") from error
+                raise ValueError(f"{path} is damaged: its gzip stream is invalid ({error}); fetch it again") from error
             n_bytes += len(block)
             if n_bytes > max_bytes:
                 raise ValueError(
@@ -126,7 +125,7 @@ def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of
     ----------
     path : path, or sequence of paths
     chunk_size : int or None
-        Sentences in a chunk; None is all.
+        Number of sentences in a chunk; None for all.
     sentences_of : callable
         Yields the cells of each sentence of a file, token by token in one list.
     n_columns : int
@@ -134,15 +133,15 @@ def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of
     fields : dict of str -> int
         The columns that tokens hold, by name.
     targets_of : callable
-        Returns the targets of sentences, None if there are none. It gets the cells of all tokens, where sentences end,
-        the path, and how many sentences of the file came before.
+        Returns the targets of sentences, or None. It gets the cells of all tokens, the ends of the sentences, the path,
+        and the number of earlier sentences of the file.
 
     Returns
     -------
     X, y : lists
-        Without `chunk_size`; `y` is None where there is none.
+        Without `chunk_size`; `y` may be None.
     chunks : iterator of such pairs
-        With it.
+        With `chunk_size`.
     """
     paths = list(path) if isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike) else [path]
     for own in paths:
@@ -172,9 +171,9 @@ def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of
 
 
 def _join_chunks(sentences, n_columns, chunk_size):
-    """Yield the cells of all tokens of a chunk in one list, and where each sentence ends.
+    """Yield the cells of all tokens of a chunk in one list, and the ends of the sentences.
 
-    Lists for each token, or dicts of each sentence, would keep the garbage collector busy.
+    Lists for each token, or dicts for each sentence, would slow down garbage collection.
     """
     cells, ends = [], []
     for sentence in sentences:
@@ -188,5 +187,5 @@ def _join_chunks(sentences, n_columns, chunk_size):
 
 
 def share_equal(strings):
-    """Make equal strings one object: less memory, and faster to compare and hash."""
+    """Return the strings with one object for equal strings, which saves memory and makes comparison faster."""
     return list(map({}.setdefault, strings, strings))

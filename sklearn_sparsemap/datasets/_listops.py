@@ -1,4 +1,4 @@
-"""ListOps: nested operations on digits, whose trees and valencies are known."""
+"""ListOps: nested operations on digits, with their trees and valencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END = "]"
 _MAX_DEPTH = 20
 _MAX_ARGUMENTS = 5
 _SHORTEST = 4
-_PATIENCE = 20_000  # draws without a new expression before all expressions are taken to be found
+_MAX_FAILURES = 20_000  # draws in a row without a new expression, after which all expressions count as found
 
 
 def make_listops(
@@ -79,14 +79,14 @@ def make_listops(
     rng = check_random_state(random_state)
     # Keys of a dict keep their order.
     found = {}
-    n_vain = 0
+    n_failures = 0
     while len(found) < n_samples:
         tokens = _draw(rng, max_length)
         n_before = len(found)
         if tokens is not None and len(tokens) >= min_length:
             found[tuple(tokens)] = None
-        n_vain = 0 if len(found) > n_before else n_vain + 1
-        if n_vain == _PATIENCE:
+        n_failures = 0 if len(found) > n_before else n_failures + 1
+        if n_failures == _MAX_FAILURES:
             raise ValueError(
                 f"no more than {len(found)} different expressions of {min_length} to {max_length} tokens were found; "
                 "raise max_length, or lower n_samples"
@@ -107,7 +107,7 @@ def load_listops(
     encoding : str, default="utf-8"
         The encoding of the text.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression.
+        Maximum size in bytes of the text after decompression.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def load_listops(
 def _draw(rng, max_length):
     """Draw an expression that begins with an operator, or None if it gets longer than `max_length`."""
     tokens = []
-    # How many arguments are still to be drawn in each open bracket.
+    # Number of arguments that each open bracket still needs.
     missing = []
     while missing or not tokens:
         if missing and missing[-1] == 0:
@@ -171,14 +171,14 @@ def _draw(rng, max_length):
             missing.append(2 + int((_MAX_ARGUMENTS - 1) * rng.random_sample()))
         else:
             tokens.append(str(int(10 * rng.random_sample())))
-        # All that is open takes its arguments and a bracket.
+        # The length if all open brackets get one token for each argument.
         if len(tokens) + sum(missing) + len(missing) > max_length:
             return None
     return tokens
 
 
 def _tree_of(tokens):
-    """Return the heads and the valencies of one digit or operation, None if the tokens are none."""
+    """Return the heads and the valencies of an expression, or None if the tokens are not an expression."""
     heads, open_brackets = [], [0]
     for i, token in enumerate(tokens):
         is_after_the_end = i > 0 and len(open_brackets) == 1

@@ -1,4 +1,4 @@
-"""The additional scores of a graph's factors: the places of those that users give among those that kernels see."""
+"""The additional scores of a graph's factors: the map from the scores of users to those of kernels."""
 
 from math import prod
 
@@ -8,9 +8,9 @@ from ..graphs.arrays import PAIR, SCORED, TABLE
 
 
 class AdditionalScores:
-    """Two orders of additional scores: as users give them, joined, and as kernels see them, factor by factor.
+    """Two orders of additional scores: the joined scores of users, and the scores of kernels, factor by factor.
 
-    Factors with the same name share the scores that users give, and so do the pairs of one factor.
+    Factors with the same name have the same scores of users, and so have the tied pairs of one factor.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class AdditionalScores:
         self.shapes, self.mixes, self.n_joined, self.n_seen = {}, [], 0, 0
         # The first joined score of each name; the joined score of each one that kernels see, in parts.
         self._firsts, self._sources = {}, []
-        # For scores that come from features, by the names of factor and score: the places, and the first weight.
+        # The places and the first weight of scores that come from features, by the names of factor and score.
         self._of_features = {}
 
     def add(self, factor):

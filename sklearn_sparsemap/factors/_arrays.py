@@ -122,7 +122,7 @@ def _owners(structures, links, link_ptr, n_variables):
 
 
 def _check_lengths(factor, graph):
-    """Raise ValueError unless the arrays of a factor are as long as kernels take them to be; they may be edited."""
+    """Raise ValueError unless the arrays of a factor have the lengths that kernels assume; users may edit them."""
     n, size = factor.count, factor.literals.size
     lengths = {"signs": np.size(factor.signs), "coefficients": np.size(factor.coefficients)}
     if factor.kind == STRUCTURE:
@@ -131,7 +131,7 @@ def _check_lengths(factor, graph):
     if factor.literals._graph is not graph:
         wrong.append("of another graph")
     if wrong or (n and size % n):
-        what = wrong[0] if wrong else f"{n} factors that cannot share these evenly"
+        what = wrong[0] if wrong else f"{n} factors, which do not divide this number"
         raise ValueError(
             f"{type(factor).__name__} (name={factor.name!r}) was edited: it has {size} variables, but {what}; make a "
             "new factor, and add it to a new graph"

@@ -24,8 +24,8 @@ class FactorGraph:
     """Binary variables joined by factors: logic, scores of pairs, and whole structures.
 
     Make arrays of variables with `variables`, join them with factors by `add`, and pass the graph to `lp_sparsemap` or
-    `map_inference` together with scores. The graph contains no scores: it is laid out for the solvers once, and serves
-    any number of samples. The solvers compute LP-SparseMAP [1]_.
+    `map_inference` together with scores. The graph contains no scores, so one graph serves any number of samples. The
+    solvers compute LP-SparseMAP [1]_.
 
     Attributes
     ----------
@@ -58,14 +58,14 @@ class FactorGraph:
     def __init__(self) -> None:
         self.factors = []
         self._arrays = {}
-        # Number of values of categorical arrays; one representative factor for each name of scores.
+        # Number of values of categorical arrays, by name; one factor of each name, whose scores the others share.
         self._n_states, self._named = {}, {}
         # Factors with scores and a name, in the order in which they were added.
         self._scored = []
         self.n_variables = 0
-        # Structures in whose form arrays of variables are given and returned, by the names of the arrays.
+        # Structure factors of the arrays that `structured` made, by the names of the arrays.
         self._structured = {}
-        # The graph without features, which has the layouts; features by the names of factors and of their scores.
+        # The graph without features, which owns the layouts; features by the names of factors and of their scores.
         self._plain, self.features = self, {}
         self._layouts = {}
 
@@ -248,7 +248,7 @@ class FactorGraph:
         return list(self._scored)
 
     def are_whole(self, variables: Variables) -> bool:
-        """Tell whether the last axis of `variables` has all values of a categorical variable, in order."""
+        """Return whether the last axis of `variables` has all values of a categorical variable, in order."""
         indices, n = variables.indices, variables.shape[-1]
         whole = np.zeros(indices.shape[:-1], bool)
         for name, n_states in self._n_states.items():
@@ -388,7 +388,7 @@ def _as_shape(shape):
 
 
 def _share_scores(known, factor):
-    """Tell whether two factors of one name can have the same scores."""
+    """Return whether two factors of one name can have the same scores."""
     if known.kind != factor.kind or known is factor:
         return False
     if factor.kind == PAIR:

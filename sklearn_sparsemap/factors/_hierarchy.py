@@ -13,7 +13,7 @@ from .._core.annotations import Any, NDArray, Self, Sequence
 from .._core.validation import check_numbers, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
-_LONGEST_CYCLE = 12  # labels of a cycle that a message shows
+_LONGEST_CYCLE = 12  # labels; a message shows at most this many of a cycle
 
 
 class Hierarchy(LabelConstraint):
@@ -26,8 +26,9 @@ class Hierarchy(LabelConstraint):
     ----------
     parents : sequence, or dict
         The parent of each label, in the order of labels: a label by index, None (or -1) for roots, or a list of
-        several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label: the path above
-        is the parent, if it is a label. A dict contains the parents of the labels that have any.
+        several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label. The parent is
+        the label of the path without its last part, if there is one. A dict contains the parents of the labels that
+        have any.
 
     Attributes
     ----------
@@ -108,10 +109,12 @@ class Hierarchy(LabelConstraint):
             above.setdefault(parent, [])
             above.setdefault(child, []).append(parent)
         found = cls({child: list(dict.fromkeys(parents)) for child, parents in above.items() if parents})
-        found.labels = list(above)
-        pairs = found.pairs(found.labels)
-        depths = _depths(len(above), pairs)
-        found.labels = [found.labels[j] for j in np.argsort(depths, kind="stable")]
+        # Raises ValueError if there is a cycle.
+        found.pairs(list(above))
+        depths = {}
+        for label in TopologicalSorter(above).static_order():
+            depths[label] = 1 + max((depths[parent] for parent in above[label]), default=-1)
+        found.labels = sorted(above, key=depths.get)
         return found
 
     @property
@@ -125,14 +128,14 @@ class Hierarchy(LabelConstraint):
         Parameters
         ----------
         Y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels)
-            Columns are `labels`, or `classes`. NaN is a label that is unknown; it is on if a label below it is.
+            Columns are `labels`, or `classes`. NaN is an unknown label; it is on if one of its descendants is.
         classes : sequence of length n_labels, default=None
             The names of the columns. Needed if `labels` is None.
 
         Returns
         -------
         closed : ndarray, sparse matrix or DataFrame
-            Of the kind and type of `Y`.
+            In the type of `Y`.
 
         Raises
         ------
@@ -161,7 +164,7 @@ class Hierarchy(LabelConstraint):
         ----------
         samples : sequence
             For each sample a label, or a list of labels: by name, by index, or as a path ``"animal/dog"`` from any
-            ancestor down. Of a hierarchy of paths, the last part alone is a name, if no other path ends in it.
+            ancestor down. If the labels are paths, the last part alone is a name, unless another path ends in it.
 
         Returns
         -------
@@ -171,7 +174,7 @@ class Hierarchy(LabelConstraint):
         Raises
         ------
         ValueError
-            If a label is none of the hierarchy (the message names the sample), a path does not go from parents to
+            If a label is not in the hierarchy (the message names the sample), a path does not go from parents to
             children, or the hierarchy is a dict, whose labels have no order.
         """
         if isinstance(samples, str) or not hasattr(samples, "__len__"):
@@ -258,7 +261,7 @@ class Hierarchy(LabelConstraint):
 
 
 def close_upwards(Y, pairs):
-    """Turn on all that labels imply, by pairs of a label and its parent; return a matrix of the same kind."""
+    """Add the ancestors of all labels, given pairs of a label and its parent; return a matrix of the same type."""
     n = Y.shape[1]
     children, parents = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     above = sparse.csr_array((np.ones(len(pairs), bool), (children, parents)), shape=(n, n)) + sparse.eye_array(
@@ -273,25 +276,12 @@ def close_upwards(Y, pairs):
 
 
 def _as_matrix(Y):
-    """Return an indicator matrix as an array of its own type; raise ValueError if its entries are no numbers."""
+    """Return an indicator matrix as an array of its own type; raise ValueError if its entries are not numbers."""
     try:
         values = np.asarray(Y)
     except ValueError as error:
         raise ValueError("the rows of Y differ in length; give each a column for each label") from error
     return values if values.dtype.kind in "biuf" else check_numbers(values, "Y")
-
-
-def _depths(n, pairs):
-    """Return the length of the longest path from a root to each label."""
-    depths = np.zeros(n, np.int64)
-    for _ in range(n):
-        deeper = depths.copy()
-        for child, parent in pairs:
-            deeper[child] = max(deeper[child], depths[parent] + 1)
-        if (deeper == depths).all():
-            break
-        depths = deeper
-    return depths
 
 
 def _place(label, index, pairs, where):

@@ -56,15 +56,15 @@ class Label:
 
 
 class LabelConstraint(Factor):
-    """Base of the rules: bounds on the number of labels of a set, or of variables of a factor graph, that are on.
+    """Base of the rules: bounds on the number of labels, or of variables of a factor graph, that are on.
 
-    A rule about variables is a factor of their graph. A rule about labels is written before these are known; `resolve`
-    returns their indices.
+    A rule about variables is a factor of their graph. A rule about labels is written before the labels are known;
+    `resolve` returns their indices.
 
     Attributes
     ----------
     labels : Variables, tuple, or None
-        As they were given; None for all labels.
+        As given; None for all labels.
     literals : Variables or None
         None for labels.
     """
@@ -117,7 +117,7 @@ class LabelConstraint(Factor):
         return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
-        """Return the bounds of which the constraint consists, each in the form of `resolve`."""
+        """Return the bounds that the constraint consists of, each as from `resolve`."""
         return [self.resolve(names)]
 
     def _check_count(self, n, what):

@@ -25,37 +25,37 @@ class Layout(UserForms):
     ----------
     graph : FactorGraph
     variable_shapes : dict of str -> tuple of int
-        Of the variable arrays.
+        Shapes of the variable arrays.
     factors : list of Factor
     given : dict of str -> tuple of int, or dict of str -> tuple of int
-        Shapes of the additional scores: of a pair's scores, or of a structure's by name.
+        Shapes of the additional scores: the scores of pairs, or those of a structure by name.
     featured : dict of str -> tuple of str
-        Names of structure factors, and of their additional scores that come from features; `given` then has the shapes
-        of the weights.
+        For names of structure factors, the names of their additional scores that come from features; `given` then has
+        the shapes of the weights.
 
     Attributes
     ----------
     arrays : GraphArrays
     oracles : list of MAP oracles
-        To which ``arrays.oracles`` refers.
+        ``arrays.oracles`` are indices into it.
     polytope_solvers : list of PolytopeSolver or None
-        Those of their structures.
+        The solvers of the structures with these oracles.
     n_variables, n_additional : int
-        `n_additional` counts the entries of the joined additional scores as kernels see them, one for each pair.
+        `n_additional` is the number of additional scores of kernels, with one score for each pair.
     shapes : dict of (str, str or None) -> tuple of int
-        The given additional scores in the order in which they are joined: by the factor's name, and the name among a
-        structure's (None for pairs).
+        Shapes of the user's additional scores, in the order in which they are joined: by the names of factor and score
+        (None for pairs).
     expand : int array of shape (n_additional,) or None
-        Where each entry comes from in the joined scores of the user; None if they are the same.
+        The joined score of the user for each score of kernels; None if they are the same.
     mixes : list of (places, first, features)
-        Entries that are products of features with weights: those at these places are ``features`` times the weights, or
-        the tables of pairs, that begin at `first` among the joined scores.
+        Scores of kernels that are products of features and weights. Those at `places` are ``features`` times the
+        weights (or tables of pairs) that begin at `first` among the joined scores.
     structured : dict of str -> StructureFactor
         See `FactorGraph.structured`.
     """
 
     def __init__(self, graph, variable_shapes, factors, given, featured):
-        # The graph may grow; this layout, and results made with it, do not.
+        # A copy of the lists, because the graph may grow after this layout is made.
         self.graph = graph
         self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
         self._given, self.featured, self._features = given, featured, {}

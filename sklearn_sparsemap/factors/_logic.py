@@ -19,8 +19,9 @@ class Factor:
     literals : Variables
         The literals that the factor joins, flat.
     name : str or None
-        Name of its additional scores and of its marginals. Rules (all factors except `Pair` and `StructureFactor`) have
-        no scores: they may share a name, such as "every job has a worker", which error messages use.
+        Name of its additional scores and of its marginals. Rules (all factors except `Pair`, `PairTable` and
+        `StructureFactor`) have no scores. Several rules may have the same name, such as "every job has a worker", which
+        error messages use.
     """
 
     kind = COUNT
@@ -112,7 +113,7 @@ def _listed(names, n):
 
 
 class XorOut(Factor):
-    """The last variable is on if one of the others is, and at most one of them is: ``sum(u[:-1]) == u[-1]``.
+    """The last variable is on exactly if one of the others is, and at most one of them is: ``sum(u[:-1]) == u[-1]``.
 
     Parameters
     ----------
@@ -219,9 +220,9 @@ class AndOut(OrOut):
 
 
 class Pair(Factor):
-    """A score for two variables being on together: ``score * u_1 * u_2``; many such pairs in one factor.
+    """Scores of pairs of variables that are both on: ``score * u_1 * u_2``; one factor for many pairs.
 
-    A positive score attracts, a negative one repels. The scores are passed to inference by the factor's name.
+    A positive score attracts, a negative score repels. The scores are passed to inference by the factor's name.
 
     Parameters
     ----------
@@ -291,7 +292,7 @@ class Pair(Factor):
 
     @property
     def accepted_shapes(self) -> dict[None, tuple[tuple[int, ...], ...]]:
-        """Accepted shapes of its scores, those that are learned first: one score for each pair, or one for all."""
+        """Accepted shapes of its scores, the learned shape first: one score for each pair, or one for all."""
         return {None: ((),) if self.tied else (self.shape, ())}
 
     def __repr__(self):
@@ -369,7 +370,7 @@ class StructureFactor(Factor):
     def kernel_shapes(
         self, given: Mapping[str, tuple[int, ...]], featured: Sequence[str]
     ) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of its additional scores as kernels see them, also of scores that come from features."""
+        """Return the shapes of its additional scores in kernels, including scores that come from features."""
         accepted = self.accepted_shapes
         return {name: accepted[name][0] if name in featured else shape for name, shape in given.items()}
 
@@ -387,7 +388,7 @@ class StructureFactor(Factor):
         Raises
         ------
         ValueError
-            If it is no such structure.
+            If it is not such a structure.
         """
         slots = self.structure.encode(structure, readonly(self.structure.dims(self.shape, {}), np.int64))[0]
         mask = np.zeros(self.literals.size, bool)

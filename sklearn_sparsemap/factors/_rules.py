@@ -1,4 +1,4 @@
-"""The rules, on labels and on variables of a factor graph alike, and the papers' names of them."""
+"""The rules on labels and on variables of a factor graph, and their names in the papers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ._label_constraints import Label, LabelConstraint
 from ._logic import shown
 from ._variables import Condition, Variables, WeightedSum, as_condition, as_literals
 
-# A weighted sum reaches a bound within this, relative to the sum of its weights.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # violation of a bound due to rounding, relative to the sum of the weights
 
 
 def _documented(summary, examples):
-    """Return the docstring of a bound: a summary, what all of them share, and examples."""
+    """Return the docstring of a bound: a summary, the sections of `_Counted`, and examples."""
     shared = (_Counted.__doc__ or "").partition("\n")[2].rstrip()
     return f"{summary}\n{shared}\n\n    Examples\n    --------{examples}"
 
@@ -28,13 +27,13 @@ class _Counted(LabelConstraint):
     Parameters
     ----------
     variables : Variables, or list of variables, label names or indices
-        Negated ones count if they are off: ``~u[0]``, ``~Label(name)``, ``~index``. If only a number is given, all
-        labels. For variables also a weighted sum, such as ``[2.0, 3.0, -1.0] @ u``. The set of a sum is that of its
-        linear relaxation, whose vertices can have a fractional variable.
+        Negated ones count if they are off: ``~u[0]``, ``~Label(name)``, ``~index``. If only a number is given, the rule
+        is about all labels. Variables can also be a weighted sum, such as ``[2.0, 3.0, -1.0] @ u``. The vertices of its
+        linear relaxation can have a fractional variable.
     k : int
-        Not negative. For a weighted sum any number.
+        The bound, not negative. For a weighted sum any number.
     labels : list of label names or indices, default=None
-        Another way to write labels: ``AtMost(2, labels=["jazz", "rock"])``.
+        The labels, as a keyword: ``AtMost(2, labels=["jazz", "rock"])``.
     name : str, default=None
         Name in error messages; several rules may share one.
 
@@ -45,7 +44,7 @@ class _Counted(LabelConstraint):
         is unknown, or no set of labels satisfies it.
     """
 
-    # For a weighted sum: the weights of the literals, their unit, and the difference to the sum of the variables.
+    # For a weighted sum: the weights of the literals, their unit, and their sum minus the sum of the variables.
     weights, unit, offset = None, 1.0, 0.0
 
     def __init__(
@@ -65,7 +64,7 @@ class _Counted(LabelConstraint):
             if isinstance(k, bool) or not isinstance(k, numbers.Real) or not np.isfinite(k):
                 raise ValueError(f"{what} takes a weighted sum and then a number; got {k!r} as the number")
             self.k, self.weights, self.offset = float(k), variables.weights, variables.offset
-            # The feasible set does not depend on the unit of the weights, and neither should the rounding.
+            # The weights are divided by their largest one, so that rounding does not depend on their unit.
             self.unit = self.weights.max() or 1.0
             variables = variables.literals
         else:
@@ -81,7 +80,7 @@ class _Counted(LabelConstraint):
         low, high = self._interval(self.k + self.offset)
         if self.literals is None:
             return low, high
-        # No more than all literals: larger bounds would only cost precision.
+        # A bound above the sum of all literals is vacuous, and a large one would cost precision.
         return low / self.unit, min(high / self.unit, self.coefficients.sum()) if high < np.inf else high
 
     @property
@@ -112,7 +111,7 @@ class _Counted(LabelConstraint):
 
 class AtMost(_Counted):
     __doc__ = _documented(
-        "At most `k` of the labels are on; or of the variables of a factor graph.",
+        "At most `k` of the labels, or of the variables of a factor graph, are on.",
         """
     >>> from sklearn_sparsemap import lp_sparsemap
     >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
@@ -132,7 +131,7 @@ class AtMost(_Counted):
 
 class AtLeast(_Counted):
     __doc__ = _documented(
-        "At least `k` of the labels are on; or of the variables of a factor graph.",
+        "At least `k` of the labels, or of the variables of a factor graph, are on.",
         """
     >>> from sklearn_sparsemap import lp_sparsemap
     >>> from sklearn_sparsemap.factors import AtLeast, FactorGraph
@@ -152,7 +151,7 @@ class AtLeast(_Counted):
 
 class Exactly(_Counted):
     __doc__ = _documented(
-        "Exactly `k` of the labels are on; or of the variables of a factor graph.",
+        "Exactly `k` of the labels, or of the variables of a factor graph, are on.",
         """
     >>> from sklearn_sparsemap import lp_sparsemap
     >>> from sklearn_sparsemap.factors import Exactly, FactorGraph
@@ -171,7 +170,7 @@ class Exactly(_Counted):
 
 
 class Exclusive(LabelConstraint):
-    """At most one of the labels is on; or of the variables of a factor graph.
+    """At most one of the labels, or of the variables of a factor graph, is on.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ class Exclusive(LabelConstraint):
 
 
 class Implies(LabelConstraint):
-    """If label `a` is on, or all of several are, label `b` is on; or for variables of a factor graph.
+    """If label `a` (or all of several labels) is on, label `b` is on; likewise for variables of a factor graph.
 
     Parameters
     ----------
@@ -246,15 +245,15 @@ class Implies(LabelConstraint):
 class Knapsack(AtMost):
     """The total cost of the variables that are on does not exceed `budget`: ``AtMost(costs @ variables, budget)``.
 
-    This is the linear relaxation: its vertices can have one fractional variable.
+    The vertices of its linear relaxation can have one fractional variable.
 
     Parameters
     ----------
     variables : Variables or list of Variables
     costs : array-like of shape (n_variables,)
-        Not negative; in the order of the variables.
+        The cost of each variable, not negative. The cost of a negated variable counts if the variable is off.
     budget : float
-        Not negative. It refers to literals: the cost of a negated variable counts if the variable is off.
+        The largest total cost, not negative.
     name : str, default=None
         Name in error messages; several rules may share one.
 

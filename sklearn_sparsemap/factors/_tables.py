@@ -45,22 +45,22 @@ class OneValueEach(Factor):
 
 
 class PairTable(Factor):
-    """Scores for the values of two variables together: a table of ``n_states x n_states``; many such pairs in one.
+    """Scores for the values of pairs of categorical variables: tables of shape ``(n_states, n_states)``.
 
     The tables are passed to inference, and learned, by the factor's name.
 
     Parameters
     ----------
     first, second : Variables of shape (..., n_states), or list of Variables
-        Categorical variables, as `FactorGraph.categorical` makes them, with all of their values in the last axis: the
-        two variables of each pair, entry by entry.
+        The two variables of each pair, entry by entry: categorical variables as from `FactorGraph.categorical`, with
+        all of their values in the last axis.
     name : str
         Name of the tables. Factors of a graph with the same name share their scores.
     tied : bool, default=False
-        Whether all pairs share one table. Otherwise there is one for each pair.
+        Whether all pairs have the same table. Otherwise there is one for each pair.
     features : array-like of shape (..., n_features), default=None
-        Features of each pair, in the shape of the pairs. The table of a pair is then the sum of `n_features` tables,
-        which all pairs share, weighted by the features.
+        Features of each pair, in the shape of the pairs. The table of a pair is then the sum of `n_features` tables
+        weighted by the features. All pairs have the same `n_features` tables.
 
     Attributes
     ----------
@@ -111,8 +111,7 @@ class PairTable(Factor):
                 f"PairTable joins variables entry by entry; got shapes {first.shape} and {second.shape}, of which the "
                 "last axis are the values"
             )
-        *self.pairs_shape, self.n_states = first.shape
-        self.pairs_shape = tuple(self.pairs_shape)
+        self.pairs_shape, self.n_states = first.shape[:-1], first.shape[-1]
         self.first, self.second = first, second
         heads = first.indices[..., 0].ravel(), second.indices[..., 0].ravel()
         same = np.flatnonzero(heads[0] == heads[1])
@@ -150,12 +149,12 @@ class PairTable(Factor):
 
     @property
     def is_equality(self) -> bool:
-        # Another factor states that a variable has exactly one value.
+        # The equality of the values of a variable belongs to the factor OneValueEach.
         return False
 
     @property
     def accepted_shapes(self) -> dict[None, tuple[tuple[int, ...], ...]]:
-        """Accepted shapes of its scores, those that are learned first: `shape`, or one table for all pairs."""
+        """Accepted shapes of its scores, the learned shape first: `shape`, or one table for all pairs."""
         table = self.n_states, self.n_states
         return {None: (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))}
 
@@ -195,7 +194,7 @@ def grid_graph(
 ) -> FactorGraph:
     """Make the graph of a grid of categorical variables, such as the labels of the pixels of an image.
 
-    Neighbours have tables of scores for their values; all pairs in a direction share a learned table.
+    Neighbours have tables of scores for their values. All pairs in a direction have the same table, which is learned.
 
     Parameters
     ----------
@@ -203,11 +202,11 @@ def grid_graph(
     n_states : int
         Number of values of each variable.
     neighbours : {4, 8}, default=4
-        Whether only adjacent cells in rows and columns are neighbours, or diagonal ones, too.
+        4 for adjacent cells in rows and columns; 8 for diagonal neighbours, too.
     directed : bool, default=True
         Whether each direction has its own table: ``"horizontal"`` (from left to right), ``"vertical"`` (downwards), and
         with 8 neighbours ``"diagonal"`` (down and to the right) and ``"antidiagonal"`` (down and to the left).
-        Otherwise there is one for all, ``"neighbours"``.
+        Otherwise there is one table for all pairs, ``"neighbours"``.
     name : str, default="labels"
         Name of the array of variables, of shape ``(height, width, n_states)``.
 

@@ -10,16 +10,16 @@ from ..structures import DependencyTree, HeadAutomaton
 from ._graph import FactorGraph
 from ._logic import StructureFactor
 
-# Number of lengths of sentences whose graphs are kept.
-_MOST_GRAPHS = 64
+_MOST_GRAPHS = 64  # cached graphs, one for each length of sentences; more take more memory
 
 
 def sibling_tree(arcs: Any, siblings: Any = None, *, tree: DependencyTree | None = None) -> FactorGraph:
     """Make the factor graph of a dependency tree with scores of consecutive siblings: a parser of second order.
 
-    A tree holds all arcs, and a `HeadAutomaton` the modifiers of each head on each side [1]_. Pass this function as
-    `structure` to `StructuredSparseMAPClassifier`, with samples ``(arcs, siblings)``. It learns weights of the features
-    of both, by LP-SparseMAP [2]_ of the graph. Trees are given and predicted as with `DependencyTree`.
+    One factor is the tree over all arcs. The others are a `HeadAutomaton` over the modifiers of each head on each side
+    [1]_. Pass this function as `structure` to `StructuredSparseMAPClassifier`, with samples ``(arcs, siblings)``. It
+    learns weights of the features of both, by LP-SparseMAP [2]_ of the graph. Trees are given and predicted as with
+    `DependencyTree`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def sibling_tree(arcs: Any, siblings: Any = None, *, tree: DependencyTree | None
     -------
     graph : FactorGraph
         Its variables are named ``"tree"``, and the scores of siblings ``"siblings"``. Sentences of the same length
-        share a graph, except for the features.
+        have the same graph, with different features.
 
     Raises
     ------

@@ -11,10 +11,8 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike, Iterator
 from .._core.validation import check_numbers
 
-# Largest number of clauses of a condition.
-_MOST_CLAUSES = 4096
-# Largest ratio of the weights in a sum; beyond it, sums in floating point lose the smaller terms.
-_LARGEST_RATIO = 1e9
+_MOST_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
+_LARGEST_RATIO = 1e9  # largest ratio of two weights in a sum; beyond it, rounding loses the smaller terms
 
 
 class Variables:
@@ -174,7 +172,7 @@ class Condition:
         return ~self | other
 
     def __invert__(self) -> Condition:
-        # One literal of each clause fails, and with it all others.
+        # By de Morgan's laws and distributivity: for each choice of a literal from each clause, one of them is false.
         if prod(map(len, self._clauses)) > _MOST_CLAUSES:
             raise ValueError(
                 f"the negation of the condition has more than {_MOST_CLAUSES} clauses; give a variable to a part of "
@@ -186,7 +184,7 @@ class Condition:
     def clauses(self) -> Iterator[Variables]:
         """Yield the literals of each clause and each entry of the arrays, without repeated ones.
 
-        Clauses that always hold, because they have a variable and its negation, are left out.
+        Clauses with a variable and its negation always hold, and are left out.
         """
         for clause in self._clauses:
             try:
@@ -225,17 +223,17 @@ class WeightedSum:
     Parameters
     ----------
     weights : array-like in the shape of the variables
-        Finite; negative ones, too.
+        Finite numbers; they may be negative.
     variables : Variables or list of Variables
 
     Attributes
     ----------
     literals : Variables
-        The variables, flat, those with a negative weight negated.
+        The variables, flat; those with a negative weight are negated.
     weights : array of shape (n_variables,)
-        Of the literals, not negative.
+        Weights of the literals, not negative.
     offset : float
-        The sum of the variables is that of the literals minus this.
+        The sum of the literals minus the sum of the variables.
     """
 
     def __init__(self, weights: ArrayLike, variables: Any) -> None:

@@ -22,8 +22,8 @@ from ._tokens.columns import HashedColumns
 class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass gives three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
-    `_vocabulary`, and returns the encoded sentences, and their columns or None. `_rows(encoded, columns=None)` makes
+    A subclass defines three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
+    `_vocabulary`, and returns the encoded sentences, and their columns or None. `_rows(encoded, columns=None)` returns
     the rows.
     """
 
@@ -169,10 +169,10 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         Returns
         -------
         names : object array with one entry a column
-            ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
-            stand for places outside the sentence and ``<root>`` for the root of a tree; ``template#slot`` in the
-            hashed mode. Names differ: within a conjunction, ``|`` and backslashes of a value follow a backslash, and so
-            does a string that looks like one of those places, or like an integer that its field has, too.
+            ``template=values``, such as ``word[-1]|word[0]=the|dog``. ``<begin-1>`` and ``<end+1>`` are places outside
+            the sentence, and ``<root>`` is the root of a tree. In the hashed mode, ``template#slot``. So that all names
+            differ, values are escaped by a backslash: ``|`` and backslashes within a conjunction, and strings equal to
+            such a place, or to an integer value of their field.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         return encoded, columns
 
     def _give_ones(self, model, columns, row_ptr, indptr):
-        """Give rows of ones, whose columns ascend and differ."""
+        """Return rows of ones in the user's form; the columns of a row are distinct and ascend."""
         values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         rows.has_canonical_format = True

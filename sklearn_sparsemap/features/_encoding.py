@@ -20,10 +20,10 @@ class Plan:
     fields : tuple of str
         Every field that a template names, once.
     before, after : int
-        How many places are needed beyond a sentence, to the left and to the right.
+        Number of padding places to the left and to the right of a sentence.
     """
 
-    #: Number of places just before each sentence that are a root, with a value of its own for every field.
+    #: 1 if the place just before each sentence is a root, with a separate value for all fields; otherwise 0.
     n_roots = 0
     #: The kinds of atoms that read a field at a place.
     sides = ("head", "mod")
@@ -71,7 +71,7 @@ class Plan:
         atom_ptr : int64 array of shape (n_templates + 1,)
             The atoms of template j are ``atom_ptr[j]:atom_ptr[j + 1]``.
         shifts : int64 array of shape (n_atoms,)
-            Where each atom is read, relative to a token's place.
+            The place that each atom reads, relative to a token's place.
         factors : uint64 array of shape (n_atoms,)
             The odd factor of each atom's hash.
         """
@@ -93,9 +93,9 @@ class Plan:
 
 
 class EncodedTokens:
-    """The fields of all tokens as codes, every sentence padded at both ends.
+    """The fields of all tokens as codes, with padding at both ends of each sentence.
 
-    Code c of a field means padding value c, or value ``c - len(plan.padding)`` of the field.
+    Code c of a field is padding value c, or value ``c - len(plan.padding)`` of the field.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def hash_codes(plan, codes, values):
 
 
 def odd_factors(n):
-    """The first n outputs of the generator splitmix64, made odd so that multiplying by them loses nothing."""
+    """Return the first n outputs of the generator splitmix64, made odd, because odd factors have inverses mod 2^64."""
     mask = 2**64 - 1
     factors = []
     for i in range(1, n + 1):

@@ -15,7 +15,7 @@ _VALUE_TYPES = (str, int, np.integer, np.bool_)
 
 
 class _None:
-    """The type of the mark of tokens that lack a field; None is a value that is refused."""
+    """The type of the mark for tokens without a field. None cannot be the mark, because it is an invalid value."""
 
 
 _NONE = _None()
@@ -68,14 +68,14 @@ class Tokens:
         self._fields = {}
 
     def field(self, name, needed_by):
-        """Return the distinct values of a field and which one each token has.
+        """Return the distinct values of a field, and the index of each token's value.
 
         Parameters
         ----------
         name : str
             The field.
         needed_by : str
-            The name, in messages, of what requires the field.
+            The reader of the field, for messages.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class Tokens:
         source, function = self._derived[name]
         source_codes, sources = self._field(source, (*path, name))
         lacking = codes < 0
-        # The last entry is that of tokens that lack the source, too.
+        # The last entry is for tokens without the source.
         code_of = np.full(len(sources) + 1, -1, dtype=np.int32)
         is_needed = np.zeros(len(sources) + 1, dtype=bool)
         is_needed[source_codes[lacking]] = True
@@ -192,7 +192,7 @@ def _check_sentences(X):
 
 
 def _is_table(sentence):
-    """Tell whether a sentence is a DataFrame, which as a sequence would be the names of its columns."""
+    """Return whether a sentence is a DataFrame. As a sequence, it would be the names of its columns."""
     return hasattr(sentence, "columns") and getattr(sentence, "ndim", 2) == 2
 
 

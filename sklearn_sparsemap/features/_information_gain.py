@@ -1,4 +1,4 @@
-"""InformationGainSelector: keep the groups of features that tell most about the labels, each by itself."""
+"""InformationGainSelector: selection of groups of features by their mutual information with the labels."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .._core.validation import check_matrix, check_no_missing, check_same_length
 class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
     """Select groups of features, such as templates, by their information gain.
 
-    The gain of a group is the sum of its features' mutual information with the label, in bits, as far as it comes
-    from rows in which the feature occurs (is not zero)::
+    The gain of a group is the sum of its features' mutual information with the label, in bits, restricted to rows in
+    which the feature occurs (is not zero)::
 
         sum over features f of the group, labels a:  P(f, a) log2( P(f, a) / (P(f) P(a)) )
 
-    It is a filter: cheap, but it ignores redundancy between groups, and favours groups of many rare features.
+    This is a cheap filter. It ignores redundancy between groups, and favours groups of many rare features.
 
     Parameters
     ----------
     n_groups_to_select : int or float, default=None
-        How many groups to keep; a float in (0, 1] is a fraction of all. None keeps half.
+        Number of groups to keep; a float in (0, 1] is a fraction of all. By default, half.
     groups : array-like of int of shape (n_features,), default=None
         The group of each feature, numbered from 0. By default, the groups of the `RaggedArray` that a
         `TemplateVectorizer` returns; if there are none, each feature is a group.
@@ -53,11 +53,11 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
     See Also
     --------
     TemplateVectorizer : Its ``template_names_`` name the groups.
-    sklearn.feature_selection.mutual_info_classif : For single features, with what their absence tells, too.
+    sklearn.feature_selection.mutual_info_classif : For single features, including rows in which they do not occur.
 
     References
     ----------
-    Martins, Smith, Aguiar and Figueiredo, *Structured Sparsity in Structured Prediction* (EMNLP 2011), equation 16.
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011, eq. 16.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
         self.groups = groups
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Compute the gain of each group and select the best; of equal ones those with the lowest numbers.
+        """Compute the gain of each group and select the best; ties are broken by the lowest numbers.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If rows and labels do not go together, or a parameter has no meaning.
+            If rows and labels do not match, or a parameter is invalid.
         """
         if _is_structured(X):
             ragged = check_samples(X if isinstance(X, RaggedArray) else list(X))
@@ -116,7 +116,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
         n_selected = self._check_number(len(np.unique(self.groups_)))
         gains = _gains_of_features(rows, codes, n_labels)
         self.scores_ = np.bincount(self.groups_, weights=gains)
-        # Numbers that no feature has are never among the best.
+        # Numbers without features are never selected.
         order = np.where(np.bincount(self.groups_) > 0, self.scores_, -np.inf)
         self.selected_groups_ = np.sort(np.argsort(-order, kind="stable")[:n_selected])
         return self
@@ -199,7 +199,7 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
 
 
 def _is_structured(X):
-    """Distinguish samples with several rows from one matrix of flat samples."""
+    """Return whether X consists of samples with several rows; otherwise it is one matrix of flat samples."""
     if isinstance(X, RaggedArray):
         return True
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -234,7 +234,7 @@ def _encode(labels):
 
 
 def _gains_of_features(rows, codes, n_labels):
-    """The information gain of each feature, in bits: shape (n_features,)."""
+    """Return the information gain of each feature, in bits: array of shape (n_features,)."""
     n_rows, n_features = rows.shape
     rows = sparse.csr_array(rows)
     if not np.all(rows.data):
@@ -245,7 +245,7 @@ def _gains_of_features(rows, codes, n_labels):
     occurs = sparse.csr_array((np.ones(len(columns), dtype=count_type), columns, row_ptr), shape=rows.shape)
     ones = np.ones(n_rows, dtype=count_type)
     labels = sparse.csr_array((ones, (codes, np.arange(n_rows))), shape=(n_labels, n_rows))
-    # From the side of the labels: turning the large matrix around would take longer than all the rest.
+    # The product is labels @ occurs, because a transpose of the large matrix would take longer than all the rest.
     joint = labels @ occurs
     n_with_feature = np.bincount(columns, minlength=n_features)
     n_with_label = np.repeat(np.bincount(codes), np.diff(joint.indptr))

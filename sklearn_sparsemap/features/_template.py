@@ -10,9 +10,7 @@ from .._core.annotations import Any, Self
 from .._core.template_grammar import read_template
 
 _FIELD = re.compile(r"[^\s\[\]|]+")
-# Sentences are padded by the largest offset.
-_LARGEST_OFFSET = 1000
-# How the tokens of a template stand to each other.
+_LARGEST_OFFSET = 1000  # tokens; sentences are padded by the largest offset, so larger ones cost memory
 RELATIONS = ("direction", "distance")
 
 
@@ -72,7 +70,7 @@ class BaseTemplate:
         return "|".join(map(cls._text_of, atoms))
 
     def __or__(self, other: Any) -> Self:
-        """The conjunction of two templates."""
+        """Return the conjunction of two templates."""
         if not isinstance(other, type(self)):
             return NotImplemented
         return type(self)(self.atoms + other.atoms)
@@ -87,8 +85,7 @@ class BaseTemplate:
 class SidedTemplate(BaseTemplate):
     """A template of several tokens, called sides, and of relations between them.
 
-    A subclass names its sides (`SIDES`), and those that have a field but no offset because they are several tokens
-    (`SPANS`).
+    A subclass names its sides (`SIDES`), and the sides of several tokens (`SPANS`), which have a field but no offset.
     """
 
     __slots__ = ()
@@ -146,7 +143,7 @@ def check_place(field, offset):
 
 
 def is_int(value):
-    """Tell whether a value is an integer, and no bool."""
+    """Return whether a value is an integer and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -7,14 +7,14 @@ from unicodedata import category
 
 from .._core.annotations import Any, Callable
 
-_LONGEST_AFFIX = 5
+_LONGEST_AFFIX = 5  # characters of the longest derived prefix and suffix
 
 
 def word_shape(word: str) -> str:
     """Return the shape of a word: the types of its characters, repeats collapsed.
 
     Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
-    digits ``0``; every other character stands for itself. A run of one symbol is written once; a run of two
+    digits ``0``; all other characters are kept. A run of one symbol is written once; a run of two
     or more digits is written ``0+``.
 
     Parameters
@@ -83,7 +83,7 @@ def word_case(word: str) -> str:
 
 
 def word_digits(word: str) -> str:
-    """Tell whether none, some or all characters of a word are digits.
+    """Return how many characters of a word are digits: none, some or all.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def word_digits(word: str) -> str:
 
 
 def word_punctuation(word: str) -> str:
-    """Tell whether none, some or all characters of a word are punctuation marks or symbols.
+    """Return how many characters of a word are punctuation marks or symbols: none, some or all.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _amount(flags):
 
 
 def _lower(word):
-    # A function of this module, which any way of saving a vectorizer can find by its name.
+    # Not `str.lower`, because all ways of saving a vectorizer find the functions of this module by their names.
     return word.lower()
 
 
@@ -143,8 +143,8 @@ def _suffix(word, n):
     return word[-n:]
 
 
-#: The fields that a vectorizer derives from a token's ``word`` unless told otherwise: ``shape``, ``lower``, ``case``,
-#: ``digits``, ``punctuation``, and ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5``. Add own ones to a copy:
+#: The fields that vectorizers derive from a token's ``word`` by default: ``shape``, ``lower``, ``case``, ``digits``,
+#: ``punctuation``, and ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5``. To add fields, pass a copy:
 #: ``derived_fields={**DERIVED_FIELDS, "length": ("word", len)}``.
 DERIVED_FIELDS: dict[str, tuple[str, Callable[..., Any]]] = {
     "shape": ("word", word_shape),

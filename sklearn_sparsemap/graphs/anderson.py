@@ -7,14 +7,13 @@ import numpy as np
 from .._core.jit import copy_into, kernel
 from ..numerics.cholesky import dot
 
-# Row j of `changes_of_g` and `changes_of_r` holds how g(x) and the residual g(x) - x changed in a step. `last_g` and
-# `last_r` are those of the last point. `used[0]` is the number of rows in use, `used[1]` the next row to overwrite,
-# `used[2]` whether there was a last point.
+# Row j of `changes_of_g` and `changes_of_r` contains the change of g(x) and of the residual g(x) - x in one step.
+# `last_g` and `last_r` are their values at the last point. `used[0]` is the number of rows in use, `used[1]` the next
+# row to overwrite, and `used[2]` is 1 if there is a last point. `gram` and `rhs` are scratch.
 Anderson = namedtuple("Anderson", ["changes_of_g", "changes_of_r", "last_g", "last_r", "gram", "rhs", "used"])
 
-# Share of the diagonal that is added to the normal equations, and the largest combination of steps that is trusted.
-_RIDGE = 1e-12
-_LARGEST = 1e4
+_RIDGE = 1e-12  # fraction of the diagonal that is added to the normal equations, against singular ones
+_LARGEST = 1e4  # largest absolute coefficient of a step; beyond it, the equations are too ill-conditioned
 
 
 @kernel
@@ -40,16 +39,16 @@ def forget(state):
 
 @kernel
 def _solve(gram, rhs, k):
-    """Solve the symmetric positive definite k x k system in place, by elimination; tell whether it is regular."""
+    """Solve the symmetric positive definite k x k system in place, by elimination; return whether it is regular."""
     for i in range(k):
         pivot = gram[i, i]
         if not pivot > 0.0:
             return False
         for r in range(i + 1, k):
-            share = gram[r, i] / pivot
+            factor = gram[r, i] / pivot
             for c in range(i, k):
-                gram[r, c] -= share * gram[i, c]
-            rhs[r] -= share * rhs[i]
+                gram[r, c] -= factor * gram[i, c]
+            rhs[r] -= factor * rhs[i]
     for i in range(k - 1, -1, -1):
         for c in range(i + 1, k):
             rhs[i] -= gram[i, c] * rhs[c]
@@ -59,9 +58,9 @@ def _solve(gram, rhs, k):
 
 @kernel
 def extrapolate(state, x, g):
-    """Take the step from `x` to `g` into the memory, and set `x` to the extrapolated point.
+    """Add the step from `x` to `g` to the memory, and set `x` to the extrapolated point.
 
-    The combination of remembered steps that leaves the smallest residual is taken away from `g`.
+    The extrapolated point is `g` minus the combination of remembered steps with the smallest residual.
     """
     memory, n = state.changes_of_g.shape
     used = state.used

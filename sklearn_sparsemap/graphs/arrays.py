@@ -1,4 +1,4 @@
-"""What kernels know of a factor graph: flat arrays, and the numbers of the kinds of factors."""
+"""Factor graphs in the form of kernels: flat arrays, and the numbers of the kinds of factors."""
 
 from collections import namedtuple
 
@@ -13,24 +13,23 @@ TABLE = 4
 # Kinds with scores.
 SCORED = PAIR, STRUCTURE, TABLE
 
-# The score of a forbidden variable, in place of -inf: no sum of scores and multipliers comes near it, and yet
-# differences of such scores are numbers.
+# The score of a forbidden variable, in place of -inf. It is far below any sum of scores and multipliers, and unlike
+# -inf its differences are numbers.
 FORBIDDEN = -1e150
 
-# The literals p of a factor are its variables u, or 1 - u where the sign is -1. Factor f is of the kind kinds[f], and
-# owns
-#   links[link_ptr[f]:link_ptr[f + 1]]                 its variables; signs and costs are laid out alike
-#   low[f], high[f]                                    bounds of a COUNT, infinite where there is none
+# The literals p of a factor are its variables u, or 1 - u if the sign is -1. Factor f is of the kind kinds[f], and has
+#   links[link_ptr[f]:link_ptr[f + 1]]                 its variables; signs and costs have the same layout
+#   low[f], high[f]                                    bounds of a COUNT; infinite if there is none
 #   additional_ptr[f]:additional_ptr[f + 1]            its additional scores (one of a PAIR)
 #   oracles[f], dims[dims_ptr[f]:dims_ptr[f + 1]], sizes[f]    of a STRUCTURE; see structures/_base.py
-# Explicit inequalities of the factors COUNT and OR_OUT, in terms of the variables u ("rows"): row r says that
-# sum_i row_coefs_i u[row_vars_i] is at most, at least or equal to row_bounds[r], as its multiplier may be positive
-# (row_high > 0), negative (row_low < 0) or both; it belongs to factor row_factors[r], and row_links are the links
-# of its entries.
-# pairs: the numbers of the factors PAIR; pair_ends[e] and pair_signs[e] repeat the variables and signs of the e-th.
-# slots[slot_ptr[i]:slot_ptr[i + 1]]: the ends of pairs that variable i is, as 2 e + side.
-# degrees: the number of factors of each variable. owners: the STRUCTURE
-# that holds a variable, -1 if none does, -2 if several do. structures: the numbers of the factors STRUCTURE.
+# Rows are the inequalities of the factors COUNT and OR_OUT in terms of the variables u. In row r, the sum of
+# row_coefs_i u[row_vars_i] is at most row_bounds[r] if its multiplier may be positive (row_high > 0), at least
+# row_bounds[r] if it may be negative (row_low < 0), and equal if both. The row belongs to factor row_factors[r], and
+# row_links are the links of its entries.
+# pairs: the numbers of the factors PAIR; pair_ends[e] and pair_signs[e] are the variables and signs of the e-th.
+# slots[slot_ptr[i]:slot_ptr[i + 1]]: the ends of pairs at variable i, as 2 e + side.
+# degrees: the number of factors of each variable. owners: the STRUCTURE that contains a variable, -1 if there is none,
+# -2 if there are several. structures: the numbers of the factors STRUCTURE.
 GraphArrays = namedtuple(
     "GraphArrays",
     [
@@ -73,6 +72,6 @@ GRAPH_ARRAYS = types.NamedTuple(
     GraphArrays,
 )  # fmt: skip
 
-# The MAP oracles of a graph, by their numbers; structures of one class share one.
+# The MAP oracles of a graph, by their numbers. Structures of one class have the same oracle.
 ORACLES = FunctionTable(ORACLE)
 oracle_at = ORACLES.at

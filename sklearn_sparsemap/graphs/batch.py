@@ -1,4 +1,4 @@
-"""The loop over many samples of one factor graph, inside one compiled call each."""
+"""The solvers of factor graphs as loops over samples: one compiled call for many samples of one graph."""
 
 from functools import partial
 
@@ -33,9 +33,8 @@ from .samples import (
     SOLUTIONS,
     STATUS,
     additional_of,
-    goal_of,
     row_of,
-    scale_of,
+    scales_of,
 )
 from .structures import STRUCTURE_SOLVERS, new_structures
 from .tables.batch import tables_range
@@ -43,9 +42,16 @@ from .tables.batch import tables_range
 
 @kernel
 def _link_multipliers(graph, scores, additional, multipliers, u, lam):
-    """Write the dual variables of all links: what rows and pairs take from the scores, and what is left of them.
+    """Write the dual variables of all links from the multipliers of rows and pairs.
 
-    What a clipped variable has left is shared by its factors, so that each sees it beyond the bound.
+    The dual variable of a link is the part of the score that the rows and pairs of its factor take. The rest of the
+    score of a clipped variable is divided among its factors, so that each of them has a score beyond the bound.
+
+    Parameters
+    ----------
+    graph, scores, additional, u, lam
+        See `graphs/__init__.py`.
+    multipliers : array of shape (n_rows + n_pairs,)
     """
     n_rows, left = graph.row_bounds.shape[0], scores - u
     lam[:] = 0.0
@@ -72,15 +78,25 @@ def _link_multipliers(graph, scores, additional, multipliers, u, lam):
                 lam[link] += left[i] / graph.degrees[i]
 
 
-# Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
-# (see `solve_rows`); which samples, start..stop; and where to write their solutions.
+# The parameters of each loop after the graph: samples, tol, limits, start, stop, solutions. Graphs with structures come
+# with their oracles and solvers.
 _LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
 _STRUCTURED = GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS
 
 
 @kernel
 def _finish(graph, structures, scores, additional, i, limits, n_iter, status, out):
-    """Certify the solution of sample `i`."""
+    """Write the statistics of a sample, with the certificate of its solution.
+
+    Parameters
+    ----------
+    graph, structures, scores, additional, i, limits
+        See `graphs/__init__.py`.
+    n_iter, status : int
+        Results of the solver.
+    out : GraphSolutions
+        Contains marginals and dual variables of the links, which are moved as by `certify`.
+    """
     statistics = out.statistics[i]
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
@@ -91,8 +107,8 @@ def _finish(graph, structures, scores, additional, i, limits, n_iter, status, ou
 
 @kernel
 def _as_first_step(samples, i, proximal, out):
-    """Let the solution of the linear relaxation of sample `i` look as if the first step had found it."""
-    if goal_of(samples, i) > 0.0:
+    """Scale multipliers and gap of the linear relaxation of sample `i` to the scores of the first step."""
+    if scales_of(samples, i)[1] > 0.0:
         out.statistics[i, GAP] = proximal.hidden[0]
         grow(out.multipliers[i], 1.0 / proximal.growth[0])
         grow(out.links[i], 1.0 / proximal.growth[0])
@@ -100,18 +116,30 @@ def _as_first_step(samples, i, proximal, out):
 
 @kernel
 def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out):
-    """Solve what is open of sample `i` by sweeps and, if `use_newton`, Newton steps; write marginals and multipliers.
+    """Solve for the open variables of one sample by sweeps and Newton steps; write marginals and multipliers.
+
+    Parameters
+    ----------
+    use_newton : bool
+        Whether to use Newton steps; otherwise there are only sweeps.
+    graph, structures, tol, limits, i
+        See `graphs/__init__.py`.
+    settled : Settled
+    proximal : Proximal
+        State of the proximal point method, which solves the linear relaxation.
+    samples : GraphSamples
+    out : GraphSolutions
 
     Returns
     -------
     dual : Dual
     additional : array
-        Those of the last step; nothing, where no more is written.
+        The additional scores of the last step; empty if no dual variables of links are written.
     n_iter, status : int
     """
-    unscaled, warm, scale = row_of(samples.additional, i), row_of(samples.warm, i), scale_of(samples, i)
+    unscaled, warm, (scale, goal, _) = row_of(samples.additional, i), row_of(samples.warm, i), scales_of(samples, i)
     additional = additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
-    dual, goal = new_dual(graph, settled, unscaled, scale, warm), goal_of(samples, i)
+    dual = new_dual(graph, settled, unscaled, scale, warm)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
     begin(proximal)
     for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
@@ -151,23 +179,16 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
 
     Parameters
     ----------
-    use_newton : bool
-    graph : GraphArrays
-    structures : Structures, or None
-    scratch : (settled, slots, proximal)
-        The second one is for the additional scores of the sample.
-    samples : GraphSamples
-    tol : float
-    limits : int array of shape (2,)
-        See `solve_rows`.
-    i : int
-    out : GraphSolutions
+    use_newton, graph, structures, samples, tol, limits, i, out
+        See `_solve_open`.
+    scratch : (Settled, PairSlots, Proximal)
+        The slots are those of the sample's additional scores; the others are overwritten.
     """
     (settled, slots, proximal), u = scratch, out.marginals[i]
-    scores, scale, statistics = samples.scores[i], scale_of(samples, i), out.statistics[i]
+    scores, (scale, _, _), statistics = samples.scores[i], scales_of(samples, i), out.statistics[i]
     settle(slots, scores, scale, settled)
     if settled.counts[0] == 0 and out.links.shape[1] == 0:
-        # The most frequent case of label sets is the quickest.
+        # A shortcut for the most frequent case of label sets.
         write_marginals(settled, settled.base[:0], u)
         statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
         return
@@ -187,7 +208,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop of a graph without structures."""
+    """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
     settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     slots = pull_slots(graph, row_of(samples.additional, start))
     for i in range(start, stop):
@@ -198,7 +219,17 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
 def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
+    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps.
+
+    Parameters
+    ----------
+    use_newton : bool
+    graph, oracles, solvers, tol, limits, start, stop
+        See `graphs/__init__.py`.
+    samples : GraphSamples
+    out : GraphSolutions
+        Gets the solutions.
+    """
     settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
         structures, slots = new_structures(graph, oracles, solvers), pull_slots(graph, row_of(samples.additional, i))
@@ -207,7 +238,18 @@ def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start,
 
 @kernel
 def _finish_links(graph, structures, scores, own, i, found, limits, out):
-    """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
+    """Write and certify the solution of a solver that works on the dual variables of the links.
+
+    Parameters
+    ----------
+    graph, structures, scores, i, limits
+        See `graphs/__init__.py`.
+    own : array of shape (n_additional,)
+        The additional scores of the sample.
+    found : (u, lam, n_iter, status)
+        The result of the solver.
+    out : GraphSolutions
+    """
     u, lam, n_iter, status = found
     copy_into(out.marginals[i], u)
     copy_into(out.links[i], lam)
@@ -216,10 +258,10 @@ def _finish_links(graph, structures, scores, own, i, found, limits, out):
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
 def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop by block coordinate ascent."""
+    """Solve samples start..stop by block coordinate ascent; for the parameters see `rows_range`."""
     proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
-        own, goal, warm = additional_of(samples, i), goal_of(samples, i), np.zeros(n_links)
+        own, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(n_links)
         scores = samples.scores[i].copy()
         if samples.warm.shape[0] > 0:
             copy_into(warm, samples.warm[i])
@@ -240,7 +282,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
 def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop by alternating directions."""
+    """Solve samples start..stop by alternating directions; for the parameters see `rows_range`."""
     for i in range(start, stop):
         own, warm = additional_of(samples, i), row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solvers)
@@ -248,7 +290,7 @@ def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
         _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
 
 
-# By the names of the public `solver` parameter. Each is compiled at its first use only.
+# The solvers by their public names. Each is compiled at its first use.
 GRAPH_SOLVERS = {
     "newton": partial(rows_range, True),
     "pairwise": partial(rows_range, False),
@@ -256,7 +298,7 @@ GRAPH_SOLVERS = {
     "admm": admm_range,
     "tables": tables_range,
 }
-# For graphs without structures, where these have one that knows of none, and is compiled much sooner.
+# The variants for graphs without structures, which compile faster.
 LOGIC_SOLVERS = {"newton": partial(logic_rows_range, True), "pairwise": partial(logic_rows_range, False)}
-# Those that start from the multipliers of rows and pairs; the others start from the dual variables of the links.
+# Solvers whose warm start is the multipliers of rows and pairs. That of the others is the dual variables of the links.
 BY_MULTIPLIERS = ("newton", "pairwise")

@@ -1,8 +1,8 @@
-"""Block coordinate ascent on the dual of a factor graph, one factor after the other, with Anderson acceleration.
+"""Block coordinate descent on the dual of a factor graph, factor by factor, with Anderson acceleration.
 
-Minimising the dual over the variables lambda_f of one factor is SparseMAP of that factor on what the others leave of
-the scores (Dykstra's algorithm; no step size, no degrees). The dual decreases in every sweep. An extrapolated point is
-kept only if the sweep from it ends no higher than the sweep before.
+The dual is minimised over the variables lambda_f of one factor at a time. The minimum is SparseMAP of that factor under
+the scores minus the dual variables of the other factors (Dykstra's algorithm, which needs no step size). The dual
+decreases in every sweep. An extrapolated point is kept only if the dual after the next sweep is no larger than before.
 """
 
 import numpy as np
@@ -16,15 +16,14 @@ from .closed_forms import clip01
 from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
 from .structures import OFF, new_structures
 
-_MEMORY = 8
-# How often the search for a proof of infeasibility runs, and the scale at which SparseMAP is as good as MAP.
-_CHECK_EVERY = 50
-_SHARP = 1e8
+_MEMORY = 8  # steps that Anderson acceleration remembers
+_CHECK_EVERY = 50  # sweeps between two searches for a proof of infeasibility
+_SHARP = 1e8  # scale of the scores at which the quadratic term of SparseMAP is negligible, and it equals MAP
 
 
 @kernel
-def what_is_left(graph, scores, lam, u):
-    """Set ``u = scores - sum_f lambda_f``; variables in no factor are clipped, forbidden ones 0."""
+def subtract_multipliers(graph, scores, lam, u):
+    """Set ``u = scores - sum_f lambda_f``; variables in no factor are clipped, forbidden ones are 0."""
     for i in range(scores.shape[0]):
         u[i] = scores[i]
     for link in range(lam.shape[0]):
@@ -38,9 +37,10 @@ def what_is_left(graph, scores, lam, u):
 
 @kernel
 def _sweep(graph, structures, scores, additional, u, lam, own, limits):
-    """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing.
+    """Minimise the dual over the variables of each factor in turn; return its value.
 
-    Then only the links of that factor have variables that are not zero.
+    The value is NaN if a factor is infeasible; then only the links of that factor have nonzero dual variables. For the
+    parameters see `graphs/__init__.py`. `u`, `lam` and `own` are overwritten.
     """
     longest = longest_factor(graph)
     z, p, joint = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
@@ -74,17 +74,24 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
 
 @kernel
 def blame(lam, start, stop):
-    """Mark the links of the factor that nothing satisfies."""
+    """Mark the links start..stop, those of an infeasible factor."""
     lam[:] = 0.0
     lam[start:stop] = 1.0
 
 
 @kernel
 def proves_infeasible(graph, structures, scores, additional, limits, direction):
-    """Tell whether a direction of the link variables, which is changed, proves that no marginals satisfy all factors.
+    """Return whether a direction of the dual variables proves that no marginals satisfy all factors.
 
-    Along a direction whose links sum to zero at each variable only the factors' MAP values change; if these sum to
-    less than zero the dual has no minimum.
+    Along a direction whose links sum to zero at each variable, the dual changes by the MAP values of the factors only.
+    If their sum is negative, the dual is unbounded.
+
+    Parameters
+    ----------
+    graph, structures, scores, additional, limits
+        See `graphs/__init__.py`.
+    direction : array of shape (n_links,)
+        Overwritten with its projection onto the directions that sum to zero.
     """
     n = scores.shape[0]
     total = np.zeros(n)
@@ -117,7 +124,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True
-        # SparseMAP is not better than MAP by more than half the number of parts, at this scale.
+        # At this scale the values of SparseMAP and MAP differ by at most half the number of parts.
         slope += (stop - start) / _SHARP
         for link in range(start, stop):
             own = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
@@ -127,28 +134,35 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
 
 @kernel
 def solve_block(graph, structures, scores, additional, warm, tol, limits):
-    """Solve one sample; `warm` holds link variables to start from, or nothing.
+    """Solve one sample.
+
+    Parameters
+    ----------
+    graph, structures, scores, additional, tol, limits
+        See `graphs/__init__.py`.
+    warm : array of shape (n_links,) or (0,)
+        Dual variables of the links to start from; zeros if empty.
 
     Returns
     -------
     u : array of shape (n_variables,)
     lam : array of shape (n_links,)
     n_iter : int
-        Sweeps.
+        Number of sweeps.
     status : int
     """
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam = warm.copy() if warm.shape[0] > 0 else np.zeros(n_links)
     u, own, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
-    far = lam.copy()
+    checked = lam.copy()
     state = new_anderson(n_links, _MEMORY)
-    # The residual that rounding leaves.
+    # A smaller residual is rounding error.
     tol = max(tol, 4e-15)
     best, residual, n_iter, extrapolated = np.inf, np.inf, 0, False
     while residual > tol and n_iter < limits[0]:
         n_iter += 1
         copy_into(before, lam)
-        what_is_left(graph, scores, lam, u)
+        subtract_multipliers(graph, scores, lam, u)
         value = _sweep(graph, structures, scores, additional, u, lam, own, limits)
         if value != value:
             return u, lam, n_iter, INFEASIBLE
@@ -158,13 +172,13 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
         if residual <= tol:
             break
         if n_iter % _CHECK_EVERY == 0:
-            direction = lam - far
+            direction = lam - checked
             if proves_infeasible(graph, structures, scores, additional, limits, direction):
                 copy_into(lam, direction)
                 return u, lam, n_iter, INFEASIBLE
-            copy_into(far, lam)
+            copy_into(checked, lam)
         if extrapolated and value > best + 1e-12 * (1.0 + abs(best)):
-            # The sweep from the extrapolated point was no gain: go on from the last good one.
+            # The extrapolation did not decrease the dual; continue from the last point without it.
             copy_into(lam, last)
             forget(state)
             extrapolated = False

@@ -1,11 +1,11 @@
-"""What a solution of a factor graph is worth, by its dual variables alone: whichever solver found them.
+"""Certificates of the solutions of all solvers: objective, duality gap and residual, from the dual variables alone.
 
 The dual of Niculae and Martins 2020, eq. 10, with one vector lambda_f for the links of each factor, is
 
     1/2 |scores - sum_f lambda_f|^2 + sum_f sigma_f(lambda_f, scores_f),    sigma_f the MAP value of factor f.
 
-At lambda_f = z - u_f, where u_f is the SparseMAP of the factor under z, sigma_f is known without another call: u_f is
-its own MAP there (Moreau).
+At lambda_f = z - u_f, where u_f is the SparseMAP of the factor under z, sigma_f needs no further call: u_f is also MAP
+there (Moreau).
 """
 
 import numpy as np
@@ -28,24 +28,16 @@ def longest_factor(graph):
 
 @kernel
 def project_factor(graph, structures, additional, f, place, z, p, joint, tol, limits):
-    """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
+    """Compute SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
 
     Parameters
     ----------
-    graph : GraphArrays
-    structures : Structures, or None
-    additional : array of shape (n_additional,)
-    f : int
-        The factor.
-    place : int
-        That of the factor among the structures, if it is one.
-    z, p : arrays of shape (n_literals,)
+    graph, structures, additional, f, place, z, p, limits
+        See `graphs/__init__.py`. `place` is used only if the factor is a structure.
     joint : array of shape (n_additional,)
         Gets the marginals of the factor's additional scores.
     tol : float
         Tolerance of the solver of a structure.
-    limits : int array of shape (2,)
-        See `solve_rows`.
 
     Returns
     -------
@@ -80,9 +72,10 @@ def project_factor(graph, structures, additional, f, place, z, p, joint, tol, li
 
 @kernel
 def literal_scores(graph, f, scores, u, lam, z):
-    """Set `z` to the scores ``u + lambda`` of a factor's literals.
+    """Set `z` to the scores ``u + lambda`` of a factor's literals; for the parameters see `graphs/__init__.py`.
 
-    Forbidden ones get FORBIDDEN; in structures -inf, and parts that a structure must have +inf (see `force_parts`).
+    Forbidden variables get FORBIDDEN. In structures they get -inf, or +inf if the literal is negated, because the
+    structure must then have the part (see `force_parts`).
     """
     start = graph.link_ptr[f]
     for link in range(start, graph.link_ptr[f + 1]):
@@ -97,9 +90,16 @@ def literal_scores(graph, f, scores, u, lam, z):
 
 @kernel
 def certify(graph, structures, scores, additional, u, lam, limits, joint):
-    """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
+    """Certify the marginals of a sample.
 
-    Sets `joint`, the marginals of the additional scores.
+    Parameters
+    ----------
+    graph, structures, scores, additional, u, limits
+        See `graphs/__init__.py`.
+    lam : array of shape (n_links,)
+        Dual variables; overwritten with the dual point that is certified, at which each factor is optimal.
+    joint : array of shape (n_additional,)
+        Gets the marginals of the additional scores.
 
     Returns
     -------
@@ -144,5 +144,5 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
             dual += free * (rest[i] - 0.5 * free)
         else:
             dual += 0.5 * rest[i] * rest[i]
-    # The dual can be smaller by what the marginals are off the factors only, and is then as far off.
+    # The dual can be below the objective only if the marginals violate factors.
     return objective, abs(dual - objective), residual

@@ -1,4 +1,4 @@
-"""Which solvers go with the structures of a graph, as kernels take them."""
+"""The choice of the solvers for the structures of a graph."""
 
 from .._core.jit import as_argument, readonly, table_of
 from ..numerics.active_set import active_set
@@ -10,8 +10,8 @@ from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
 
 
 def structure_solvers(layout):
-    """Return the `StructureSolvers` of a graph: none that it has no use for, as each must be compiled."""
-    # Any other one is compiled sooner.
+    """Return the `StructureSolvers` of a graph; solvers that it does not need are left out, and not compiled."""
+    # A graph without structures never calls the solver, and this one compiles fastest.
     by_structures = active_set if len(layout.arrays.structures) else map_argmax
     own = [solver if solver is not None and solver.equations else None for solver in layout.polytope_solvers]
     chosen = [solvers_of(solver, by_structures) for solver in own]

@@ -1,8 +1,8 @@
 """Closed forms of the logic factors: SparseMAP of one factor and the products with its Jacobian (Niculae and Martins
 2020, table 2).
 
-All work on literals: `z` are the scores of a factor's literals, `p` its solution. A literal of a negated variable is
-1 - u, and its score 1 - z, because the distance to the scores is what the solution minimises.
+All functions work on literals: `z` contains the scores of a factor's literals, `p` its solution. The literal of a
+negated variable is 1 - u, and its score is 1 - z, because the solution minimises the distance to the scores.
 """
 
 import numpy as np
@@ -11,8 +11,7 @@ from .._core.jit import kernel
 from ..numerics.threshold import threshold
 from .arrays import COUNT, FORBIDDEN, OR_OUT, PAIR
 
-# Thresholds above this are solved for twice: rounding leaves their sums fewer digits than the marginals should have.
-_LARGE = 1e3
+_LARGE = 1e3  # larger thresholds are computed in two steps, because their rounding errors exceed those of marginals
 
 
 @kernel
@@ -23,7 +22,7 @@ def clip01(x):
 
 @kernel
 def _move_to(z, costs, bound, mu, p):
-    """Set `p` to what is left of the scores `z` at the threshold `mu`, which is made good for its own rounding."""
+    """Set `p` to the scores `z` above the threshold `mu`, clipped; a second threshold corrects the rounding of `mu`."""
     for i in range(z.shape[0]):
         p[i] = z[i] - costs[i] * mu
     rest = threshold(p, costs, bound, 0.0, -np.inf, np.inf) if _LARGE < abs(mu) < np.inf else 0.0
@@ -33,7 +32,7 @@ def _move_to(z, costs, bound, mu, p):
 
 @kernel
 def project_count(z, costs, low, high, p):
-    """Project onto ``low <= costs.p <= high, 0 <= p <= 1``; tell whether there is such a p."""
+    """Project onto ``low <= costs.p <= high, 0 <= p <= 1``; return whether the set is nonempty."""
     total = 0.0
     for i in range(z.shape[0]):
         p[i] = clip01(z[i])
@@ -43,7 +42,7 @@ def project_count(z, costs, low, high, p):
     bound = high if total > high else low
     mu = threshold(z, costs, bound, 0.0, 0.0 if total > high else -np.inf, np.inf if total > high else 0.0)
     _move_to(z, costs, bound, mu, p)
-    # Forbidden literals have scores of FORBIDDEN: a threshold beyond those of the others would have to use them.
+    # Forbidden literals have scores of FORBIDDEN. A threshold of this size means that the sum needs one of them.
     return abs(mu) < -1e-10 * FORBIDDEN
 
 
@@ -51,7 +50,7 @@ def project_count(z, costs, low, high, p):
 def project_or_out(z, costs, p):
     """Project onto ``p_i <= out <= sum_i p_i, 0 <= p <= 1``; the last literal is the output, of cost -1 (others 1)."""
     n = z.shape[0] - 1
-    # The inputs above the output are averaged with it: leave out those at or below the average until none is.
+    # The inputs above the output are averaged with it. Those at or below the average are removed until there is none.
     out, count = z[n], -1
     while True:
         total, above = z[n], 0
@@ -60,7 +59,7 @@ def project_or_out(z, costs, p):
                 total += z[i]
                 above += 1
         if above >= count >= 0:
-            # No fewer than before; more only by rounding.
+            # None was removed. There are more only if the average was rounded down.
             break
         out, count = total / (1.0 + above), above
     p[n] = clip01(out)
@@ -75,13 +74,13 @@ def project_or_out(z, costs, p):
 
 @kernel
 def project_pair(a, b, score):
-    """Return the solution of a pair: both literals, and the probability that both are on."""
+    """Return the solution of a pair with scores `a` and `b`: both literals, and the probability that both are on."""
     negative = score < 0.0
     if negative:
-        # score p q = score p - score p (1 - q): a positive score for p and the opposite of q.
+        # score p q = score p - score p (1 - q) is a positive score for p and the negation of q.
         a, b, score = a + score, 1.0 - b, -score
     if abs(a - b) <= score:
-        # Halves first, so that the sum of large scores loses nothing.
+        # The halves are added, because the sum of large scores would overflow or lose digits.
         p = clip01(0.5 * (a + b) + 0.5 * score)
         q = p
     elif a > b:
@@ -95,16 +94,16 @@ def project_pair(a, b, score):
 
 @kernel
 def is_free(p, snap):
-    """Tell whether a marginal is off its bounds, to which it belongs within `snap`.
+    """Return whether a marginal is farther than `snap` from both bounds.
 
-    Marginals are right to about that; where scores are small it is small, too, for so are marginals.
+    `snap` is about the error of marginals. It is proportional to the scores if these are small.
     """
     return snap < p < 1.0 - snap
 
 
 @kernel
 def _average_out(c, p, snap, direction):
-    """Take from the free entries of `direction` the component along `c`; fixed entries become zero."""
+    """Subtract the component along `c` from the free entries of `direction`; the others become zero."""
     product, norm_squared = 0.0, 0.0
     for i in range(p.shape[0]):
         if is_free(p[i], snap):
@@ -120,7 +119,18 @@ def _average_out(c, p, snap, direction):
 
 @kernel
 def jacobian_count(costs, low, high, p, snap, direction):
-    """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
+    """Overwrite `direction` with its product with the Jacobian of `project_count`.
+
+    Parameters
+    ----------
+    costs, low, high
+        As for `project_count`.
+    p : array of shape (n_literals,)
+        The solution.
+    snap : float
+        See `is_free`.
+    direction : array of shape (n_literals,)
+    """
     total, size = 0.0, 1.0
     for i in range(p.shape[0]):
         total += costs[i] * p[i]
@@ -135,7 +145,7 @@ def jacobian_count(costs, low, high, p, snap, direction):
 
 @kernel
 def jacobian_or_out(costs, p, snap, direction):
-    """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
+    """Overwrite `direction` with its product with the Jacobian of `project_or_out` at the solution `p`."""
     n = p.shape[0] - 1
     total = 0.0
     for i in range(n):
@@ -157,10 +167,10 @@ def jacobian_or_out(costs, p, snap, direction):
 
 @kernel
 def pair_slopes(score, p, q, snap):
-    """Return how the joint probability of a pair at (p, q) changes with each of the two, inside its face.
+    """Return the derivatives of the joint probability of a pair with respect to p and q, within its face.
 
-    Where it is the smaller of two that are equal they share it. Derivatives in both directions use this one rule: at a
-    tie they are then those of one matrix, too.
+    At a tie of two equal values, each gets half of the derivative. Forward and backward derivatives both use this rule,
+    so that they are products with the same matrix.
     """
     if score < 0.0:
         both = 1.0 if p + q > 1.0 else 0.0
@@ -172,7 +182,19 @@ def pair_slopes(score, p, q, snap):
 
 @kernel
 def jacobian_pair(score, p, q, snap, dp, dq):
-    """Return the product of the Jacobian at (p, q) with a direction, and how it changes the joint probability."""
+    """Return the product of the Jacobian of a pair with a direction, and the change of the joint probability.
+
+    Parameters
+    ----------
+    score : float
+        The score of the pair.
+    p, q : float
+        The solution.
+    snap : float
+        See `is_free`.
+    dp, dq : float
+        The direction of the scores.
+    """
     dp = dp if is_free(p, snap) else 0.0
     dq = dq if is_free(q, snap) else 0.0
     if score > 0.0:
@@ -187,7 +209,20 @@ def jacobian_pair(score, p, q, snap, dp, dq):
 
 @kernel
 def project_logic(kind, costs, low, high, score, z, p):
-    """Project the literals of one logic factor; return the joint probability of a pair, and feasibility."""
+    """Project the literals of one logic factor; return the joint probability of a pair, and feasibility.
+
+    Parameters
+    ----------
+    kind : int
+        COUNT, OR_OUT or PAIR.
+    costs : array of shape (n_literals,)
+    low, high : float
+        The bounds of a COUNT.
+    score : float
+        The score of a PAIR.
+    z, p : arrays of shape (n_literals,)
+        Scores and solution.
+    """
     if kind == COUNT:
         return 0.0, project_count(z, costs, low, high, p)
     if kind == OR_OUT:
@@ -199,7 +234,16 @@ def project_logic(kind, costs, low, high, score, z, p):
 
 @kernel
 def jacobian_logic(kind, costs, low, high, score, p, snap, direction):
-    """Overwrite `direction` with its product with one factor's Jacobian; return the change of the joint probability."""
+    """Overwrite `direction` with its product with one factor's Jacobian; return the change of the joint probability.
+
+    Parameters
+    ----------
+    kind, costs, low, high, score, p
+        As for `project_logic`, at the solution `p`.
+    snap : float
+        See `is_free`.
+    direction : array of shape (n_literals,)
+    """
     if kind == COUNT:
         jacobian_count(costs, low, high, p, snap, direction)
     elif kind == OR_OUT:

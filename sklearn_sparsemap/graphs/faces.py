@@ -1,4 +1,4 @@
-"""The faces of the structures of samples that are solved: of a few facets, or spanned by structures."""
+"""The faces of the structures in solved samples, given by tight facets or by structures that span them."""
 
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from ..numerics.solver import BY_STRUCTURES, STRUCTURE_TOL
 from ..numerics.tight_face import tight_face
 from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 from .certificate import literal_scores
+from .samples import row_of
 from .structures import (
     STRUCTURE_SOLVERS,
     equations_of,
@@ -35,9 +36,9 @@ from .structures import (
     solve_structure,
 )
 
-# A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
-# both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact
-# beyond rounding.
+# A marginal this close to a bound lies on it, and a structure with so small a reduced cost is in the face. Both are
+# relative to the scores if these are below 1. Solutions are computed with a tenth of it before faces are read from
+# them. The other two are lower bounds of the tolerances, near rounding errors.
 SNAP, LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
 
 
@@ -45,27 +46,27 @@ class Optima(NamedTuple):
     """Samples of one graph with their solutions, one row each."""
 
     scores: np.ndarray
-    additional: np.ndarray  # a single row is that of all samples
+    additional: np.ndarray  # a single row is for all samples
     marginals: np.ndarray
     links: np.ndarray
     joint: np.ndarray
-    snaps: np.ndarray  # how close to a bound a marginal must be to lie on it
+    snaps: np.ndarray  # distance from a bound within which a marginal lies on it
 
 
 class Faces(NamedTuple):
     """The faces of the structures of all samples, one after the other.
 
-    Of each, affinely independent structures that span it, the Cholesky factor R of their Gram matrix (see _support.py),
-    and ``R'^{-1} 1``. Of one that is known by its facets, what `tight_face` returns: slots, factor and ones.
+    A face is given by affinely independent structures that span it, the Cholesky factor R of their Gram matrix (see
+    `numerics/support.py`), and ``R'^{-1} 1``; or by its tight facets, as the result of `tight_face`.
     """
 
     slots: np.ndarray
     additional: np.ndarray
     factors: np.ndarray
     ones: np.ndarray
-    counts: np.ndarray  # of structures or tight facets, one row a sample, one column a structure factor
-    by_facets: np.ndarray  # whether a face is known by its facets; alike
-    starts: np.ndarray  # where each face begins in the first four, one row a face; then where the last one ends
+    counts: np.ndarray  # number of structures or tight facets; shape (n_samples, n_structure_factors)
+    by_facets: np.ndarray  # whether a face is given by its facets; same shape
+    starts: np.ndarray  # beginnings of each face in the first four, one row a face; then the ends of the last one
 
 
 # One face of `Faces`.
@@ -81,16 +82,11 @@ FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D, INTS_2
 
 
 @kernel
-def additional_of(optima, i):
-    return optima.additional[min(i, optima.additional.shape[0] - 1)]
-
-
-@kernel
 def _literals_of(graph, optima, i, f):
     """Return the scores of the literals of a structure factor of sample `i`, and its additional scores."""
     z = np.empty(graph.link_ptr[f + 1] - graph.link_ptr[f])
     literal_scores(graph, f, optima.scores[i], optima.marginals[i], optima.links[i], z)
-    own = additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+    own = row_of(optima.additional, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
     force_parts(z, own, graph.sizes[f])
     return z, own
 
@@ -101,30 +97,48 @@ def _literals_of(graph, optima, i, f):
     )
 )
 def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
-    """Return the structures of the structure factor at a place of sample `i`, one a row, and their weights."""
+    """Return the structures that a structure factor selects in a sample, one row each, and their weights.
+
+    Parameters
+    ----------
+    graph, oracles, solvers, i, place, limits
+        See `graphs/__init__.py`.
+    optima : Optima
+    """
     structures = new_structures(graph, oracles, solvers)
     z, _ = _literals_of(graph, optima, i, graph.structures[place])
     go_by_structures(structures, place)
-    solve_structure(structures, additional_of(optima, i), place, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
+    solve_structure(structures, row_of(optima.additional, i), place, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
     return structures.slots[place], structures.weights[place]
 
 
 @kernel
 def _complete_face(structures, optima, i, place, direction, tolerance, limits):
-    """Return the face of the structure at a place of sample `i` as in `Faces`, and whether by facets."""
+    """Return the face of one structure factor in a sample, and whether it is given by facets; see `Faces`.
+
+    Parameters
+    ----------
+    structures, i, place, limits
+        See `graphs/__init__.py`.
+    optima : Optima
+    direction : array of shape (n_variables,)
+        The direction along which the face is completed first.
+    tolerance : float
+        Largest reduced cost of a structure in the face.
+    """
     graph = structures.graph
     f = graph.structures[place]
     z, own = _literals_of(graph, optima, i, f)
     p = np.empty(z.shape[0])
-    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
-    solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+    dims, additional = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]], row_of(optima.additional, i)
+    solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
     if structures.kinds[place] != BY_STRUCTURES:
         block, n_blocks, ends, parts, is_tied = equations_of(structures, place, z, p)
         if not is_tied:
-            ints, factor, shares = tight_face(block, n_blocks, ends, parts)
-            return _Face(ints, np.empty((0, 0), np.int32), factor, shares), True
+            ints, factor, ones = tight_face(block, n_blocks, ends, parts)
+            return _Face(ints, np.empty((0, 0), np.int32), factor, ones), True
         go_by_structures(structures, place)
-        solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+        solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
     upstream = np.empty(z.shape[0])
     for link in range(upstream.shape[0]):
         start = graph.link_ptr[f]
@@ -147,7 +161,16 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
     )
 )
 def find_faces_range(graph, oracles, solvers, optima, directions, limits, start, stop):
-    """Complete the faces of all structures of samples start..stop, first along `directions`: as in `Faces`."""
+    """Complete the faces of all structures of samples start..stop, and return them as the arrays of `Faces`.
+
+    Parameters
+    ----------
+    graph, oracles, solvers, limits, start, stop
+        See `graphs/__init__.py`.
+    optima : Optima
+    directions : array of shape (n_samples, n_variables)
+        The directions along which the faces are completed first.
+    """
     n = graph.structures.shape[0]
     slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
     factor_pool, one_pool = np.empty(64), np.empty(16)
@@ -172,7 +195,7 @@ def find_faces_range(graph, oracles, solvers, optima, directions, limits, start,
 
 @kernel
 def face_of(graph, faces, i, place):
-    """Return the face of the structure at a place of sample `i`, and the number of its structures or tight facets."""
+    """Return the face of one structure factor in sample `i`, and the number of its structures or tight facets."""
     k, n = faces.counts[i, place], graph.structures.shape[0]
     begin, end = faces.starts[i * n + place], faces.starts[i * n + place + 1]
     n_rows = 1 if faces.by_facets[i, place] else k

@@ -11,12 +11,12 @@ from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 def add_structure_parts(graph, oracles, u, joint):
     """Count the additional parts of each structure factor under an assignment `u` of the variables, into `joint`.
 
-    The structure is the best one if the parts that are on score 1, and all others -1.
+    The structure of an assignment is the MAP under scores of 1 for parts that are on, and -1 for all others.
 
     Returns
     -------
     f : int
-        The first factor of which the assignment is no structure; -1 if there is none.
+        The first factor for which the assignment is not a structure; -1 if there is none.
     """
     for f in graph.structures:
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]

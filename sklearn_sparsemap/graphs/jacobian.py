@@ -1,4 +1,4 @@
-"""Products with the Jacobians of all samples of one graph, inside one compiled call a thread."""
+"""Products with the Jacobians of many samples of one graph, by one compiled call per thread."""
 
 import warnings
 from functools import cached_property
@@ -16,12 +16,12 @@ from .tables.derivative import tables_products_range
 
 
 def has_converged(objective, gap, residual, tol):
-    """Tell whether solutions are as exact as `tol` asks: numbers, or arrays with one entry a sample."""
+    """Return whether residual and relative gap are at most `tol`, for numbers or arrays with one entry a sample."""
     return (residual <= tol) & (gap <= tol * np.maximum(1.0, np.abs(objective)))
 
 
 def _with_structures(layout):
-    """Return what kernels take of a graph that has structures: arrays, oracles, solvers."""
+    """Return the arguments of kernels for a graph with structures: arrays, oracles, solvers."""
     return layout.arrays, layout.all_oracles(layout.oracles[0]), structure_solvers(layout)
 
 
@@ -33,8 +33,8 @@ class GraphJacobian:
     problems : GraphProblems
     solutions : GraphSolutions
     again : callable or None
-        ``again(problems, solutions, tol, n_jobs)`` solves more exactly from where solutions ended. None takes them as
-        they are, and does not warn of what is inexact.
+        ``again(problems, solutions, tol, n_jobs)`` continues to solve with a smaller tolerance. None uses the solutions
+        as they are, without warnings if they are inexact.
     n_jobs : int or None
     """
 
@@ -44,9 +44,9 @@ class GraphJacobian:
 
     @cached_property
     def _exact(self):
-        """Solutions that are exact to rounding, for faces are to be told apart; and how exact marginals are."""
+        """Solutions exact enough to identify their faces, and the error of their marginals, one number a sample."""
         problems, solutions, sizes = self._problems, self._solutions, self._problems.sizes()
-        # Scores that are all zero have no size.
+        # If all scores are zero, the tolerance is absolute.
         snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), LEAST_SNAP)
         tols = 0.1 * snaps
         inexact = ~has_converged(*solutions.statistics[:, :3].T, tols)
@@ -58,7 +58,7 @@ class GraphJacobian:
         return solutions, snaps
 
     def _optima(self):
-        # Made anew each time, for arrays that went through pickle are writable.
+        # Not stored, because arrays are writable after pickling.
         return _optima_of(self._problems, *self._exact)
 
     def _over_samples(self, function, limits=None):
@@ -66,7 +66,7 @@ class GraphJacobian:
         return over_ranges(function, np.full(n, len(self._problems.layout.arrays.links)), self._n_jobs, limit=limits)
 
     def _faces(self, directions):
-        """Return the faces of all structures, completed along these directions if they are not known yet."""
+        """Return the faces of all structures; the first call completes them along these directions."""
         layout, n = self._problems.layout, len(directions)
         if self._found is None and not len(layout.arrays.structures):
             none = np.zeros(0)
@@ -80,7 +80,7 @@ class GraphJacobian:
             for pool in pools:
                 pool[-1][:] += before
                 before += [len(array) for array in pool[:4]]
-            # The end of the last sample's entries.
+            # The last row of `starts` has the ends of the last face.
             pools[-1] = (*pools[-1][:-1], np.vstack([pools[-1][-1], before]))
             self._found = tuple(np.concatenate(parts) for parts in zip(*pools))
         kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64

@@ -1,4 +1,4 @@
-"""Graphs that are one matching: every variable is a cell of a table whose lines and columns each have one factor."""
+"""Graphs that are one matching: each variable is a cell of a table, and each line and column has one factor."""
 
 from collections import namedtuple
 
@@ -8,21 +8,21 @@ from numba import types
 from .._core.jit import INTS, INTS_2D, readonly
 from .arrays import COUNT
 
-# `cells[r, c]` is the variable of line r and column c, -1 where there is none. `lines` and `columns` are the rows of
-# the graph (see `GraphArrays`) that bound their sums by 1. The sum of line r is at most 1 where `at_most[r]`, else 1;
-# that of a column is 1 for those of `exact`, which come first, and at most 1 for the others.
+# `cells[r, c]` is the variable of line r and column c, -1 if there is none. `lines` and `columns` are the rows of the
+# graph (see `GraphArrays`) that bound their sums. The sum of line r is at most 1 if `at_most[r]`, otherwise equal to 1.
+# The sums of the first `exact[0]` columns are equal to 1, those of the others at most 1.
 MatchingTable = namedtuple("MatchingTable", ["cells", "lines", "columns", "at_most", "exact"])
 MATCHING_TABLE = types.NamedTuple([INTS_2D, INTS, INTS, INTS, INTS], MatchingTable)
 
-# A table with more cells than this for each variable is better solved as the sparse graph that it is.
-_MOST_CELLS = 4
+_MOST_CELLS = 4  # cells per variable; larger tables are mostly empty, and are solved as sparse graphs
 
 
 def matching_of(arrays):
     """Return the table of a graph whose factors are those of one matching, or None.
 
-    They are if each is ``sum(u) == 1`` or ``sum(u) <= 1`` over variables that are not negated, each variable is in two
-    of them, no two variables in the same two, and the factors are of two sorts: no two of a sort share a variable.
+    Each factor must be ``sum(u) == 1`` or ``sum(u) <= 1`` over variables that are not negated. Each variable must be in
+    two factors, and no two variables in the same two. The factors must divide into lines and columns such that no two
+    lines, and no two columns, have a variable in common.
     """
     n, n_factors = len(arrays.degrees), len(arrays.kinds)
     exact = arrays.low == 1.0
@@ -66,9 +66,9 @@ def matching_of(arrays):
 
 
 def _sides(ends, link_ptr, links, exact):
-    """Tell for each factor whether it is a column; None if two that share a variable would be of one sort.
+    """Return whether each factor is a column; None if the factors do not divide into lines and columns.
 
-    In each connected part the lines are those that are all equations, if one sort is; else the smaller sort.
+    In each connected component the lines are the side with equations only, if there is one; otherwise the smaller side.
     """
     side = np.full(len(exact), -1)
     for root in range(len(exact)):
@@ -84,8 +84,7 @@ def _sides(ends, link_ptr, links, exact):
             side[new] = 1 - side[f]
             part.extend(new.tolist())
         part = np.array(part)
-        sorts = [part[side[part] == k] for k in (0, 1)]
-        # The first one has the lines.
-        if (not exact[sorts[0]].all(), len(sorts[0])) > (not exact[sorts[1]].all(), len(sorts[1])):
+        lines, columns = (part[side[part] == k] for k in (0, 1))
+        if (not exact[lines].all(), len(lines)) > (not exact[columns].all(), len(columns)):
             side[part] = 1 - side[part]
     return side == 1

@@ -10,16 +10,24 @@ from ..numerics.sparsemax import lower_to_zero
 from .arrays import FORBIDDEN
 from .matching_table import MATCHING_TABLE
 
-# Multipliers that leave a larger violation are none: there may be no solution at all.
-_GOOD_ENOUGH = 1e-6
+_GOOD_ENOUGH = 1e-6  # largest violation of a sum, relative to the scores; beyond it, the problem may be infeasible
 
 
 @entry(types.void(MATCHING_TABLE, FLOATS_2D, FLOATS_2D, INTS, types.int64, types.int64, FLOATS_2D_OUT, FLOATS_2D_OUT))
 def matching_multipliers_range(table, scores, warm, limits, start, stop, multipliers, n_steps):
-    """Find the multipliers of the rows of a graph that is a matching, for samples start..stop.
+    """Compute the multipliers of the rows of a graph that is a matching.
 
-    They are zero where these many Newton steps do not find them. `warm` holds those to start from, or no rows.
-    ``n_steps[i, 0]`` gets the number of steps.
+    Parameters
+    ----------
+    table : MatchingTable
+    scores, limits, start, stop
+        See `graphs/__init__.py`; scores have one row a sample.
+    warm : array of shape (n_samples, n_rows) or (0, n_rows)
+        Multipliers to start from; zeros if there are none.
+    multipliers : array of shape (n_samples, n_rows)
+        Overwritten; zeros for samples that Newton's method does not solve.
+    n_steps : array of shape (n_samples, 1)
+        Gets the numbers of Newton steps.
     """
     n, m = table.cells.shape
     cuts, top = new_cuts(m, m, False), np.empty(n)

@@ -18,25 +18,21 @@ from .rows import (
 )
 from .structures import apply_faces, find_faces, recession_of_structures, solve_structures
 
-# A direction of recession that gains less than this, relative to its size, proves nothing.
-_CERTAIN = 1e-7
+_CERTAIN = 1e-7  # slope of phi along a direction of unit size, below which the direction proves infeasibility
 
-# So many sweeps over pairs come before the first step; in a graph of nothing but pairs, where a step takes as long as
-# many sweeps, this many come before each.
-_PATIENCE, _PAIRS_PATIENCE = 6, 15
+_PATIENCE = 6  # sweeps over the pairs before the first Newton step
+_PAIRS_PATIENCE = 15  # sweeps before each Newton step if there are only pairs, because a step costs many sweeps
 
-# How often multipliers are examined for a proof that there is no solution.
-_CHECK_EVERY = 20
+_CHECK_EVERY = 20  # iterations between two searches for a proof of infeasibility
 
-# Damping, relative to the diagonal: at first, and the largest in graphs with structures, where no step is a gain.
-_FIRST_DAMPING, _MOST_DAMPING = 1e-3, 1e3
+_FIRST_DAMPING = 1e-3  # damping at the start, relative to the diagonal
+_MOST_DAMPING = 1e3  # a graph with structures is given up at this damping
 
-# Most steps of conjugate gradients, and those without a preconditioner.
-_MOST_STEPS, _PLAIN_STEPS = 500, 60
+_MOST_STEPS, _PLAIN_STEPS = 500, 60  # maximum numbers of steps of conjugate gradients: all, without preconditioner
 
-# After so many Newton steps the box of the variables is widened, by the size of the scores first. It is narrowed by a
-# factor whenever a solution is as exact as this, and is the unit box again in the end, or when that takes many steps:
-# it does not in paths and trees of implications, but can where rows compete.
+# After _SLOW Newton steps the box of the variables is widened by the size of the scores. Whenever the violation is at
+# most _WIDE_TOL, its width is multiplied by _NARROWING. Below the width _NARROW, or if a box takes _WIDE_STEPS steps,
+# the unit box follows. Boxes of paths and trees of implications take few steps, those of competing rows can take many.
 _SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 
@@ -54,7 +50,18 @@ def _free_multipliers(dual, free):
 
 @kernel
 def _multiply(dual, structures, system, x, y, d):
-    """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
+    """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers.
+
+    Parameters
+    ----------
+    dual : Dual
+    structures : Structures, or None
+    system : (wide, damping, free)
+        See `_newton_step`; `free` marks the free multipliers.
+    x, y : arrays of shape (n_multipliers,)
+    d : array of shape (n_open,)
+        Scratch.
+    """
     wide, damping, free = system
     d[:] = 0.0
     take(dual, x, d)
@@ -74,15 +81,14 @@ def _multiply(dual, structures, system, x, y, d):
 
 @kernel
 def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, residual, x):
-    """Continue to solve for the Newton step by conjugate gradients, preconditioned by a forest unless that is None.
+    """Continue to solve for the Newton step by conjugate gradients.
 
     Parameters
     ----------
-    dual : Dual
-    structures : Structures, or None
-    system : (wide, damping, free)
-        See `_newton_step`; `free` marks the free multipliers.
+    dual, structures, system
+        See `_multiply`.
     forest : Forest, or None
+        The preconditioner.
     goal : float
         Squared norm of the residual that is small enough.
     most : int
@@ -123,7 +129,19 @@ def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, r
 def _newton_direction(dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
-    If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
+    Parameters
+    ----------
+    dual, structures, wide, damping, use_forest, limits
+        See `_newton_step`.
+    precision : float
+        Norm of the residual, relative to the gradient, that is small enough.
+    free : bool array of shape (n_multipliers,)
+    x : array of shape (n_multipliers,)
+
+    Returns
+    -------
+    use_forest : bool
+        Whether the preconditioner was used: if `use_forest`, or because many steps did not suffice.
     """
     m = x.shape[0]
     if structures is not None:
@@ -148,14 +166,14 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
 
 @kernel
 def _is_infeasible(dual, structures, additional, mu):
-    """Tell whether multipliers of the rows prove that no marginals satisfy all factors.
+    """Return whether multipliers of the rows prove that no marginals satisfy all factors.
 
-    They do if phi falls without end along them. The multipliers are scaled in place; those that are a proof become
-    those of the dual.
+    They do if phi is unbounded below along them. The multipliers `mu` are scaled in place. If they are a proof, they
+    become those of the dual.
     """
     size = 0.0
     for r in range(mu.shape[0]):
-        # Only multipliers that may grow without bound count.
+        # Multipliers with a finite bound in this direction are no direction of recession.
         if (mu[r] > 0.0 and dual.row_high[r] < np.inf) or (mu[r] < 0.0 and dual.row_low[r] > -np.inf):
             mu[r] = 0.0
         size = max(size, abs(mu[r]))
@@ -191,14 +209,14 @@ def _evaluate(dual, structures, additional, wide, limits):
 
 @kernel
 def _restore(dual, multipliers, limits):
-    """Go back to earlier multipliers, in the unit box; return phi and the largest violation there."""
+    """Restore earlier multipliers and the unit box; return phi and the largest violation there."""
     copy_into(dual.multipliers, multipliers)
     return _evaluate(dual, None, multipliers, 0.0, limits)
 
 
 @kernel
 def _least_tol(dual):
-    """Return the largest violation that rounding alone can cause."""
+    """Return the largest violation due to rounding errors."""
     tol = 4e-15
     for i in range(dual.scores.shape[0]):
         if dual.scores[i] > 0.5 * FORBIDDEN:
@@ -210,7 +228,7 @@ def _least_tol(dual):
 def _sweep(dual, tol, limits, most):
     """Sweep over the pairs, and once over the other rows; return the number of sweeps and the largest violation.
 
-    That is infinite if a row cannot be satisfied. There are at most `most` sweeps, and one if there are other rows.
+    The violation is infinite if a row is infeasible. There are at most `most` sweeps, and one if there are other rows.
     """
     has_logic = dual.n_logic > 0
     n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, 1 if has_logic else most, _PAIRS_PATIENCE), 1)
@@ -222,21 +240,28 @@ def _sweep(dual, tol, limits, most):
 
 @kernel
 def _move(dual, old, step, x):
-    """Set the multipliers to those that lie a step along `x` from old ones, inside their bounds."""
+    """Set the multipliers to ``old + step * x``, clipped to their bounds."""
     for r in range(old.shape[0]):
         dual.multipliers[r] = min(max(old[r] + step * x[r], dual.row_low[r]), dual.row_high[r])
 
 
 @kernel
 def _line_search(dual, structures, additional, wide, value, violation, limits, x):
-    """Go along a direction from the multipliers, of which phi and the largest violation are given.
+    """Search along a direction for multipliers with a smaller phi.
+
+    Parameters
+    ----------
+    dual, structures, additional, wide, value, violation, limits
+        See `_newton_step`.
+    x : array of shape (n_multipliers,)
+        The direction.
 
     Returns
     -------
     value, violation : float
-        Those of the new multipliers, which are the old ones if there is no gain.
+        Phi and the largest violation at the new multipliers, which are the old ones if there is no gain.
     attempt : int
-        Number of steps that were no gain.
+        Number of steps without a gain.
     is_gain : bool
     """
     old, step = dual.multipliers.copy(), 1.0
@@ -276,12 +301,12 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
     Returns
     -------
     value, violation : float
-        Those of the new multipliers.
+        Phi and the largest violation at the new multipliers.
     damping : float
     use_forest : bool
         Both for the next step.
     can_go_on : bool
-        Whether a next step makes sense.
+        Whether another step can be a gain.
     """
     m = dual.multipliers.shape[0]
     free, x = np.zeros(m, np.bool_), np.empty(m)
@@ -299,14 +324,15 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
 
 @kernel
 def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
-    """Solve by way of wide boxes around the unit box, each from the solution of the last.
+    """Solve in a sequence of narrowing boxes that contain the unit box, each from the solution of the last.
 
-    A Newton step does not see how far the multipliers of clipped variables must go; in a wide box fewer are clipped.
+    A Newton step ignores clipped variables, and hence how far their multipliers must move. In a wide box fewer
+    variables are clipped.
 
     Parameters
     ----------
     dual : Dual
-        Of a graph without structures. If the unit box is not reached, or no better there, it keeps its multipliers.
+        The dual of a graph without structures. It keeps its multipliers unless those in the unit box are better.
     start : array of shape (n_multipliers,)
         Multipliers for the first box.
     value : float
@@ -352,7 +378,7 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
 
 @kernel
 def _status(dual, structures, additional, is_solved):
-    """Return how the solver ends at the multipliers."""
+    """Return the status of the solver at the multipliers."""
     if is_solved:
         return CONVERGED
     logic_multipliers = dual.multipliers[: dual.n_logic].copy()
@@ -361,21 +387,18 @@ def _status(dual, structures, additional, is_solved):
 
 @kernel
 def solve_rows(dual, structures, additional, tol, limits, use_newton):
-    """Solve one sample whose variables are in one structure at most.
+    """Solve one sample in which no variable is in two structures.
 
     Parameters
     ----------
     dual : Dual
-        With the multipliers to start from; in the end it is that of the solution.
+        Contains the multipliers to start from; overwritten with the solution.
     structures : Structures, or None
-        Their supports are those of the solution, in the end.
-    additional : array of shape (n_additional,)
-    tol : float
-        Largest violation allowed.
-    limits : int array of shape (2,)
-        Most sweeps and Newton steps together, and most calls of an oracle by one solve of a structure. Another thread
-        can end the solver by setting them to 0.
+        Their supports become those of the solution.
+    additional, tol, limits
+        See `graphs/__init__.py`. Sweeps and Newton steps are both iterations.
     use_newton : bool
+        Whether to use Newton steps; otherwise there are only sweeps.
 
     Returns
     -------
@@ -383,14 +406,14 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
     status : int
     """
     n_logic, mu = dual.n_logic, dual.multipliers[: dual.n_logic]
-    # Sweeps over pairs are cheaper than a step as long as they make progress.
+    # As long as sweeps over pairs make progress, they are cheaper than a step.
     patience = _PATIENCE if dual.multipliers.shape[0] > 2 * n_logic > 0 else 0
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     n_iter, n_steps, next_check = np.int64(0), np.int64(0), np.int64(_CHECK_EVERY)
     if value != value:
         return n_iter, INFEASIBLE
     tol, damping, use_forest = max(tol, _least_tol(dual)), _FIRST_DAMPING, np.bool_(False)
-    start, far_mu = dual.multipliers.copy(), mu.copy()
+    start, checked = dual.multipliers.copy(), mu.copy()
     while violation > tol and n_iter < limits[0]:
         if structures is None:
             if n_steps == _SLOW and n_logic > 0:
@@ -401,7 +424,7 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
                 n_steps += n_more + 1
                 if not has_ended:
                     break
-                copy_into(far_mu, mu)
+                copy_into(checked, mu)
             previous = violation
             n_more, violation = _sweep(dual, tol, limits, limits[0] - n_iter)
             n_iter += n_more
@@ -411,9 +434,9 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
                 break
         if n_iter >= next_check:
             next_check = n_iter + _CHECK_EVERY
-            if _is_infeasible(dual, structures, additional, mu - far_mu):
+            if _is_infeasible(dual, structures, additional, mu - checked):
                 return n_iter, INFEASIBLE
-            copy_into(far_mu, mu)
+            copy_into(checked, mu)
         if not use_newton:
             continue
         if structures is None:

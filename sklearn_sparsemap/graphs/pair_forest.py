@@ -1,8 +1,8 @@
-"""Labels of which each implies its parent: the nearest point, by isotonic regression on a forest, and the best set.
+"""Labels that imply their parents: projection by isotonic regression on a forest, and the best set of labels.
 
-Where the children of a node pull higher than it, they are averaged with it. From the leaves up, each node takes in the
-child block of the highest mean while that is above its own; blocks below a node are held in a pairing heap, so that all
-of it takes O(n log n) steps for n nodes. Bounds are met by clipping, which keeps the order.
+From the leaves to the roots, each node is merged with the child block of the highest mean as long as that exceeds its
+own mean. The blocks below a node are in a pairing heap, so that n nodes take O(n log n) steps. The result is clipped to
+[0, 1], which preserves the order.
 
 References: Pardalos and Xue, Algorithms for a class of isotonic regression problems. Algorithmica 23, 1999. Fredman,
 Sedgewick, Sleator and Tarjan, The pairing heap: a new form of self-adjusting heap. Algorithmica 1, 1986.
@@ -15,39 +15,39 @@ from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_2D_OUT, entry, kern
 
 
 @kernel
-def _meld(first, second, keys, below, beside):
-    """Join two pairing heaps, by their roots; -1 is an empty one. Returns the root."""
+def _meld(first, second, keys, below, sibling):
+    """Merge two pairing heaps, given by their roots (-1 if empty); return the root."""
     if first < 0:
         return second
     if second < 0:
         return first
     if keys[first] < keys[second]:
         first, second = second, first
-    beside[second] = below[first]
+    sibling[second] = below[first]
     below[first] = second
     return first
 
 
 @kernel
-def _without_root(root, keys, below, beside):
-    """Join what is below the root of a heap: two and two, then all. Returns the new root."""
+def _without_root(root, keys, below, sibling):
+    """Remove the root of a heap: merge its children in pairs, then the pairs. Return the new root."""
     node, pairs, joined = below[root], np.int64(-1), np.int64(-1)
     while node >= 0:
-        other = beside[node]
-        after = beside[other] if other >= 0 else np.int64(-1)
-        pair = _meld(node, other, keys, below, beside)
-        beside[pair] = pairs
+        other = sibling[node]
+        after = sibling[other] if other >= 0 else np.int64(-1)
+        pair = _meld(node, other, keys, below, sibling)
+        sibling[pair] = pairs
         pairs, node = pair, after
     while pairs >= 0:
-        after = beside[pairs]
-        joined = _meld(joined, pairs, keys, below, beside)
+        after = sibling[pairs]
+        joined = _meld(joined, pairs, keys, below, sibling)
         pairs = after
     return joined
 
 
 @kernel
 def _close(order, above, known, states):
-    """Write what follows from known labels, by their places: 1.0 and 0.0, and -1.0 where a label is free."""
+    """Write the states of all labels that follow from known ones, by place: 1.0, 0.0, or -1.0 for free labels."""
     n = order.shape[0]
     for k in range(n):
         states[k] = known[order[k]]
@@ -79,18 +79,31 @@ def _places_above(order, parents):
     )
 )  # fmt: skip
 def project_range(order, parents, scores, known, start, stop, out, blocks):
-    """Project samples start..stop onto the points of the unit cube where no label exceeds its parent.
+    """Project samples onto the points of the unit cube at which no label exceeds its parent.
 
-    `order` lists parents before children, `parents` are -1 for roots. `known` has a row a sample, of 1.0 and 0.0 for
-    labels that are fixed and -1.0 for others, or no rows. `blocks` is filled with the first label of each label's
-    block, if it has rows; fixed labels are blocks by themselves, and what ends at zero need not be in one.
+    Parameters
+    ----------
+    order : int array of shape (n_labels,)
+        The labels, parents before children.
+    parents : int array of shape (n_labels,)
+        The parent of each label; -1 for roots.
+    scores : array of shape (n_samples, n_labels)
+    known : array of shape (n_samples, n_labels) or (0, n_labels)
+        1.0 or 0.0 for labels that are fixed, -1.0 for others.
+    start, stop : int
+        The range of samples.
+    out : array of shape (n_samples, n_labels)
+        Gets the marginals.
+    blocks : int array of shape (n_samples, n_labels) or (0, n_labels)
+        Gets the first label of each label's block. A fixed label is a block of its own. The block of a label with
+        marginal 0 is not defined.
     """
-    # Labels are counted by their places in the order: what is near each other there is near in memory.
+    # Labels are numbered by their places in the order, so that neighbours are close in memory.
     n, has_known, has_blocks = order.shape[0], known.shape[0] > 0, blocks.shape[0] > 0
     above = _places_above(order, parents)
     keys, sums, counts = np.empty(n), np.empty(n), np.empty(n)
     states = np.empty(n if has_known else 0)
-    below, beside = np.empty(n, np.int64), np.empty(n, np.int64)
+    below, sibling = np.empty(n, np.int64), np.empty(n, np.int64)
     heaps, into = np.empty(n, np.int64), np.empty(n, np.int64)
     for k in range(n):
         heaps[k] = -1
@@ -105,20 +118,20 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
                 continue
             total, count = key, 1.0
             while child >= 0 and keys[child] > key:
-                others = _meld(_without_root(child, keys, below, beside), heaps[child], keys, below, beside)
+                others = _meld(_without_root(child, keys, below, sibling), heaps[child], keys, below, sibling)
                 total += sums[child]
                 count += counts[child]
                 key = total / count
                 into[child], heaps[child] = node, -1
                 child = others
             keys[node] = key
-            # A block whose key is at most 0 is final. A parent would merge it only if its own key were lower, and the
-            # merged block would then be at most 0, too.
+            # A block with a mean of at most 0 is final: a parent merges it only if its own mean is lower, and the mean
+            # of the merged block is then also at most 0.
             parent = above[node]
             if key > 0.0 and parent >= 0 and not (has_known and states[parent] >= 0.0):
                 sums[node], counts[node], below[node] = total, count, -1
                 heaps[node] = child
-                heaps[parent] = _meld(heaps[parent], node, keys, below, beside)
+                heaps[parent] = _meld(heaps[parent], node, keys, below, sibling)
         for node in range(n):
             # Ancestors were processed before, so their blocks are known.
             top = node if into[node] == node else into[into[node]]
@@ -131,7 +144,10 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
 
 @entry(types.void(INTS, INTS, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))
 def best_range(order, parents, scores, start, stop, out):
-    """Find the best sets of samples start..stop that have with each label its parent: 1.0 and 0.0 into `out`."""
+    """Write the best sets of labels that include the parent of each label, as 1.0 and 0.0, into `out`.
+
+    For the parameters see `project_range`.
+    """
     n = order.shape[0]
     for row in range(start, stop):
         gains = out[row]

@@ -1,4 +1,4 @@
-"""How the pairs of marginals differ from those of gold labels, in a graph of nothing but pairs."""
+"""Differences between the pairs of marginals and those of gold labels, in graphs of pairs only."""
 
 import numpy as np
 from numba import types
@@ -9,9 +9,20 @@ from .presolve import pair_marginal
 
 @entry(types.void(FLOATS_2D, FLOATS_2D, FLOATS, INTS, INTS, INTS_2D, FLOATS, FLOATS_OUT, FLOATS_OUT))
 def add_pair_residuals(marginals, gold, weights, slot_ptr, slots, pair_ends, scores, out, gold_scores):
-    """Compare the pairs of marginals with those of gold labels; no literal is negated.
+    """Sum the differences between the marginals of pairs and the gold pairs; no literal may be negated.
 
-    Adds up by how much the marginals of the pairs differ, into `out`, and writes what the gold pairs score.
+    Parameters
+    ----------
+    marginals, gold : arrays of shape (n_samples, n_labels)
+    weights : array of shape (n_samples,)
+        Sample weights.
+    slot_ptr, slots, pair_ends
+        See `GraphArrays`.
+    scores : array of shape (n_pairs,)
+    out : array of shape (n_pairs,)
+        The weighted differences are added to it.
+    gold_scores : array of shape (n_samples,)
+        The scores of the gold pairs are added to it.
     """
     n_labels = marginals.shape[1]
     used = np.zeros(n_labels, np.bool_)

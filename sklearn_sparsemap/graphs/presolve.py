@@ -1,13 +1,13 @@
-"""What bounds settle of a sample before any solver runs, and how the rest is put together with it.
+"""Presolve: bounds on the scores settle most variables of a sample before a solver runs.
 
-Solutions are sparse: of hundreds of labels a handful is on. A variable whose score is negative even if all pairs that
-could raise it did is off in every solution, and its pairs are scores of their other ends; one that all pairs together
-cannot push below 1 is on. That goes on until nothing more is settled. What remains is a small graph of open variables.
-Those of structures and of inequalities stay open.
+Solutions are sparse: of hundreds of labels a handful is on. A variable is off in every solution if its score is
+negative even with all positive pair scores. It is on if its score is at least 1 even with all negative pair scores.
+Then the scores of its pairs become scores of their other ends, which may settle more variables. The solver gets the
+small graph of the open variables. Variables of structures and of inequalities stay open.
 
-A settled variable may take the worst of each of its pairs for granted. So its pairs have multipliers that make the
-solution of what is open that of the whole: all of a pair's score goes to that end which was settled first as if the
-other did its worst, and what it really does is a score of the other end.
+The multipliers of the pairs of settled variables follow from the order of settling: of the two ends of a pair, the one
+that was settled first gets the whole score in the case that is worst for its state. So the solution of the open graph
+and these multipliers are together a solution of the whole graph.
 """
 
 from collections import namedtuple
@@ -18,26 +18,26 @@ from .._core.jit import copy_into, kernel
 from .rows import compute_gradient, new_space
 
 OFF, ON, OPEN = 0, 1, 2
-# Rounds over the open variables.
-_MOST_ROUNDS = 20
+_MOST_ROUNDS = 20  # rounds over the open variables; later rounds settle few
 
-# The data of the ends of pairs ("slots", those of variable i from ptr[i] to ptr[i + 1]; see `GraphArrays`) for their
-# variables. `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this end is negated.
-# `pulls` is added to the variable's score if the other literal is on. `high` and `low` are the sums of a variable's
-# positive and negative pulls. `free` marks variables that may be settled: they are only in pairs, and there are no
-# structures, whose solvers need all variables. `negated` marks those that are negated in some pair.
+# The pairs of each variable: its ends of pairs ("slots"), those of variable i from ptr[i] to ptr[i + 1]; see
+# `GraphArrays`. `others` is the variable at the other end, ~j if it is negated. `signs` are -1 if this end is negated.
+# `pulls` is the change of the variable's score if the other literal is on. `high` and `low` are the sums of the
+# positive and of the negative pulls of a variable. `free` marks variables that may be settled: those in pairs only, if
+# the graph has no structures, whose solvers need all variables. `negated` marks variables with a negated end.
 PairSlots = namedtuple("PairSlots", ["ptr", "ends", "others", "signs", "pulls", "high", "low", "free", "negated"])
 
-# Space for what is settled: `states` (OFF, ON or OPEN) and `ranks`, the order of settling, of all variables; `places`
-# of the open ones among each other. `counts` says how many of `variables`, which are open, and of `pairs` between them
-# are in use; `base` are the open variables' scores with what settled ones add to them. `space` is a `Dual` for all
-# variables and pairs, of which each sample uses a part: making it anew takes longer than most samples do.
+# The state of presolve for one sample: `states` (OFF, ON or OPEN), `ranks` (the order of settling) and `places` (among
+# the open variables) of all variables. `variables` lists the open variables and `pairs` the pairs between them;
+# `counts` are their numbers. `base` are the scores of the open variables, including the pulls of settled ones. `space`
+# is a `Dual` for all variables and pairs. Each sample uses a part of it, because allocation takes longer than most
+# samples.
 Settled = namedtuple("Settled", ["states", "ranks", "places", "counts", "variables", "base", "pairs", "space"])
 
 
 @kernel
 def new_settled(graph):
-    """Make space for what is settled of a sample."""
+    """Return the state of presolve for samples of a graph, without values."""
     n, n_pairs = graph.degrees.shape[0], graph.pairs.shape[0]
     return Settled(
         np.empty(n, np.int64),
@@ -53,7 +53,7 @@ def new_settled(graph):
 
 @kernel
 def pull_slots(graph, additional):
-    """Lay out what the scores of pairs say to their ends."""
+    """Return the pairs of each variable with their pulls."""
     n, n_slots = graph.degrees.shape[0], graph.slots.shape[0]
     slots = PairSlots(
         graph.slot_ptr,
@@ -86,7 +86,7 @@ def pull_slots(graph, additional):
 
 @kernel
 def settle(slots, scores, scale, settled):
-    """Settle variables by bounds, and list the others and their pairs; `scale` is a factor of the pairs' scores."""
+    """Settle variables by bounds, and list the open ones and their pairs; `scale` is a factor of the pair scores."""
     states, ptr, n, n_open, rank = settled.states, slots.ptr, scores.shape[0], np.int64(0), np.int64(0)
     for i in range(n):
         settled.ranks[i] = n
@@ -122,22 +122,28 @@ def settle(slots, scores, scale, settled):
                 settled.base[n_left] = base
                 n_left += 1
         n_open = n_left
-    n_pairs = np.int64(0)
+    settled.counts[0], settled.counts[1] = n_open, _list_open_pairs(slots, scale, settled, n_open)
+
+
+@kernel
+def _list_open_pairs(slots, scale, settled, n_open):
+    """List the pairs between open variables, and number these variables; return the number of pairs."""
+    states, ptr, n_pairs = settled.states, slots.ptr, np.int64(0)
     for k in range(n_open):
         i = settled.variables[k]
         settled.places[i] = k
         for slot in range(ptr[i], ptr[i + 1]):
             other, end = slots.others[slot], slots.ends[slot]
-            # Each pair is listed by its first end.
+            # A pair is listed at its first end.
             if end % 2 == 0 and states[other if other >= 0 else ~other] == OPEN and scale * slots.pulls[slot] != 0.0:
                 settled.pairs[n_pairs] = end // 2
                 n_pairs += 1
-    settled.counts[0], settled.counts[1] = n_open, n_pairs
+    return n_pairs
 
 
 @kernel
 def write_marginals(settled, found, u):
-    """Write the marginals of all variables, of which those of the open ones were found."""
+    """Write the marginals of all variables; `found` are those of the open ones."""
     for i in range(u.shape[0]):
         u[i] = 1.0 if settled.states[i] == ON else 0.0
     for k in range(found.shape[0]):
@@ -146,7 +152,7 @@ def write_marginals(settled, found, u):
 
 @kernel
 def write_multipliers(settled, dual, multipliers):
-    """Write the multipliers of what is open; those of other pairs stay as they are."""
+    """Write the multipliers of the rows and of the open pairs; those of other pairs are left unchanged."""
     n_logic = dual.n_logic
     copy_into(multipliers, dual.multipliers[:n_logic])
     for k in range(settled.counts[1]):
@@ -164,13 +170,13 @@ def write_settled_multipliers(graph, settled, additional, multipliers):
         score = additional[graph.additional_ptr[graph.pairs[e]]]
         if state != OPEN:
             is_on = (state == ON) == (graph.pair_signs[e, side] > 0.0)
-            # The share of the first end; and what a negative score takes from both.
+            # The multiplier is the part of a positive score at the first end, or what a negative one takes from both.
             multipliers[n_rows + e] = abs(score) if is_on == (score < 0.0 or side == 1) else 0.0
 
 
 @kernel
 def pair_marginal(score, p, q):
-    """Return the best marginal of a pair's being on together; where it has no score, that of independent variables."""
+    """Return the best marginal of both literals of a pair being on; without a score, that of independent literals."""
     if score > 0.0:
         return min(p, q)
     if score < 0.0:
@@ -180,7 +186,7 @@ def pair_marginal(score, p, q):
 
 @kernel
 def value_of(slots, scores, scale, u):
-    """Return the objective of LP-SparseMAP at marginals, in a graph of nothing but pairs."""
+    """Return the objective of LP-SparseMAP at marginals, in a graph of pairs only."""
     value = 0.0
     for i in range(scores.shape[0]):
         value += u[i] * (scores[i] - 0.5 * u[i]) if u[i] > 0.0 else 0.0
@@ -196,7 +202,7 @@ def value_of(slots, scores, scale, u):
 
 @kernel
 def gap_of(dual):
-    """Return the duality gap in a graph of nothing but pairs: what their shares promise above what they pay."""
+    """Return the duality gap in a graph of pairs only."""
     compute_gradient(dual)
     gap = 0.0
     for r in range(dual.gradient.shape[0]):

@@ -1,11 +1,11 @@
 """Jacobian products of LP-SparseMAP: the projection onto directions that stay in the faces of all factors (Niculae and
 Martins 2020, algorithm 2).
 
-Each factor f knows the projector J_f onto the directions of its own face. The Jacobian of the marginals is the
-projector P onto the directions that all factors allow. P d is what is left of d after a combination of the factors'
-complements (I - J_f) is taken away; the combination comes from conjugate gradients. The paper's iteration, which
-averages the factors' projections until nothing changes, is kept beside it; all variables are averaged over as many
-factors, of which those that do not touch a variable leave it alone, for else the projection would not be orthogonal.
+J_f is the projector onto the directions of the face of factor f. The Jacobian of the marginals is the projector P onto
+the directions that are in the faces of all factors. P d is d minus a combination of the complements (I - J_f), which
+conjugate gradients compute. The alternative is the iteration of the paper, which averages the projections of all
+factors until nothing changes. Each variable is averaged over the same number of factors, and factors without the
+variable do not change it. Otherwise, the projection would not be orthogonal.
 """
 
 from typing import NamedTuple
@@ -20,12 +20,13 @@ from ..numerics.support import mix
 from ..numerics.tight_face import project_on_tight_face
 from .arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
 from .closed_forms import is_free, jacobian_logic, pair_slopes
-from .faces import FACES, OPTIMA, additional_of, face_of
+from .faces import FACES, OPTIMA, face_of
+from .samples import row_of
 from .structures import project_on_face
 
 
 class Products(NamedTuple):
-    """What Jacobian products are written to, one row a sample."""
+    """Jacobian products, one row a sample."""
 
     marginals: np.ndarray  # directions first, then their products
     joint: np.ndarray
@@ -37,19 +38,28 @@ PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
 
 @kernel
 def _project_links(graph, optima, i, literals, faces, d, change):
-    """Overwrite `d`, one entry a link, with the product of each factor's Jacobian.
+    """Overwrite `d` with its products with the Jacobians of all factors.
 
-    `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
-    changes.
+    Parameters
+    ----------
+    graph, i
+        See `graphs/__init__.py`.
+    optima : Optima
+    literals : array of shape (n_links,)
+        Marginals of the literals.
+    faces : Faces
+    d : array of shape (n_links,)
+    change : array of shape (n_factors,)
+        Gets the change of the joint probability of each pair.
     """
-    place, own = np.int64(0), additional_of(optima, i)
+    place, own = np.int64(0), row_of(optima.additional, i)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
         if graph.kinds[f] == STRUCTURE:
             face, k = face_of(graph, faces, i, place)
-            # Once more on what the first projection leaves of the face by rounding.
+            # The second projection removes the rounding error of the first.
             if faces.by_facets[i, place]:
                 project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
             else:
@@ -78,7 +88,10 @@ def _project_links(graph, optima, i, literals, faces, d, change):
 
 @kernel
 def _complement(graph, optima, i, literals, faces, d, scratch, change):
-    """Overwrite `d` with what the factors' Jacobians take from it."""
+    """Overwrite `d` with ``d - J d`` for the Jacobians J of the factors; for the parameters see `_project_links`.
+
+    `scratch` has shape (n_links,).
+    """
     copy_into(scratch, d)
     _project_links(graph, optima, i, literals, faces, scratch, change)
     for link in range(d.shape[0]):
@@ -102,18 +115,21 @@ def _gather(graph, values, out):
 
 @kernel
 def _project(graph, optima, i, faces, average, tol, limits, w, change):
-    """Project `w`, one entry a variable, onto the directions that all factors of sample `i` allow.
+    """Project `w` onto the directions that are in the faces of all factors of sample `i`.
 
     Parameters
     ----------
+    graph, optima, i, faces
+        See `_project_links`.
     average : bool
         Whether to use the paper's iteration instead of conjugate gradients.
     tol : float
-        Relative to the direction.
-    limits : int array
-        First the most iterations.
+        Tolerance, relative to the norm of the direction.
+    limits : int array of shape (1,)
+        Maximum number of iterations.
+    w : array of shape (n_variables,)
     change : array of shape (n_factors,)
-        Gets how the joint probability of each pair changes along `w`.
+        Gets the change of the joint probability of each pair along `w`.
 
     Returns
     -------
@@ -126,7 +142,7 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
         u = marginals[graph.links[link]]
         literals[link] = u if graph.signs[link] > 0.0 else 1.0 - u
     for v in range(n):
-        # The box bounds those that are in no factor.
+        # Variables without factors are bounded by the box only.
         if not (graph.degrees[v] > 0 or is_free(marginals[v], snap)):
             w[v] = 0.0
     goal = tol * np.sqrt(dot(w, w))
@@ -156,7 +172,7 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
         rho = dot(residual, residual)
         while n_iter < limits[0] and np.sqrt(rho) > goal:
             n_iter += 1
-            # step_links lies in the range of the complements already.
+            # The complements leave step_links unchanged, because it is in their range.
             _scatter(graph, step_links, total)
             curvature = dot(total, total)
             if not curvature > 0.0:
@@ -176,9 +192,16 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
 
 @entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, PRODUCTS))
 def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
-    """Multiply directions with the Jacobians of samples start..stop; see `_project`.
+    """Multiply directions with the Jacobians of samples start..stop.
 
-    ``out.joint`` gets how the marginals of the additional scores change.
+    Parameters
+    ----------
+    graph, optima, faces, average, tol, limits
+        See `_project`.
+    start, stop : int
+    out : Products
+        Its marginals are the directions, which are overwritten with their products. Its joint marginals get the changes
+        of the marginals of the additional scores.
     """
     change = np.zeros(graph.kinds.shape[0])
     for i in range(start, stop):
@@ -198,16 +221,26 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
             unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
             for link in range(unary.shape[0]):
                 unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
-            # Leaves in `products` how the weights of the structures change.
+            # Sets `products` to the changes of the weights of the structures.
             project_on_face(face.factor, face.slots, face.ones, unary, products)
             mix(face.additional, k, products, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
 
 
 @entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))
 def pull_back_range(graph, optima, faces, changes, start, stop, directions):
-    """Add to `directions` the scores that move the marginals as changes of the additional scores do."""
+    """Add to `directions` the changes of the scores that are equivalent to changes of the additional scores.
+
+    Parameters
+    ----------
+    graph, start, stop
+        See `graphs/__init__.py`.
+    optima : Optima
+    faces : Faces
+    changes : array of shape (n_samples, n_additional)
+    directions : array of shape (n_samples, n_variables)
+    """
     for i in range(start, stop):
-        own, marginals, direction = additional_of(optima, i), optima.marginals[i], directions[i]
+        own, marginals, direction = row_of(optima.additional, i), optima.marginals[i], directions[i]
         for e in range(graph.pairs.shape[0]):
             place = graph.additional_ptr[graph.pairs[e]]
             first, second = graph.pair_ends[e, 0], graph.pair_ends[e, 1]

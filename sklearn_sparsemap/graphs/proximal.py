@@ -1,7 +1,7 @@
-"""The linear relaxation of MAP by the proximal point method: LP-SparseMAP under large scores, again and again.
+"""The linear relaxation of MAP by the proximal point method: a sequence of LP-SparseMAP problems.
 
-The quadratic term is centred at the last marginals. Each step then gets nearer to a solution of the linear programme,
-and is one as soon as nothing moves that could go farther; which is soon, for the scores grow from step to step.
+The quadratic term is centred at the marginals of the last step. The steps converge to a solution of the linear
+programme, and reach it after few steps, because the scores grow from step to step.
 """
 
 from collections import namedtuple
@@ -10,24 +10,24 @@ import numpy as np
 
 from .._core.jit import kernel
 
-# By how much scores grow in a step, and until when; and most steps.
-_GROWTH, _MOST_GROWTH = 3.0, 1e6
-MOST_STEPS = 50
+_GROWTH = 3.0  # factor of the scores from step to step; larger ones need fewer, harder steps
+_MOST_GROWTH = 1e6  # the scores grow to at most about this multiple; beyond it, rounding errors dominate
+MOST_STEPS = 50  # maximum number of steps
 
-# `centre` of the quadratic term; `growth` of the scores since the first step; `hidden` is what the quadratic term can
-# hide of the linear programme's value, under the last scores. The last two are arrays of one number.
+# `centre` of the quadratic term; `growth` of the scores since the first step; `hidden` is a bound of the suboptimality
+# in the linear programme, under the scores of the first step. The last two are arrays of one number.
 Proximal = namedtuple("Proximal", ["centre", "growth", "hidden"])
 
 
 @kernel
 def new_proximal(n):
-    """Make the state for samples of `n` variables."""
+    """Return the state for samples of `n` variables."""
     return Proximal(np.zeros(n), np.ones(1), np.zeros(1))
 
 
 @kernel
 def begin(proximal):
-    """Begin with the first step of a sample, centred at zero."""
+    """Reset the state for a new sample, with the centre at zero."""
     proximal.centre[:] = 0.0
     proximal.growth[0], proximal.hidden[0] = 1.0, 0.0
 
@@ -47,23 +47,24 @@ def next_step(proximal, scores, u, gap, goal, may_go_on):
     ----------
     proximal : Proximal
     scores : array of shape (n,)
-        Those of the step, centre included; changed in place.
+        The scores of this step, including the centre; changed in place.
     u : array of shape (n,)
-        Its marginals.
+        The marginals of this step.
     gap : float
-        By how much these may be off the optimum of the step.
+        The duality gap of this step.
     goal : float
-        How much of the linear programme's value may be hidden, under the scores of the first step.
+        Suboptimality in the linear programme, under the scores of the first step, that is small enough.
     may_go_on : bool
+        Whether another step is allowed.
 
     Returns
     -------
     factor : float
-        By which all scores and multipliers grow; 0 if there is no other step.
+        Factor of all scores and multipliers in the next step; 0 if there is none.
     """
     centre, growth, hidden = proximal.centre, proximal.growth, gap
     for i in range(u.shape[0]):
-        # The gradient of the quadratic term, times how far any other point is away.
+        # The largest change of the linear objective that the gradient of the quadratic term can balance.
         moved = u[i] - centre[i]
         hidden += moved * (1.0 - u[i]) if moved > 0.0 else -moved * u[i]
     proximal.hidden[0] = hidden / growth[0]

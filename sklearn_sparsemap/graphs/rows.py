@@ -1,18 +1,17 @@
 """LP-SparseMAP through the multipliers of a graph's inequalities: exact coordinate sweeps and a semismooth Newton step.
 
 The logic factors are a few explicit inequalities ("rows") inside the box [0, 1] (see graphs/arrays.py). A pair of
-literals p and q is one more row, with a multiplier between 0 and the size of its score: ``p <= q`` if the score is
-positive, which is then added to that of q, and ``p + q <= 1`` if it is negative. A structure factor is known by its
-SparseMAP. Where no variable is in two structures, the dual
+literals p and q is one more row, with a multiplier between 0 and the absolute value of its score. If the score is
+positive, the row is ``p <= q``, and the score is added to that of q. If it is negative, the row is ``p + q <= 1``. The
+polytope of a structure factor enters through its SparseMAP. If no variable is in two structures, the dual
 
     phi(mu) = sum_i h(a_i) + sum_f Omega*_f(a|_f) + bounds.mu,    a = scores - A'mu,
 
-is a smooth function of these multipliers alone, with gradient ``bounds - A u`` where u = clip(a) or the structures'
-SparseMAP. h(a) = max of a u - u^2/2 over u in [0, 1].
+is a smooth function of these multipliers alone. Its gradient is ``bounds - A u``, and u is clip(a), or the SparseMAP of
+the structures. h(a) = max of a u - u^2/2 over u in [0, 1].
 
-Its second derivative is A J A' with the projector J onto the directions in which u is free to move, so a Newton step
-costs one solve by conjugate gradients, and ends exactly once the faces have settled. The same operator answers for the
-backward pass.
+The second derivative is A J A' with the projector J onto the directions of the face of u. So a Newton step costs one
+solve by conjugate gradients, and is exact once the faces do not change. The backward pass uses the same operator.
 """
 
 from collections import namedtuple
@@ -22,15 +21,14 @@ import numpy as np
 from .._core.jit import copy_into, kernel
 from ..numerics.threshold import threshold
 from .arrays import FORBIDDEN
-from .closed_forms import clip01
 
-# How a solver ends; inference may add that rounding makes the solution worthless.
+# The status of a solution. Only inference sets TOO_LARGE: the scores are so large that rounding spoils the solution.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
 
-# The dual of what is open of one sample (see `presolve.py`). Its rows are those of the graph (see `GraphArrays`), which
-# are `n_logic`, and then those of the open pairs; the open variables are counted anew. `scores` are those of the
-# variables with what pairs of positive score add to them; `a` the scores less what the `multipliers` of the rows take;
-# `u` the marginals. `gradient` is that of phi with respect to the multipliers.
+# The dual of the open graph of one sample (see `presolve.py`). Its rows are the `n_logic` rows of the graph (see
+# `GraphArrays`), and then those of the open pairs. Its variables are the open ones, numbered from 0. `scores` are their
+# scores, including positive scores of pairs; `a` are the scores minus A' `multipliers`; `u` are the marginals.
+# `gradient` is that of phi with respect to the multipliers.
 Dual = namedtuple(
     "Dual",
     [
@@ -42,7 +40,7 @@ Dual = namedtuple(
 
 @kernel
 def new_space(graph):
-    """Make space for the dual of a graph with all of its pairs; what does not depend on the sample is filled in."""
+    """Return a dual with all variables and pairs of a graph, without the values that depend on the sample."""
     n, n_logic, n_pairs = graph.degrees.shape[0], graph.row_bounds.shape[0], graph.pairs.shape[0]
     n_entries, m = graph.row_vars.shape[0], n_logic + n_pairs
     space = Dual(
@@ -72,7 +70,18 @@ def new_space(graph):
 
 @kernel
 def new_dual(graph, settled, additional, scale, warm):
-    """Lay out the dual of what is open of one sample; `warm` holds multipliers of all rows and pairs, or nothing."""
+    """Return the dual of the open graph of one sample.
+
+    Parameters
+    ----------
+    graph : GraphArrays
+    settled : Settled
+    additional : array of shape (n_additional,)
+    scale : float
+        Factor of the additional scores.
+    warm : array of shape (n_rows + n_pairs,) or (0,)
+        Multipliers of all rows and pairs to start from.
+    """
     n, n_logic, n_pairs = settled.counts[0], graph.row_bounds.shape[0], settled.counts[1]
     m, n_entries, space = n_logic + n_pairs, graph.row_vars.shape[0], settled.space
     dual = Dual(
@@ -94,6 +103,8 @@ def new_dual(graph, settled, additional, scale, warm):
     for k in range(n):
         dual.owners[k] = graph.owners[settled.variables[k]]
         dual.scores[k] = settled.base[k]
+        # If no structure of a factor is allowed, the solver ends before it sets all marginals.
+        dual.u[k] = 0.0
     for entry in range(n_entries):
         dual.row_vars[entry] = settled.places[graph.row_vars[entry]]
     for r in range(n_logic):
@@ -112,7 +123,7 @@ def new_dual(graph, settled, additional, scale, warm):
         else:
             dual.row_bounds[row] = 1.0 - off_first - off_second
         dual.row_high[row] = abs(score)
-        # Start: a positive score is divided equally between both ends, and both ends get half of a negative one.
+        # At the start, each end gets half of the score.
         dual.multipliers[row] = min(max(warm[n_logic + e], 0.0), abs(score)) if is_warm else 0.5 * abs(score)
     return dual
 
@@ -128,16 +139,18 @@ def take(dual, multipliers, out):
 
 @kernel
 def sweep_pairs(dual, tol, limits, most, patience):
-    """Minimise over the multiplier of each pair in turn, again and again.
+    """Minimise over the multiplier of each pair in turn, in several sweeps.
 
     Parameters
     ----------
+    dual : Dual
     tol : float
-        It ends when no multiplier changes by more in a sweep,
+        The sweeps end when no multiplier changes by more than this.
+    limits : int array of shape (2,)
     most : int
-        after so many sweeps,
+        Maximum number of sweeps.
     patience : int
-        or when, after so many sweeps, one changes nearly as much as the one before.
+        After this number of sweeps, they also end when a sweep changes nearly as much as the one before.
 
     Returns
     -------
@@ -164,8 +177,8 @@ def sweep_pairs(dual, tol, limits, most, patience):
 def sweep_rows(dual):
     """Minimise over the multiplier of each row of a logic factor in turn; return the largest change.
 
-    It is infinite if a row cannot be satisfied; the row is then the only one with a multiplier. The marginals are
-    scratch: no row has more variables than the graph.
+    The change is infinite if a row is infeasible; then this row alone has a nonzero multiplier. The array of marginals
+    is scratch.
     """
     a, mu, z = dual.a, dual.multipliers[: dual.n_logic], dual.u
     largest = 0.0
@@ -189,21 +202,16 @@ def sweep_rows(dual):
 
 
 @kernel
-def clip_wide(x, wide):
-    """Return `x` clipped to a box that is wider than [0, 1]."""
-    return min(max(x, -wide), 1.0 + wide)
-
-
-@kernel
 def box_marginals(dual, wide):
     """Set the marginals of all variables that are in no structure; return their part of phi.
 
-    Their box is [0, 1], or wider by `wide` on both sides.
+    Their box is [0, 1], extended by `wide` on both sides.
     """
     value = 0.0
     for i in range(dual.a.shape[0]):
         if dual.owners[i] < 0:
-            u = clip01(dual.a[i]) if wide == 0.0 or dual.scores[i] < 0.5 * FORBIDDEN else clip_wide(dual.a[i], wide)
+            width = 0.0 if dual.scores[i] < 0.5 * FORBIDDEN else wide
+            u = min(max(dual.a[i], 0.0 - width), 1.0 + width)
             dual.u[i] = u
             value += u * (dual.a[i] - 0.5 * u)
     return value
@@ -211,7 +219,7 @@ def box_marginals(dual, wide):
 
 @kernel
 def compute_gradient(dual):
-    """Set the gradient of phi; return the largest entry that a multiplier could follow."""
+    """Set the gradient of phi; return its largest absolute entry among multipliers that can move against it."""
     multipliers, largest = dual.multipliers, 0.0
     for r in range(multipliers.shape[0]):
         g = dual.row_bounds[r]

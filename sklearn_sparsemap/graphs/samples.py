@@ -1,4 +1,4 @@
-"""Samples of a factor graph and their solutions, as the loops over many of them take them."""
+"""Samples of one factor graph and their solutions, as the arguments of the loops over samples."""
 
 from typing import NamedTuple
 
@@ -14,17 +14,16 @@ OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 class GraphSamples(NamedTuple):
     """Samples of one graph, one row each, read-only."""
 
-    scores: np.ndarray  # with FORBIDDEN in place of -inf
-    additional: np.ndarray  # a single row is that of all samples
-    warm: np.ndarray  # multipliers or link variables to start from; nothing: from nothing
-    scales: np.ndarray  # factors of the additional scores, goals, references; no row: none
+    scores: np.ndarray  # FORBIDDEN in place of -inf
+    additional: np.ndarray  # a single row is for all samples
+    warm: np.ndarray  # multipliers, or dual variables of the links, to start from; may have no rows
+    scales: np.ndarray  # see `scales_of`; may have no rows
 
 
 class GraphSolutions(NamedTuple):
-    """What is found for samples of one graph, one row each.
+    """Solutions of samples of one graph, one row each.
 
-    Where the graph has nothing but pairs, there need be no columns for joint, multipliers and links: nothing is then
-    written that is as long as there are pairs.
+    If the graph has pairs only, joint, multipliers and links may have no columns; then they are not written.
     """
 
     marginals: np.ndarray  # of the variables
@@ -57,32 +56,32 @@ SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
 @kernel
 def row_of(rows, i):
-    """Return row `i` of rows of which there may be one for all, or none: then nothing."""
+    """Return row `i` of `rows`, its only row if it has one for all samples, or an empty array if it has none."""
     return rows[min(i, rows.shape[0] - 1)] if rows.shape[0] > 0 else np.empty(0)
 
 
 @kernel
-def scale_of(samples, i):
-    """Return the factor of the additional scores of sample `i`."""
-    return samples.scales[i, 0] if samples.scales.shape[0] > 0 else 1.0
+def scales_of(samples, i):
+    """Return three numbers of sample `i`.
 
-
-@kernel
-def goal_of(samples, i):
-    """Return how exactly the linear relaxation of sample `i` is to be solved (see `next_step`); 0 is not at all."""
-    return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
-
-
-@kernel
-def reference_of(samples, i):
-    """Return the value above which the objective of sample `i` is what the gap is relative to."""
-    return samples.scales[i, 2] if samples.scales.shape[0] > 0 else 0.0
+    Returns
+    -------
+    scale : float
+        Factor of the additional scores.
+    goal : float
+        The `goal` of `next_step` for the linear relaxation; 0 for LP-SparseMAP.
+    reference : float
+        It is subtracted from the objective before the gap is divided by it.
+    """
+    if samples.scales.shape[0] == 0:
+        return 1.0, 0.0, 0.0
+    return samples.scales[i, 0], samples.scales[i, 1], samples.scales[i, 2]
 
 
 @kernel
 def additional_of(samples, i):
-    """Return the additional scores of sample `i`."""
-    additional, scale = row_of(samples.additional, i).copy(), scale_of(samples, i)
+    """Return the additional scores of sample `i`, scaled: a copy."""
+    additional, (scale, _, _) = row_of(samples.additional, i).copy(), scales_of(samples, i)
     if scale != 1.0:
         for k in range(additional.shape[0]):
             additional[k] = scale * additional[k] if additional[k] > -np.inf else -np.inf

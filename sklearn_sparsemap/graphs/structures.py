@@ -1,4 +1,4 @@
-"""What structures add to the solvers of a graph: SparseMAP of each, its face, and where its scores grow for ever."""
+"""The structure factors in the solvers of a graph: their SparseMAP, their faces, and their directions of recession."""
 
 from collections import namedtuple
 
@@ -13,12 +13,10 @@ from ..numerics.support import gather, independent_support
 from ..numerics.tight_face import EQUATIONS, project_on_tight_face, tight_face
 from .arrays import FORBIDDEN, oracle_at
 
-# A factor that gives a forbidden variable more than this cannot do without it.
-OFF = 1e-6
+OFF = 1e-6  # a factor needs a forbidden variable if its marginal is larger
 
-# The solvers of the structures of a graph, by the numbers of their oracles. `kinds` is BY_FACETS for structures that
-# have a solver by facets, with the `equations` of its faces, and prefer it for some scores; all others are solved by
-# structures.
+# The solvers of the structures of a graph, by the numbers of their oracles. `kinds` is BY_FACETS for structures with a
+# solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by structures.
 PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
 _preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
 StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "kinds", "by_structures"])
@@ -26,11 +24,11 @@ STRUCTURE_SOLVERS = types.NamedTuple(
     [PREFERENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
 )
 
-# A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
-# solved by, and is _UNDECIDED before it is. The last solution's support (see `Support`), or its facets, are what the
-# next one starts from; `faces`, `factors` and `ones` are what `project_on_face` takes, or `project_on_tight_face`. A
-# graph of nothing but logic has None in their place, for which Numba leaves out what is behind
-# ``if structures is not None``.
+# A graph with its structure factors: MAP oracles and solvers, then lists with one entry for each factor. `kinds` is the
+# kind of its solver, or _UNDECIDED before the first solve. `slots`, `additional` and `weights` are the support of the
+# last solution (see `Support`), or its facets; the next solve starts from them. `faces`, `factors` and `ones` are
+# arguments of `project_on_face` or `project_on_tight_face`. Graphs of logic have None in place of a `Structures`, and
+# Numba compiles no code after ``if structures is not None``.
 Structures = namedtuple(
     "Structures",
     [
@@ -52,10 +50,10 @@ def _undecided(n):
 
 @kernel
 def new_structures(graph, oracles, solvers):
-    """Return the `Structures` of a graph, with no supports yet to start from.
+    """Return the `Structures` of a graph, without supports.
 
-    List comprehensions must not stand in kernels that write into arrays of a namedtuple: Numba then takes such writes
-    for dead code.
+    `kinds` is filled by another kernel, because this one has list comprehensions: in kernels with both, Numba removes
+    writes into arrays of a namedtuple as dead code.
     """
     n = graph.structures.shape[0]
     return Structures(
@@ -75,16 +73,16 @@ def new_structures(graph, oracles, solvers):
 
 @kernel
 def force_parts(z, additional, sizes):
-    """Replace scores of +inf, of parts that a structure must have, by one that is worth more than all other parts.
+    """Replace scores of +inf, of parts that a structure must have, by a score larger than the sum of all others.
 
-    Whatever solves SparseMAP under such scores has all of these parts, or as many as any structure has.
+    The SparseMAP under such scores has all of these parts, or as many as any structure has.
 
     Returns
     -------
     forced : float
-        The score.
+        The score in place of +inf.
     count : int
-        How often it was needed.
+        Number of such parts.
     """
     largest, additional_largest, count = 1.0, 0.0, 0
     for i in range(z.shape[0]):
@@ -116,7 +114,7 @@ def _choose(structures, f, z):
 
 @kernel
 def go_by_structures(structures, place):
-    """From now on, solve the structure at a place by its structures; they begin anew."""
+    """Solve the structure factor at a place by structures from now on, starting without a support."""
     structures.kinds[place] = BY_STRUCTURES
     structures.slots[place] = np.empty((0, 0), np.int32)
     structures.additional[place] = np.empty((0, 0), np.int32)
@@ -125,7 +123,17 @@ def go_by_structures(structures, place):
 
 @kernel
 def _solve_by(solver, structures, additional, place, z, p, tol, limits):
-    """Call a solver, from the last solution, and keep what it finds; return the objective and the status."""
+    """Call a solver from the last solution, and store its solution; return the objective and the status.
+
+    Parameters
+    ----------
+    solver : function
+        As in `numerics/solver.py`.
+    structures, additional, place, z, p, limits
+        See `graphs/__init__.py`.
+    tol : float
+        Tolerance of the solver.
+    """
     graph = structures.graph
     f = graph.structures[place]
     slots, additional_slots, weights, status, objective, _, _ = solver(
@@ -143,7 +151,7 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
         p,
     )
     if status == BY_STRUCTURES:
-        # Without the room that the solver left for more of them.
+        # The solver's arrays have unused rows.
         slots, additional_slots, weights = slots.copy(), additional_slots.copy(), weights.copy()
     structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
     return objective, status
@@ -151,9 +159,9 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
 
 @kernel
 def solve_structure(structures, additional, place, z, p, tol, limits):
-    """SparseMAP of the structure at a place, from its last solution, into `p`; return the objective.
+    """Compute SparseMAP of the structure factor at a place, from its last solution, into `p`; return the objective.
 
-    NaN says that no structure is allowed.
+    The objective is NaN if all structures are forbidden. For the parameters see `_solve_by`.
     """
     graph, solvers = structures.graph, structures.solvers
     f = graph.structures[place]
@@ -183,9 +191,9 @@ def equations_of(structures, place, z, p):
 
 @kernel
 def solve_structures(structures, additional, dual, limits):
-    """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
+    """Solve SparseMAP for each structure factor under `a`, from its last support; return their part of phi.
 
-    NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
+    The result is NaN if a structure factor has no allowed structure, or none with all parts that it must have.
     """
     graph, value = structures.graph, 0.0
     for place in range(graph.structures.shape[0]):
@@ -199,7 +207,7 @@ def solve_structures(structures, additional, dual, limits):
             if a < 0.5 * FORBIDDEN:
                 z[link] = -np.inf if graph.signs[start + link] > 0.0 else np.inf
             elif graph.signs[start + link] < 0.0:
-                # h of 1 - a and of a differ by what does not depend on u.
+                # h(1 - a) and h(a) differ by a constant.
                 z[link] = 1.0 - a
                 constant += a - 0.5
             else:
@@ -226,8 +234,8 @@ def solve_structures(structures, additional, dual, limits):
 def project_on_face(factor, slots, ones, direction, products):
     """Overwrite `direction` with its component along the face that structures span.
 
-    `factor` is that of the support (see numerics/support.py), `ones` its solution ``R'^{-1} 1``. `products` gets how
-    the weights of the structures change, unless there is one only.
+    `factor` is the Cholesky factor R of the support (see numerics/support.py), and `ones` is ``R'^{-1} 1``. `products`
+    gets the changes of the weights of the structures, unless there is only one.
     """
     k, shift = ones.shape[0], 0.0
     if k == 1:
@@ -255,7 +263,7 @@ def find_faces(structures):
     for place in range(len(structures.slots)):
         slots = structures.slots[place]
         if structures.kinds[place] != BY_STRUCTURES:
-            # Ties do not matter here.
+            # Which of the tied faces is used does not matter here.
             p = structures.marginals[place]
             block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
             ints, factor, ones = tight_face(block, n_blocks, ends, parts)
@@ -289,7 +297,7 @@ def apply_faces(structures, d):
 
 @kernel
 def recession_of_structures(structures, additional, dual, d):
-    """Return what structures add to the slope of phi along the change `d` of the variables' scores."""
+    """Return the part of structures in the slope of phi along the change `d` of the variables' scores."""
     graph, slope = structures.graph, 0.0
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]

@@ -1,4 +1,4 @@
-"""Graphs of nothing but variables of several values and tables of scores for pairs of them: nodes, edges, cells."""
+"""Graphs of categorical variables (nodes) with tables of scores for pairs of them (edges) only."""
 
 from collections import namedtuple
 
@@ -8,15 +8,15 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._core.jit import INTS, INTS_2D, readonly
+from ..numerics.places import places_of
 from .arrays import COUNT, STRUCTURE
 
-# Node i has the variables nodes[i]:nodes[i + 1] of the graph, of which one is on, and edge e joins the nodes ends[e].
-# Its table has the cells cells[e]:cells[e + 1], row by row, among the additional scores; its messages are
-# messages[e]:messages[e + 1], one for each value of the first node and then one for each of the second. `links` are
-# the links of the messages, and `values` their variables; `node_links` are the links of the variables in the factor
-# that makes a node's values exclusive.
-# `places` numbers the nodes so that neighbours are near each other, and `reach` is, by place, the first place among a
-# node and its neighbours.
+# Node i has the variables nodes[i]:nodes[i + 1] of the graph; exactly one of them is on. Edge e joins the nodes
+# ends[e]. Its table has the cells cells[e]:cells[e + 1] of the additional scores, row by row. Its messages are
+# messages[e]:messages[e + 1], one for each value of the first node, then one for each value of the second. `links` are
+# the links of the messages, and `values` their variables. `node_links` are the links of the variables in the factors
+# that make the values of a node exclusive. `places` numbers the nodes such that neighbours have similar numbers;
+# `order` lists the nodes by place. `reach` is, by place, the first place of a node and its neighbours.
 TableArrays = namedtuple(
     "TableArrays", ["nodes", "ends", "cells", "messages", "links", "values", "node_links", "places", "order", "reach"]
 )
@@ -30,7 +30,7 @@ def tables_of(arrays, is_table):
     ----------
     arrays : GraphArrays
     is_table : bool array of shape (n_factors,)
-        Which factors are chains of two steps, each of the values of one variable.
+        Whether a factor is the table of a pair of variables, as a chain of two steps.
     """
     n, kinds, lengths = len(arrays.degrees), arrays.kinds, np.diff(arrays.link_ptr)
     exclusive = np.flatnonzero(~is_table)
@@ -47,15 +47,15 @@ def tables_of(arrays, is_table):
         return None
     exclusive = exclusive[np.argsort(first)]
     nodes = np.concatenate([[0], np.cumsum(lengths[exclusive])])
-    node_links = _ranges(arrays.link_ptr[exclusive], lengths[exclusive])
-    links = _ranges(arrays.link_ptr[:-1][is_table], lengths[is_table])
+    node_links = places_of(arrays.link_ptr[exclusive], lengths[exclusive])
+    links = places_of(arrays.link_ptr[:-1][is_table], lengths[is_table])
     if not np.array_equal(arrays.links[node_links], np.arange(n)):
         return None
     messages = np.concatenate([[0], np.cumsum(lengths[is_table])])
     steps = np.stack([arrays.links[links[messages[:-1]]], arrays.links[links[(messages[:-1] + messages[1:]) // 2]]], 1)
     ends = np.searchsorted(nodes, steps, side="right") - 1
     n_values = np.diff(nodes)
-    values = _ranges(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
+    values = places_of(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
     if not ((n_values[ends] * 2 == np.diff(messages)[:, None]).all() and np.array_equal(values, arrays.links[links])):
         return None
     starts = arrays.additional_ptr[:-1][is_table]
@@ -71,9 +71,3 @@ def tables_of(arrays, is_table):
     np.minimum.at(reach, places[both[:, 0]], places[both[:, 1]])
     own = nodes, ends, cells, messages, links, values, node_links, places, order, reach
     return TableArrays(*(readonly(array, np.int64) for array in own))
-
-
-def _ranges(starts, lengths):
-    """Return the numbers of ranges, one after the other."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

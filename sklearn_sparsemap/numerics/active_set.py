@@ -27,7 +27,7 @@ from .support import (
     score,
 )
 
-# If the gap is good enough, go on as long as it falls below this fraction of the best gap within this many calls.
+# If the gap is good enough, continue as long as it falls below this fraction of the best gap within this many calls.
 _GETS_ON, _MOST_IDLE = 0.7, 12
 # If the gap has not halved for this many rounds, queries move towards the best dual point, which gets this weight.
 _SLOW_AFTER, _INNER = 20, 0.8
@@ -142,7 +142,7 @@ def _lowest_bound(value, scores, query, best, inner):
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `solver.py`.
+    """Solve one problem exactly; for arguments and results see `solver.py`.
 
     Rounding sets a floor to the gap: a few units in the last place of the sum of scores, and more if the support is
     large and the factor less accurate. Below the floor structures are swapped forever. So the solver also stops if the

@@ -1,7 +1,7 @@
 """The other two regularised argmaxes, as solvers: MAP (no regulariser) and Gibbs marginals (negative entropy).
 
-They have the signature of `solver.py`, so they can replace a SparseMAP solver in every loop, and all losses share one
-kernel.
+They have the signature of `solver.py`, so they can replace a SparseMAP solver in every loop, and one kernel computes
+all losses.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from .support import mix
 def map_argmax(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Return the structure of highest score with probability 1; the objective is its score."""
+    """Return the structure of highest score with probability 1; the objective is its score. See `solver.py`."""
     work = np.zeros(sizes[2])
     slots, additional_slots = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
     weights = np.ones(1)
@@ -30,7 +30,7 @@ def map_argmax(
 def gibbs_argmax(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Return the marginals of the Gibbs distribution; the objective is the log-partition.
+    """Return the marginals of the Gibbs distribution; the objective is the log-partition. See `solver.py`.
 
     The support consists of all structures, which are too many to list. Instead, each row has a single additional part,
     and its weight is that part's marginal. `oracle` is a marginal oracle.

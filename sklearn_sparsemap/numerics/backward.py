@@ -63,7 +63,20 @@ def _multiply(support, k, problems, directions, i, out):
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
 def marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, out):
-    """Multiply directions with the Jacobians of the marginals and additional marginals of problems start..stop."""
+    """Multiply directions with the Jacobians of the marginals and additional marginals of problems start..stop.
+
+    Parameters
+    ----------
+    oracle : MAP oracle
+    problems : Problems
+    start, stop : int
+    supports : Supports
+        The solutions.
+    marginals : array
+        Marginals of all problems, flat.
+    directions : Directions
+    out : Products
+    """
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
@@ -78,7 +91,7 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, DIRECTIONS, PRODUCTS))
 def support_products_range(problems, start, stop, supports, directions, out):
-    """Multiply with Jacobians of supports that need not span a face, as those of a solver that was stopped.
+    """Multiply with Jacobians of supports that need not span a face, such as those of a solver that was stopped.
 
     Parameters
     ----------
@@ -106,10 +119,11 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
     start, stop : int
     supports : Supports
     upstream : array
+        One entry for each structure.
     extra_ptr : int array of shape (n_problems + 1,)
         As in `Directions`.
     out, extra_out : arrays
-        Get the products by the scores and by the additional scores.
+        Get the products for the scores and for the additional scores.
     dependent : int array of shape (n_problems,)
     """
     for i in range(start, stop):

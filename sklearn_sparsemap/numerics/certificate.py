@@ -9,7 +9,7 @@ from .support import EPS, FEASIBLE
 
 @kernel
 def is_in_polytope(rows, cuts, k, n_free):
-    """Tell whether all rows sum to 1, all cuts hold, and all cuts with a multiplier are tight."""
+    """Return whether all rows sum to 1, all cuts hold, and all cuts with a multiplier are tight."""
     for r in range(rows.u.shape[0]):
         total = 0.0
         for c in range(rows.u.shape[1]):

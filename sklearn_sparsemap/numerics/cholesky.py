@@ -21,7 +21,7 @@ def dot(a, b):
 
 @kernel(fast_sums=True)
 def add_scaled(a, scale, b):
-    """a += scale * b, in place."""
+    """Add ``scale * b`` to `a`."""
     for i in range(a.shape[0]):
         a[i] += scale * b[i]
 
@@ -43,10 +43,20 @@ def solve_upper(factor, k, x):
 
 @kernel
 def append_column(factor, rhs, k, column, pivot_squared, theta):
-    """Extend a k x k factor; `column` holds R'^{-1} times the new column of K.
+    """Extend a k x k factor by a row and column of K.
 
-    `pivot_squared` is the new diagonal entry of K minus ``column.column``; `theta` is the new entry of the first
-    right-hand side (that of the second is 1).
+    Parameters
+    ----------
+    factor : array of shape (capacity, capacity)
+    rhs : array of shape (2, capacity)
+        The right-hand sides, see the docstring of the module.
+    k : int
+    column : array
+        R'^{-1} times the new column of K.
+    pivot_squared : float
+        The new diagonal entry of K minus ``column.column``.
+    theta : float
+        The new entry of the first right-hand side; that of the second is 1.
     """
     pivot = math.sqrt(pivot_squared)
     a, b = theta, 1.0

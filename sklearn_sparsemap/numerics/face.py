@@ -29,7 +29,7 @@ def _reduced_score(scores, additional, marginals, slots, additional_slots):
 
 @kernel
 def respond(support, k, products):
-    """Overwrite `products`, one entry for each structure, with Q times it: the response of the weights on the face."""
+    """Overwrite `products`, one entry for each structure, with the response of the weights on the face."""
     ones = np.ones(k)
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
@@ -79,11 +79,23 @@ def _draw(state, out):
 def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
-    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, with both signs of epsilon, for
-    directions d from which the span of the support was removed. An answer joins the support if its score is equal to
+    Call the oracle for the best structure under ``scores - marginals + epsilon d``, with both signs of epsilon, for
+    directions d from which the span of the support was removed. A structure joins the support if its score is equal to
     that of the support, up to `tolerance` or rounding. If none joins, all structures of the face have the same score
     under d, and the rest of the face does not change the product with `direction`. If only this product is needed, that
     is enough. Otherwise continue with random directions until two of them find nothing new.
+
+    Parameters
+    ----------
+    oracle, scores, additional, dims, sizes
+        The problem, as in `solver.py`.
+    marginals : array of shape (n_parts,)
+        The solution.
+    slots, additional_slots : int arrays with one row a structure
+        The support of the solution.
+    direction : Direction
+    tolerance : float
+        Largest reduced cost of a structure in the face.
 
     Returns
     -------

@@ -55,7 +55,13 @@ def as_products(function):
 def certify(oracle, scores, additional, dims, sizes, marginals, linear):
     """Return the objective of `marginals`, their gap by one call of the oracle, and the gap that rounding can explain.
 
-    `linear` is the score of the additional marginals.
+    Parameters
+    ----------
+    oracle, scores, additional, dims, sizes
+        The problem, as in `solver.py`.
+    marginals : array of shape (n_parts,)
+    linear : float
+        The score of the additional marginals.
     """
     reduced = np.empty(scores.shape[0])
     norm_squared = 0.0
@@ -73,6 +79,6 @@ def certify(oracle, scores, additional, dims, sizes, marginals, linear):
 
 @kernel
 def is_feasible(oracle, scores, additional, dims, sizes):
-    """Tell whether any structure is allowed; calls the oracle if scores forbid parts."""
+    """Return whether any structure is allowed, by a call of the oracle."""
     slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     return oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots) > -np.inf

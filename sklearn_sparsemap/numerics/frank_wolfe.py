@@ -72,7 +72,7 @@ def _solver(name, variant):
     def frank_wolfe(
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
-        """Solve one problem; see `solver.py`."""
+        """Solve one problem; for arguments and results see `solver.py`."""
         work, n_iter, reference = np.zeros(sizes[2]), 0, 0.0
         new_slots, new_additional = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
         reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])

@@ -46,7 +46,19 @@ OBJECTIVE, GAP, N_ITER, STATUS, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATI
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
 def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
-    """Compute the MAP structures of problems start..stop; write that of i to slots[slot_ptr[i]:slot_ptr[i + 1]]."""
+    """Compute the MAP structures of problems start..stop.
+
+    Parameters
+    ----------
+    oracle : MAP oracle
+    problems : Problems
+    start, stop : int
+    slot_ptr : int array of shape (n_problems + 1,)
+    slots : int array
+        The structure of problem i is written to ``slots[slot_ptr[i]:slot_ptr[i + 1]]``.
+    values : array of shape (n_problems,)
+        Gets the scores of the structures.
+    """
     for i in range(start, stop):
         work = np.zeros(problems.sizes[i, 2])
         additional_slots = np.empty(problems.sizes[i, 1], np.int32)
@@ -62,7 +74,20 @@ def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
 def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition):
-    """Compute the Gibbs marginals of problems start..stop; additional ones go to expected[expected_ptr[i]:]."""
+    """Compute the Gibbs marginals of problems start..stop.
+
+    Parameters
+    ----------
+    oracle : marginal oracle
+    problems : Problems
+    start, stop : int
+    expected_ptr : int array of shape (n_problems + 1,)
+    marginals : array
+        Gets the marginals, in the layout of the scores.
+    expected : array
+        The additional marginals of problem i are written from ``expected_ptr[i]`` on.
+    log_partition : array of shape (n_problems,)
+    """
     none = np.empty(0, np.int32)
     for i in range(start, stop):
         work = np.empty(problems.sizes[i, 3])
@@ -107,10 +132,25 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
     )
 )  # fmt: skip
 def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statistics, start, stop):
-    """Solve problems start..stop; see `solver.py` for `aim`, `tol` and `limit`.
+    """Solve problems start..stop.
 
-    Marginals and statistics (see the column names above) are written in place. The supports are returned consecutively
-    in three pools: slots, additional slots, weights. `statistics` holds the number of structures of each problem.
+    Parameters
+    ----------
+    oracle : MAP oracle
+    solver : solver
+    problems : Problems
+    aim, tol, limit
+        As in `solver.py`.
+    marginals : array
+        Gets the marginals, in the layout of the scores.
+    statistics : array of shape (n_problems, N_STATISTICS)
+        Overwritten; see the names of columns above.
+    start, stop : int
+
+    Returns
+    -------
+    slots, additional_slots, weights : arrays
+        The concatenated supports. `statistics` contains the number of entries of each problem.
     """
     # As int64: with a literal 0 as an argument Numba would compile a second version of the callee.
     n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)

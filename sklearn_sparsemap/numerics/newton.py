@@ -2,9 +2,9 @@
 
 The problem is ``max <scores, u> - |u|^2 / 2`` over matrices u whose rows are points of the simplex, with cuts
 ``cut_k(u) <= bound_k`` (equations for the first `n_free`). Given multipliers, each row is a projection onto the
-simplex; the dual is concave and piecewise quadratic, and a Newton step solves it exactly once the supports stay. It is
-the semi-dual of optimal transport with a quadratic regulariser (Blondel, Seguy and Rolet 2018; Lorenz, Manns and Meyer
-2019), with general cuts in the place of columns.
+simplex. The dual is concave and piecewise quadratic, and a Newton step is exact once the supports do not change. This
+is the semi-dual of optimal transport with a quadratic regulariser (Blondel, Seguy and Rolet 2018; Lorenz, Manns and
+Meyer 2019), with general cuts in place of columns.
 
 A row whose sum is at most 1 (``at_most``) may also be slack. Its threshold is then 0, its entries move freely, and the
 `count` of its support is infinite.
@@ -382,12 +382,12 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
                 if c < n_free or trial[c] > 0.0 or d[a] > 0.0:
                     rise_there += trial_slope[c] * d[a]
             if rise_there >= 0.9 * rise and attempt < 8 and t >= 1.0 and rise > 1e-10:
-                # No curvature along the step: go on to the next breakpoint.
+                # There is no curvature along the step, so continue to the next breakpoint.
                 t *= 4.0
                 continue
             if new >= value + 1e-4 * t * rise or (left < violation and new >= value - slack):
                 break
-            # The step was too long, because the slope changed sign: secant step.
+            # The slope changed sign, so the step was too long; take a secant step.
             secant = t * rise / (rise - rise_there) if rise_there < 0.0 else 0.5 * t
             t = min(max(secant, 0.1 * t), 0.7 * t)
         copy_into(multiplier, trial)
@@ -398,7 +398,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
 
 @kernel
 def dependent_cuts(rows, cuts, chosen, n):
-    """Tell for each of the `n` chosen cuts whether it depends on earlier ones, restricted to the supports."""
+    """Return for each of the `n` chosen cuts whether it depends on earlier ones, restricted to the supports."""
     curvature, factor = np.empty((n, padded(n))), np.empty((n, padded(n)))
     places, dependent = np.empty(n, np.int64), np.empty(n, np.bool_)
     for a in range(n):
@@ -412,7 +412,7 @@ def dependent_cuts(rows, cuts, chosen, n):
 
 @kernel
 def has_flat_dual(rows, cuts, k, n_free):
-    """Tell whether a known cut without a multiplier may have one in another solution.
+    """Return whether a known cut without a multiplier may have one in another solution.
 
     The multipliers are unique if the tight cuts are independent. A cut that is not tight has none in any solution. A
     first cut that is tight without a multiplier is common, so it counts only if it depends on the others; any other

@@ -1,4 +1,4 @@
-"""Results that are made on demand: the common part of all batches."""
+"""Results that are computed on demand: the common part of all batches."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from .._core.html import N_ROWS, as_html, table
 
 
 class LazyResults(Sequence):
-    """A sequence of results, each of which is made when it is first requested.
+    """A sequence of results, each of which is computed at its first access.
 
-    Subclasses define the number of results, and make one.
+    Subclasses pass the number of results, and define `_make`.
     """
 
     _columns = ()  # names of attributes with a number for each sample, which the HTML representation shows
@@ -55,6 +55,6 @@ def starts(lengths):
 
 
 def places_of(begins, lengths):
-    """Return the places of parts with given beginnings and lengths, one part after the other."""
+    """Return the concatenated places of parts with given beginnings and lengths."""
     ends = np.cumsum(lengths)
     return np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

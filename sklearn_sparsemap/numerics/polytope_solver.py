@@ -1,4 +1,4 @@
-"""A specialised solver of a structure's polytope, and the rule when it is faster than the active set."""
+"""Specialised solvers of a structure's polytope, and the rule for when they are faster than the active set."""
 
 from collections import namedtuple
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from .solver import SOLVER
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
 PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
 
-# A facet solver and a solver by structures, for loops that choose one for each problem, as those of losses do.
-# `prefers(scores, dims)` tells whether to try the facet solver; if that gives up, the other takes over.
+# A facet solver and a solver by structures, for loops that choose one for each problem, such as those of losses.
+# `prefers(scores, dims)` returns whether to try the facet solver. If that gives up, the other takes over.
 Solvers = namedtuple("Solvers", ["prefers", "by_facets", "by_structures"])
 SOLVERS = types.NamedTuple([PREFERENCE, SOLVER, SOLVER], Solvers)
 
 
 def as_preference(function):
-    """Make a module-level function of scores and dims a preference: it tells whether a solver is the faster one."""
+    """Make a module-level function of scores and dims a preference: it returns whether a solver is faster."""
     return Entry(function, PREFERENCE_SIGNATURE)
 
 
@@ -47,7 +47,7 @@ class PolytopeSolver(NamedTuple):
     products : Entry or None
         The matching Jacobian product; None if `solve` returns structures.
     prefers : Entry, default=always
-        Tells whether it solves a problem faster than the active set.
+        Whether it solves a problem faster than the active set, as a function of scores and dims.
     budget : Entry, default=None
         Replaces `prefers` for batches whose problems are solved one by one. ``budget(problems, start, stop, most,
         is_tried)`` writes for each problem the number of oracle calls after which the active set is stopped, and
@@ -76,6 +76,6 @@ def solvers_of(polytope_solver, by_structures):
 
 @entry(types.void(PREFERENCE, PROBLEMS, types.int64, types.int64, INTS_OUT))
 def prefer_range(prefers, problems, start, stop, chosen):
-    """Tell for each of the problems start..stop whether a solver is preferred."""
+    """Write whether a solver is preferred for each of the problems start..stop."""
     for i in range(start, stop):
         chosen[i] = prefers(problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i])

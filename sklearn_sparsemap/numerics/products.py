@@ -8,7 +8,7 @@ from .._core.lanes import WIDTH, load, padded, pick, spread, store
 def take_off_products(left, right, first, n_summed, width, n, out):
     """Subtract ``left' right`` from the upper triangle of the first n rows and columns of `out`.
 
-    The entries below the diagonal become meaningless.
+    The entries below the diagonal are overwritten with arbitrary numbers.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def take_off_products(left, right, first, n_summed, width, n, out):
         A matrix with rows of the same length.
     """
     used = padded(n)
-    # Four rows at a time share their loads and have independent dependency chains.
+    # Four rows at a time use the same loads, and have independent dependency chains.
     for i in range(0, n - 3, 4):
         for p in range(i // WIDTH * WIDTH, used, WIDTH):
             a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)

@@ -38,7 +38,7 @@ def write_rows(rows, steps, marginals):
 
 @kernel
 def has_ties(rows):
-    """Tell whether an entry outside of the support ties with its row's threshold."""
+    """Return whether an entry outside of the support ties with its row's threshold."""
     for r in range(rows.u.shape[0]):
         least = rows.threshold[r] - TIE
         for i in range(rows.u.shape[1]):
@@ -64,15 +64,15 @@ def drop_rounding(rows):
 
 @kernel
 def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
-    """Tell whether all best structures under scores minus marginals are in the face of the marginals.
+    """Return whether all best structures under scores minus marginals are in the face of the marginals.
 
     Then, and only then, the solution is not at a kink: there are multipliers for which no entry without weight ties,
-    and all tight cuts have one (strict complementarity). The derivative is the projection onto the face, whatever the
-    multipliers are. They are seldom unique, and Newton's method ends anywhere, so they do not tell.
+    and all tight cuts have one (strict complementarity). The derivative is the projection onto the face, for any of
+    these multipliers. The multipliers of Newton's method do not decide this, because multipliers are seldom unique.
 
-    One call of the oracle does. Entries without weight get a slightly higher score, and entries of tight cuts a
-    slightly lower one, which favours structures that leave the face. If still none is better than the marginals, no
-    best structure leaves the face.
+    One call of the oracle decides. Entries without weight get a slightly higher score, and entries of tight cuts a
+    slightly lower one, which favours structures outside the face. If still none is better than the marginals, all best
+    structures are in the face.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ tuple
 
 - slots, additional slots: the structures of the support, one a row;
 - weights: their probabilities;
-- status: BY_STRUCTURES for the above; BY_FACETS if the three arrays hold facets (see `facets`); INFEASIBLE if no
+- status: BY_STRUCTURES for structures; BY_FACETS if the three arrays hold facets (see `facets`); INFEASIBLE if no
   structure is allowed; GAVE_UP if another solver has to take over;
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
@@ -35,7 +35,7 @@ MOST_STRUCTURE_CALLS = 100_000
 
 
 def most_calls(n_parts):
-    """Return the default maximum number of oracle calls, which is far more than usual."""
+    """Return the default maximum number of oracle calls, far above usual numbers."""
     return 10_000 + 100 * int(n_parts)
 
 

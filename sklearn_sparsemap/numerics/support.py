@@ -26,7 +26,7 @@ EPS = 2.220446049250313e-16
 
 @kernel
 def parts_repeat(sizes):
-    """Tell from the result of `Structure.layout` whether a part can be in several slots."""
+    """Return whether a part can be in several slots, given the result of `Structure.layout`."""
     return sizes.shape[0] > 4
 
 
@@ -108,7 +108,7 @@ def _product_of_counts(a, b):
 
 @kernel
 def common_parts(a, b, repeats):
-    """Return the number of unary parts that two structures share: the product of their columns of M."""
+    """Return the number of unary parts that two structures have in common: the product of their columns of M."""
     if repeats:
         return _product_of_counts(a, b)
     count = np.int32(0)
@@ -136,7 +136,7 @@ def project_on_support(support, k, slots):
 
 @kernel
 def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
-    """Add the structure that was just projected, for which `grow` made room; return the new size.
+    """Add the structure that was just projected, after a call of `grow`; return the new size.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
         The score of the structure, minus the reference.
     weight : float
     pivot_squared : float
-        As `project_on_support` returns it.
+        The result of `project_on_support`.
     """
     copy_into(support.slots[k], slots)
     copy_into(support.additional[k], additional_slots)
@@ -187,7 +187,7 @@ def remove(support, k, j):
 
 @kernel
 def refactor(support, k):
-    """Rebuild the factor from the structures, without those that turn out to be dependent; return the size."""
+    """Recompute the factor from the structures, without dependent ones; return the size."""
     slots, additional, theta, weights = support.slots, support.additional, support.theta, support.weights
     kept = np.int64(0)
     for s in range(k):
@@ -237,7 +237,7 @@ def mix(slots, k, weights, marginals):
 
 @kernel
 def is_distribution(weights):
-    """Tell whether weights are probabilities. Only then is the mixture in the polytope, and a gap a certificate."""
+    """Return whether weights are probabilities. Only then is the mixture in the polytope, and a gap a certificate."""
     total = 0.0
     for w in weights:
         total += w

@@ -1,9 +1,9 @@
 """The active set in batched operations of PyTorch: SparseMAP for all samples of a batch at once.
 
-The method of `active_set.py`. Each sample has slots for structures, of which a mask tells the used ones. In a round,
-every sample that has not converged solves for the weights of its structures. If a weight would be negative, the sample
-drops the structure that blocks the step; otherwise it calls the oracle. The host reads whether a sample has ended in
-each round, and which ones if so.
+The method is that of `active_set.py`. Each sample has slots for structures, and a mask of the used slots. In a round,
+each sample that has not converged solves for the weights of its structures. If a weight would be negative, the sample
+drops the structure that blocks the step; otherwise it calls the oracle. In each round, the host reads whether samples
+have ended, and which.
 
 An oracle is a function ``best(batch)`` of a `TensorBatch` that returns the slots (n_samples, n_slots) and additional
 slots (n_samples, n_additional_slots) of best structures, -1 where empty, and their values (n_samples,). No structure
@@ -22,7 +22,7 @@ from .support import DEPENDENT, EPS
 _WIDTH, _MOST_WIDTH = 8, 256
 # Samples that have not converged after this many rounds are left to the compiled solver.
 _MOST_ROUNDS = 2000
-# A structure whose share in an affinely dependent one is at most this cannot be replaced by it.
+# A structure whose coefficient in an affinely dependent one is at most this cannot be replaced by it.
 _NO_SHARE = 1e-6
 # Steps along a direction in which structures on the face of a solution are sought.
 _TILTS = (1e-6, 1e-8)
@@ -118,7 +118,7 @@ def _append(support, chosen, found, theta, weight):
 
 
 def _pivot(support, factor, slots):
-    """Project a new structure on each support; return its shares in the structures, and whether it is independent."""
+    """Project a new structure on each support; return its coefficients, and whether it is independent."""
     column = _column(support, slots)
     shares = _solve(factor, column)
     diagonal = ((slots >= 0).sum(-1) + 1.0).to(column)
@@ -180,7 +180,7 @@ def _round(best, batch, support, state):
     gap = torch.where(asks & torch.isfinite(value), (value - here).clamp(min=0.0), torch.inf)
     known = (support.slots == slots.unsqueeze(1)).all(-1) & (support.extra == extra.unsqueeze(1)).all(-1)
     gains = asks & torch.isfinite(gap) & (gap > floor) & ~(known & support.used).any(1)
-    # A dependent structure replaces one in which it has a share.
+    # A dependent structure replaces one of those with a positive coefficient.
     shares, independent = _pivot(support, factor, slots)
     support, weight = _leave(support, shares, support.used & (shares > _NO_SHARE), gains & ~independent)
     theta = _gather(batch.scores.flatten(1), slots.unsqueeze(1)) + _gather(batch.additional, extra.unsqueeze(1))
@@ -202,7 +202,7 @@ def find_supports(best, batch):
             break
         width = support.used.shape[1]
         most_used += 1
-        # An upper bound is enough most of the time, and needs no answer of the device.
+        # An upper bound usually suffices, and needs no transfer from the device.
         if most_used > width:
             most_used = int(support.used.sum(1).max()) + 1
             if most_used > width and width < _MOST_WIDTH:

@@ -33,7 +33,7 @@ EQUATIONS = FirstClass(EQUATIONS_SIGNATURE)
 
 
 def as_equations(function):
-    """Make a module-level function one that returns the equations of a face."""
+    """Make a module-level function an `Entry` that returns the equations of a face."""
     return Entry(function, EQUATIONS_SIGNATURE)
 
 

@@ -1,6 +1,6 @@
 """Plots of the structures that SparseMAP selects, of learned models, solver convergence, and group selection.
 
-They need matplotlib, and those of graphs and orders networkx (both in the extra ``plot``).
+All plots need matplotlib. Plots of graphs and of orders of groups also need networkx. Both are in the extra ``plot``.
 """
 
 from ._calibration import LabelCalibrationDisplay

@@ -12,8 +12,8 @@ _LEGEND, _LEGEND_FONT, _MARGIN = 24.0, 10.0, 8.0
 class Display:
     """Base of the displays.
 
-    ``from_estimator``, ``from_predictions`` and their like make a display and call `plot`. `plot` sets `ax_` and
-    `figure_` by `_start`, draws, and returns the display.
+    Class methods such as ``from_estimator`` and ``from_predictions`` make a display and call `plot`. `plot` sets `ax_`
+    and `figure_` by `_start`, draws, and returns the display.
     """
 
     def _start(self, ax, figsize, n_rows=1, n_columns=1):
@@ -26,7 +26,7 @@ class Display:
 
 
 class Drawing(Display):
-    """Base of the displays that draw in points: in full size in a new figure, else scaled down to fit the axes."""
+    """Base of the displays that draw in points: at full size in a new figure, scaled down to fit given axes."""
 
     def _start_drawing(self, ax, low, high, entries, *, title=0.0, most=(np.inf, np.inf)):
         """Set `ax_`, `figure_` and `legend_`; show the drawing in the middle of the axes, above its legend.
@@ -39,7 +39,7 @@ class Drawing(Display):
         entries : list of (str, dict)
             Labels of the legend, and the styles of their lines, at full size. If there are none, `legend_` is None.
         title : float, default=0.0
-            Points that are left above the drawing in a new figure.
+            Points of empty space above the drawing in a new figure.
         most : (float, float), optional
             Largest size of a new figure, in inches.
 
@@ -92,7 +92,7 @@ def unwrap_fitted(estimator, *attributes):
     steps, last = unwrap(estimator)
     for name in attributes:
         if not hasattr(last, name):
-            raise ValueError(f"the estimator must be fitted and have {name}; {type(last).__name__} has it not")
+            raise ValueError(f"the estimator must be fitted and have {name}; {type(last).__name__} has no {name}")
     return steps, last
 
 

@@ -1,4 +1,4 @@
-"""LabelCalibrationDisplay: whether labels with a marginal of 0.7 are on in seven of ten cases."""
+"""LabelCalibrationDisplay: the reliability diagram of the marginals of label sets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ._style import COLORS, INK
 class LabelCalibrationDisplay(Display):
     """Reliability of the marginals of label sets.
 
-    Like scikit-learn's `CalibrationDisplay`, over all labels of all samples. Marginals of exactly 0 and 1, which are
-    many, have separate points, and the size of a point shows the number of its labels.
+    Marginals are calibrated if 70 % of the labels with a marginal of 0.7 are on. Unlike scikit-learn's
+    `CalibrationDisplay`, this is over all labels of all samples. The many marginals of exactly 0 and 1 have separate
+    points, and the size of a point shows the number of its labels.
 
     Parameters
     ----------
     marginals, frequencies, counts : array-like of shape (n_groups,)
-        The mean marginal of each group, the fraction of its labels that are on, and their number.
+        For each group of labels the mean marginal, the fraction of labels that are on, and the number of labels.
 
     Attributes
     ----------
@@ -32,11 +33,11 @@ class LabelCalibrationDisplay(Display):
     Raises
     ------
     ValueError
-        In `from_predictions`, where there are not as many labels as marginals.
+        In `from_predictions`, if the numbers of labels and marginals differ.
 
     See Also
     --------
-    sklearn.calibration.CalibrationDisplay : The same for one label.
+    sklearn.calibration.CalibrationDisplay : Reliability of the probabilities of one label.
 
     Examples
     --------
@@ -61,19 +62,19 @@ class LabelCalibrationDisplay(Display):
         Parameters
         ----------
         y_true, marginals : array-like of shape (n_samples, n_labels)
-            NaN in `y_true` is left out.
+            Labels and marginals. Labels of NaN are left out.
         n_bins : int, default=10
-            How many groups of equal width there are between 0 and 1.
+            Number of groups of equal width between 0 and 1.
 
         Raises
         ------
         ValueError
-            If there are not as many labels as marginals.
+            If the numbers of labels and marginals differ.
         """
         check_positive("n_bins", n_bins, integer=True)
         gold, found = np.asarray(y_true, float).ravel(), np.asarray(marginals, float).ravel()
         if gold.shape != found.shape or not len(gold):
-            raise ValueError(f"y_true has {gold.size} labels, marginals {found.size}; they must be as many, and some")
+            raise ValueError(f"y_true has {gold.size} labels, marginals {found.size}; give equal numbers, at least one")
         gold, found = gold[~np.isnan(gold)], found[~np.isnan(gold)]
         places = np.where(found <= 0.0, 0, np.where(found >= 1.0, n_bins + 1, 1 + (found * n_bins).astype(int)))
         counts = np.bincount(places, minlength=n_bins + 2)
@@ -83,12 +84,12 @@ class LabelCalibrationDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None) -> Self:
-        """Draw how reliable a model's marginals are; `estimator` is a fitted `MultilabelLPSparseMAP`, or a pipeline.
+        """Draw the reliability of a model's marginals.
 
         Parameters
         ----------
-        estimator : MultilabelLPSparseMAP or other
-            With `predict_proba`.
+        estimator : MultilabelLPSparseMAP or another estimator with `predict_proba`
+            A fitted model, or a pipeline.
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_labels)
         n_bins : int, default=10
@@ -98,7 +99,7 @@ class LabelCalibrationDisplay(Display):
         return cls.from_predictions(y, predict(X), n_bins=n_bins).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw the groups, and the diagonal on which they should lie."""
+        """Draw the groups, and the diagonal of perfect calibration."""
         self._start(ax, (4.5, 4.5))
         self.ax_.plot([0, 1], [0, 1], color=INK, lw=0.8, ls=":")
         (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)

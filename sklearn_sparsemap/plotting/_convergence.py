@@ -11,7 +11,7 @@ from ._style import INK, lay_bare
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
-# Each solver has a fixed style, whichever solvers are drawn. Dashes and lightness distinguish them in greyscale.
+# Each solver has the same style in all plots. Dashes and lightness distinguish the solvers in greyscale.
 _LOOKS = {
     "active_set": {"label": "active set", "color": "#d55e00", "linestyle": "-", "lw": 2.6},
     "pairwise": {"label": "pairwise", "color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
@@ -30,8 +30,8 @@ class ConvergenceDisplay(Display):
     Parameters
     ----------
     curves : dict of str -> dict of array-like
-        For each solver: ``n_iter`` (increasing), ``objective``, ``gap`` and ``n_structures`` of solutions that were
-        stopped after these numbers of iterations.
+        For each solver: ``n_iter`` (increasing), and ``objective``, ``gap`` and ``n_structures`` of its solutions after
+        these numbers of iterations.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class ConvergenceDisplay(Display):
         ax: Any = None,
         **additional: Any,
     ) -> Self:
-        """Solve one problem with several solvers, stopped after more and more iterations, and draw the curves.
+        """Solve one problem with several solvers and increasing limits of iterations, and draw the curves.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class ConvergenceDisplay(Display):
                 result = sparsemap(structure, scores, solver=solver, tol=tol, max_iter=k, **additional)
                 solved.append(result)
                 if result.n_iter < k:
-                    # It has stopped by itself.
+                    # The solver converged.
                     break
         return cls.from_predictions(results, quantity=quantity, ax=ax)
 
@@ -203,7 +203,7 @@ class ConvergenceDisplay(Display):
         ax : sequence of two matplotlib Axes, default=None
             Axes to draw on. By default, a new figure.
         quantity : {"objective", "gap"}, default="objective"
-            The distance: from the best objective of all solvers, or each solution's own bound for it.
+            The distance: the best objective of all solvers minus the objective, or the duality gap of each solution.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class ConvergenceDisplay(Display):
         Raises
         ------
         ValueError
-            If `ax` is not two axes, but should be.
+            If `ax` is given and is not two axes.
         """
         check_choice("quantity", quantity, _QUANTITIES)
         axes = np.ravel(self._start(ax, (8.4, 3.4), n_columns=2))
@@ -241,6 +241,6 @@ class ConvergenceDisplay(Display):
         for each in axes:
             each.set_xlabel("iteration")
             lay_bare(each)
-        # More iterations hold more structures, so that this corner is free.
+        # The numbers of structures grow with the iterations, so this corner is free.
         self.legend_ = axes[1].legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
         return self

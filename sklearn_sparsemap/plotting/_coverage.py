@@ -1,4 +1,4 @@
-"""ConformalCoverageDisplay: how often conformal sets contain the gold structure, and how large they are."""
+"""ConformalCoverageDisplay: coverage and size of conformal sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of learned weights: heat maps over pairs of labels, and bars."""
+"""Plots of learned weights and predictions: heat maps over pairs of labels, and bars."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ._style import COLORS, INK, SHADES, draw_grid, lay_bare, name_axis, text_wi
 
 
 class LabelPairsDisplay(Display):
-    """Base of the heat maps: a matrix over pairs of labels, the row the first and the column the second of a pair.
+    """Base of the heat maps of a matrix over pairs of labels: rows are the first labels, columns the second ones.
 
-    A subclass names the axes (`_axes`), returns the values of the cells and their colours (`_cells`), and writes a
+    A subclass names the axes (`_axes`), returns the values of the cells and their colours (`_cells`), and the text of a
     value (`_text`).
     """
 
@@ -55,14 +55,14 @@ class LabelPairsDisplay(Display):
 
 
 class TransitionsDisplay(LabelPairsDisplay):
-    """The scores of going from one label (row) to the next (column), above and below zero in two colours.
+    """The transition scores from each label (row) to the next label (column), with one colour for each sign.
 
     Parameters
     ----------
     matrix : array-like of shape (n_labels, n_labels)
-        ``transitions_``; cells of -inf, which are forbidden, stay empty.
+        ``transitions_``. Cells of forbidden transitions, -inf, are empty.
     labels : sequence, default=None
-        None numbers them from 0.
+        Names of the labels. By default, numbers from 0.
 
     Attributes
     ----------
@@ -120,14 +120,14 @@ class TransitionsDisplay(LabelPairsDisplay):
 
 
 class LabelConfusionDisplay(LabelPairsDisplay):
-    """How often each label (row) is predicted as which (column), over the steps of all samples.
+    """The confusion matrix of labels over the steps of all samples: gold labels are rows, predictions are columns.
 
     Parameters
     ----------
     matrix : array-like of shape (n_labels, n_labels)
         Counts.
     labels : sequence, default=None
-        None numbers them from 0.
+        Names of the labels. By default, numbers from 0.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     [[1.0, 0.0], [1.0, 1.0]]
     """
 
-    _axes = "right label", "predicted"
+    _axes = "gold", "predicted"
 
     @classmethod
     def count(cls, y_true: Any, y_pred: Any, labels: Sequence[Any] | None = None) -> Self:
@@ -158,7 +158,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         y_true, y_pred : sequences of label sequences, or of labels
             Steps with a gold label of None are left out.
         labels : sequence, default=None
-            Their order; None sorts them.
+            The labels in the order of rows and columns. By default, sorted.
 
         Returns
         -------
@@ -166,12 +166,12 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         """
         check_same_length(y_true, y_pred)
         pairs = []
-        for i, (right, found) in enumerate(zip(y_true, y_pred)):
-            if isinstance(right, str) or not hasattr(right, "__len__"):
-                right, found = [right], [found]
-            if len(right) != len(found):
-                raise ValueError(f"y_true[{i}] has {len(right)} labels, y_pred[{i}] has {len(found)}")
-            pairs += [(a, b) for a, b in zip(_plain(right), _plain(found)) if a is not None]
+        for i, (gold, found) in enumerate(zip(y_true, y_pred)):
+            if isinstance(gold, str) or not hasattr(gold, "__len__"):
+                gold, found = [gold], [found]
+            if len(gold) != len(found):
+                raise ValueError(f"y_true[{i}] has {len(gold)} labels, y_pred[{i}] has {len(found)}")
+            pairs += [(a, b) for a, b in zip(_plain(gold), _plain(found)) if a is not None]
         if labels is None:
             labels = sorted({label for pair in pairs for label in pair}, key=lambda label: (str(type(label)), label))
         place = {label: i for i, label in enumerate(labels)}
@@ -242,7 +242,7 @@ class FeatureTableDisplay(Display):
     Parameters
     ----------
     table : structured array
-        As `sklearn_sparsemap.inspection.feature_table` makes it.
+        As from `sklearn_sparsemap.inspection.feature_table`.
 
     Attributes
     ----------
@@ -342,7 +342,7 @@ class ExplanationDisplay(Display):
     Parameters
     ----------
     explanation : Explanation
-        As `sklearn_sparsemap.inspection.explain` makes it.
+        As from `sklearn_sparsemap.inspection.explain`.
 
     Attributes
     ----------
@@ -365,7 +365,7 @@ class ExplanationDisplay(Display):
 
     def __init__(self, explanation: Any) -> None:
         if not hasattr(explanation, "contributions"):
-            raise ValueError(f"explanation must be what explain returns; got {explanation!r}")
+            raise ValueError(f"explanation must be a result of explain; got {explanation!r}")
         self.explanation = explanation
 
     @classmethod

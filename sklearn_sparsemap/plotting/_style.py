@@ -1,11 +1,11 @@
-"""Shared by all pictures: colours, legends, and matplotlib and networkx, which are imported at the first plot only."""
+"""Colours, legends and axes of all displays. matplotlib and networkx are imported at the first plot only."""
 
 from importlib import import_module
 
 import numpy as np
 
 INK, MUTED, FAINT = "#222222", "#8c8c8c", "#dddddd"
-# Told apart by readers with any kind of colour vision, and in grey by lightness and dashes.
+# Distinct for all kinds of colour vision, and in greyscale by lightness and dashes.
 COLORS = ("#d55e00", "#00594c", "#a676d6", "#0a6fb8")
 DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 HATCHES = ("", "////", "....", "xxxx")
@@ -36,7 +36,7 @@ def as_text(probability):
 def size_in_points(ax):
     """Return width and height of axes, in points."""
     if ax.figure.get_layout_engine() is not None:
-        # Axes have their final positions only after this.
+        # The layout engine moves the axes when it draws.
         ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
@@ -46,7 +46,7 @@ def text_width(text, size):
     """Return the width of a text (that of its longest line), in points."""
     from matplotlib.textpath import TextPath
 
-    # A pair of dollar signs would be read as a formula. Blanks have no extent, so that all are measured as letters.
+    # A pair of dollar signs would be a formula. Blanks have no extent, so they are measured as letters.
     lines = str(text).replace("$", "S").replace(" ", "n").split("\n")
     return max((TextPath((0, 0), line, size=size).get_extents().width for line in lines if line), default=0.0)
 
@@ -66,11 +66,11 @@ def name_axis(axis, names, *, across=None, size=10.0):
     axis : matplotlib Axis
     names : sequence of str
     across : float, default=None
-        Points there are for each name; names that are wider are set aslant.
+        Points for each name; wider names are rotated.
     size : float, default=10.0
         Font size in points.
     """
-    # Texts are shown as they are: `parse_math` is for words such as "$".
+    # Without `parse_math=False`, words such as "$" would be read as formulas.
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
@@ -88,7 +88,7 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, **look):
     ----------
     ax : matplotlib Axes
     cells : array of shape (n_rows, n_cols)
-        Values that are NaN or infinite stay empty.
+        Cells with NaN or infinity are empty.
     row_names, col_names : sequence of str
     top : bool, default=False
         Whether the names of columns are above the grid.
@@ -140,11 +140,11 @@ def lay_bare(ax, grid="both"):
     ax.tick_params(labelcolor=INK)
 
 
-def legend_below(ax, handles, title=None, size=10.0):
-    """Put a legend below axes, clear of the labels there."""
+def legend_below(ax, handles):
+    """Put a legend below axes and their labels."""
     from matplotlib.transforms import ScaledTranslation
 
-    box, labels = ax.get_window_extent(), ax.xaxis.get_tightbbox()
+    box, labels, size = ax.get_window_extent(), ax.xaxis.get_tightbbox(), 10.0
     below = 6.0
     if labels is not None:
         below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi
@@ -153,7 +153,6 @@ def legend_below(ax, handles, title=None, size=10.0):
     n_columns = len(handles) if sum(widths) <= available else max(1, int(available // max(widths)))
     return ax.legend(
         handles=handles,
-        title=title,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
@@ -161,7 +160,6 @@ def legend_below(ax, handles, title=None, size=10.0):
         ncols=n_columns,
         frameon=False,
         fontsize=size,
-        title_fontsize=size,
         handlelength=2.6,
         columnspacing=1.5,
         labelcolor=INK,

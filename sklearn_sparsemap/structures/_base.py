@@ -77,10 +77,10 @@ class Structure:
         single output, and a row of features for each part.
     fixed_size : bool
         Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
-        predicted. Estimators then predict by the objective of their loss, in which SparseMAP's regulariser subtracts
-        something for each part; the cost of losses with a margin counts missing parts as well as wrong ones; and
-        `score` is the F1 of the parts. If all sizes are equal, none of this would change a prediction, and `score` is
-        the fraction of slots that are correct. True for structures of labels; for others False, the default, is safe.
+        predicted. Estimators then predict by the regularised objective of their loss, because the regulariser depends
+        on the number of parts. The cost of losses with a margin counts missing parts and wrong parts, and `score` is
+        the F1 of the parts. With a fixed size, predictions do not depend on the regulariser, and `score` is the
+        fraction of slots that are correct. True for structures of labels; for others False, the default, is safe.
     row_outputs : int or None
         Number of scores that a linear model computes for a row of features, if structures are not `labelled`: the
         length of the last axis of scores. None means a single score, and scores without such an axis.
@@ -116,8 +116,8 @@ class Structure:
         are not given.
     slots : int32 array of shape (n_slots,)
         The unary parts of one structure, or -1 for an empty slot. A part can appear in only one slot (slot ``t`` of a
-        chain holds the state of step ``t``), so two structures share exactly the parts that are in the same slot of
-        both. For exceptions see `repeats`.
+        chain holds the state of step ``t``), so the common parts of two structures are exactly those in the same slot
+        of both. For exceptions see `repeats`.
     additional_slots : int32 array of shape (n_additional_slots,)
         The additional parts of one structure as indices into `additional`, or -1. Repeats count.
 
@@ -153,7 +153,7 @@ class Structure:
     parts_can_be_known = False
     is_slow = False
     strict_encode = False
-    # The rows of a sample, for the message that others were given.
+    # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
     # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
     _decodes_stacks = False
@@ -209,7 +209,7 @@ class Structure:
         raise NotImplementedError
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell for each slot whether a predicted structure agrees with the gold one: bool array.
+        """Return for each slot whether a predicted structure agrees with the gold one: bool array.
 
         For structures of `fixed_size`, `score` of an estimator is its mean.
         """
@@ -274,7 +274,7 @@ class Structure:
         return "the entries of each axis, such as rows and columns", (self.score_ndim,)
 
     def is_soon_exact(self, problems: Any) -> bool:
-        """Tell whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
+        """Return whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
         return self.polytope_solver is not None and self.polytope_solver.prefers is always
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -336,7 +336,7 @@ def as_parts(parts):
 
 
 def as_ints(structure, shape, lowest, highest, form):
-    """Return a structure of ints as an array; raise ValueError, which says the right form, if it has another one."""
+    """Return a structure of ints as an array; raise ValueError that states the expected form if it has another one."""
     given = np.asarray(structure)
     is_right = given.shape == shape and given.dtype.kind in "iu"
     if not is_right or (given.size and (given.min() < lowest or given.max() > highest)):
@@ -345,7 +345,7 @@ def as_ints(structure, shape, lowest, highest, form):
 
 
 def as_bools(structure, n, form):
-    """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError, which says the right form."""
+    """Return a structure of `n` bools, or 0 and 1, as a bool array; raise ValueError that states the expected form."""
     given = np.asarray(structure)
     if given.shape != (n,) or given.dtype.kind not in "buifO" or not np.isin(given, (0, 1)).all():
         raise ValueError(f"{form}; got {given!r:.80}")

@@ -102,7 +102,7 @@ class LinearProgram(CustomStructure):
         self.integer, self.fixed_size, self.train_on_pool = bool(integer), bool(fixed_size), bool(train_on_pool)
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
-        # By text, which files of skops can hold.
+        # The keys are text, because skops can save it.
         self._found: dict[str, Any] = {}
 
     @property

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-# Entries around the arrays that an oracle gets, which it must leave alone.
-_MARGIN = 8
-# Content of a slot before the oracle is called; no part has this index.
-UNWRITTEN = 2**30
+_MARGIN = 8  # entries on each side of the arrays of an oracle, which it must not write
+UNWRITTEN = 2**30  # content of a slot before the oracle is called; no part has this index
 
 
 def guarded(n, fill, dtype):
-    """Return an array for an oracle to write into, with a margin on both sides that it must leave alone."""
+    """Return an array for an oracle to write into, with a margin on both sides that it must not write."""
     whole = np.full(n + 2 * _MARGIN, UNWRITTEN, dtype)
     inside = whole[_MARGIN : _MARGIN + n]
     inside[:] = fill
@@ -31,7 +29,7 @@ def call_map(case, values, work):
 
 
 def call_marginals(case, values, dirt):
-    """Ask the marginal oracle, with `dirt` in its work; return its value and the marginals of all parts."""
+    """Call the marginal oracle with `work` full of `dirt`; return its value and the marginals of all parts."""
     work, nothing = guarded(case.n_marginal_work, dirt, np.float64), guarded(0, 0, np.int32)
     arrays = {"work": work, "slots": nothing, "additional_slots": nothing}
     remedy = "mend it; it must neither write to its scores nor use its slots"
@@ -41,6 +39,23 @@ def call_marginals(case, values, dirt):
 
 
 def _call(case, who, oracle, values, arrays, remedy, who_asks):
+    """Call an oracle and check its writes; return its value.
+
+    Parameters
+    ----------
+    case : Case
+    who : str
+        Name of the oracle in messages.
+    oracle : callable
+    values : array of shape (n,)
+        Scores of all parts.
+    arrays : dict of str -> array
+        The arrays that the oracle writes: work, slots and additional slots.
+    remedy : str
+        The remedy if the oracle raises an exception.
+    who_asks : str
+        Name of the method that sets the lengths of these arrays.
+    """
     given = values.copy()
     unary, additional = given[: case.n_unary], given[case.n_unary :]
     try:

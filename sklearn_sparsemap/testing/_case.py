@@ -1,4 +1,4 @@
-"""A structure with scores of one shape: random scores, asking about them, and all that it was seen to predict."""
+"""A structure with scores of one shape: random scores, calls of its oracle, and all structures that it returned."""
 
 import numpy as np
 
@@ -6,15 +6,14 @@ from .._core.jit import readonly
 from ._calls import UNWRITTEN, call_map, guarded
 from ._protocol import is_ints
 
-# Maximum number of structures, or parts, that a check examines one by one.
-_MOST = 40
+_MOST = 40  # largest number of structures, or parts, that a check examines one by one; more take longer
 
 
 class Case:
-    """A structure with one shape of scores and one choice of additional scores; and all that it was seen to predict.
+    """A structure with one shape of scores and one choice of additional scores, and all structures that it returned.
 
-    `values` are the scores of all parts in one array: the unary ones, then the additional ones. A structure is a row of
-    counts of the same length. With `is_complete`, all structures are known.
+    `values` are the scores of all parts in one array: the unary ones, then the additional ones. A row of `rows` has the
+    number of occurrences of each part in one structure. With `is_complete`, all structures are known.
     """
 
     def __init__(self, structure, shape, given, rng):
@@ -35,7 +34,7 @@ class Case:
                 f"return an int, at least {self.n}: the marginals of all unary and additional parts go there",
             )
         self.rows, self.slots = np.empty((0, self.n)), []
-        # By its parts, and by how they were written.
+        # The number of a structure, by its parts and by its slots; the slot of each part.
         self._index_of, self._index_of_form, self._slot_of = {}, {}, {}
         self.is_complete = False
 
@@ -54,7 +53,7 @@ class Case:
         raise AssertionError("\n".join(lines)) from cause
 
     def show(self, slots):
-        """Return a structure as a user reads it."""
+        """Return the text of a structure in the user's form."""
         try:
             decoded = self.structure.decode(slots.copy(), self.dims)
         except Exception:
@@ -85,7 +84,7 @@ class Case:
             values = np.round(values)
         elif kind > 2:
             values = np.round(values * (0.3, 4.0, 0.05)[kind - 3], 3)
-        # No -0.0, which would be printed.
+        # Adding zero turns -0.0 into 0.0, for messages.
         return values + 0.0
 
     def some_of(self, n):
@@ -93,7 +92,7 @@ class Case:
         return range(n) if n <= _MOST else np.sort(self.rng.choice(n, _MOST, replace=False))
 
     def totals(self, values):
-        """Return the score of each structure that is known."""
+        """Return the score of each known structure."""
         forbidden = np.isneginf(values)
         totals = self.rows @ np.where(forbidden, 0.0, values)
         totals[self.rows[:, forbidden].any(axis=1)] = -np.inf
@@ -122,7 +121,7 @@ class Case:
             self.fail(
                 f"the oracle is not deterministic: asked twice, it returned {self.show(slots)} with the value {value}, "
                 f"then {self.show(again[1])} with the value {again[0]}",
-                "break ties in a fixed way, draw no random numbers, and keep nothing between calls but in work",
+                "break ties in a fixed way, draw no random numbers, and keep nothing between calls except in work",
                 values,
             )
         i = self._accept(values, value, slots, extra)
@@ -137,7 +136,7 @@ class Case:
                 self.fail(
                     f"the oracle returned {self.show(slots)} with the value {value}, but asked again after similar "
                     f"scores {self.show(later[1])} with the value {later[0]}",
-                    "what the last call left in work may help to find the best structure, not change which one that is",
+                    "the content of work from the last call may speed up the search, but must not change the maximum",
                     values,
                 )
         return value, i
@@ -173,14 +172,14 @@ class Case:
         scores, additional = self.split(values)
         try:
             result = function(self.structure, scores, **additional, **options)
-            # Found when asked for.
+            # The structures are computed at the first access.
             getattr(result, "structures", None)
             return result
         except Exception as error:
             self.fail(
                 f"{function.__name__} raised {type(error).__name__}: {error}",
-                "the oracle alone gave an answer, so look at the sizes, at what it keeps between calls, and whether "
-                "polytope_solver is that of a structure with the same polytope",
+                "the oracle alone returned a structure, so check the sizes, the data that it keeps between calls, and "
+                "whether polytope_solver is that of a structure with the same polytope",
                 values,
                 error,
             )
@@ -210,17 +209,17 @@ class Case:
         if self.structure.repeats and ((slots < 0).any() or (np.diff(slots) < 0).any()):
             self.fail(
                 f"{whence} the slots {slots.tolist()}, which are not in the order of their parts, or not all filled",
-                "where parts may repeat, sort the slots by their parts; sizes asks for as many as a structure fills",
+                "if parts may repeat, sort the slots by their parts, and let sizes ask for no more than are filled",
                 values,
             )
         for slot, part in enumerate([] if self.structure.repeats else slots.tolist()):
             home = self._slot_of.setdefault(part, slot)
             if part >= 0 and home != slot:
-                and_where = "and in" if np.count_nonzero(slots == part) > 1 else "but for other scores in"
+                and_where = "and in" if np.count_nonzero(slots == part) > 1 else "but with other scores in"
                 self.fail(
                     f"{whence} part {part} in slot {slot}, {and_where} slot {home} (slots {slots.tolist()})",
-                    "give each part one slot in which it always stands, as structures share the parts that are in the "
-                    "same slot of both; with as many slots as parts, part i may stand in slot i",
+                    "give each part a fixed slot, because common parts of two structures are found by comparing their "
+                    "slots; with as many slots as parts, part i may have slot i",
                     values,
                 )
         parts = np.concatenate([slots[slots >= 0], extra[extra >= 0] + self.n_unary])
@@ -231,7 +230,7 @@ class Case:
             if self.is_complete:
                 self.fail(
                     f"{whence} {self.show(slots)} (slots {slots.tolist()}, additional slots {extra.tolist()}), which "
-                    "is none of the structures given",
+                    "is not among the structures given",
                     "an oracle may return nothing else; or complete the list of structures",
                     values,
                 )
@@ -241,7 +240,7 @@ class Case:
         return i
 
     def _check_size(self, slots, whence, values):
-        """Check that a new structure has as many unary parts as the first one, if all are said to."""
+        """Check that a new structure has as many unary parts as the first one, if `fixed_size` says so."""
         if self.structure.fixed_size and len(self.slots):
             first = self.slots[0][0]
             n_parts, n_first = int((slots >= 0).sum()), int((first >= 0).sum())
@@ -249,7 +248,7 @@ class Case:
                 self.fail(
                     f"{whence} {self.show(slots)} with {n_parts} unary parts, but {self.show(first)} has {n_first}, "
                     "although fixed_size is True",
-                    "set fixed_size to False where structures differ in their number of unary parts",
+                    "set fixed_size to False if structures differ in their number of unary parts",
                     values,
                 )
 

@@ -31,16 +31,16 @@ def check_structure(
     """Check that a structure follows the protocol of `Structure`, and that its oracles are correct.
 
     The structures are discovered by calling the MAP oracle with many scores. An oracle that does not maximise is
-    detected when a structure that it returned before scores higher than its present answer. With `structures` the
-    comparison is with all structures.
+    detected if a structure that it returned before has a higher score than its answer. With `structures`, answers are
+    compared with all structures.
 
     - **Protocol**: attributes, `additional_shapes`, `dims`, `sizes`, `scores_shape`, `learned_shapes`, `agreement`.
-    - **MAP oracle**: the value is the score of the returned parts; parts exist, and each has its own slot; all slots
+    - **MAP oracle**: the value is the score of the returned parts; parts exist, and each has a fixed slot; all slots
       are written, and nothing else; answers are reproducible, also with the contents of `work` after the last call, in
       threads, and from a copy of the structure; the answer is optimal, also with ties, scores of 1e8, and -inf.
     - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
-    - **SparseMAP**, with all solvers: a mixture of structures, optimal by a gap that is recomputed over the structures
-      seen; derivatives equal to differences.
+    - **SparseMAP**, with all solvers: a mixture of structures, optimal by the gap over all known structures;
+      derivatives equal to differences.
     - **Marginal oracle**, if there is one: equal to the sum over all structures if these are known, else to differences
       of its log-partition, which must be within bounds.
 

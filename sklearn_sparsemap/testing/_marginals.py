@@ -35,10 +35,10 @@ def check_marginals(case, n_instances):
 
 
 def _check_random(case, n_instances, count, is_complete):
-    """Check with scores of all kinds: the sum is at most `count` times the best of its terms.
+    """Check with scores of all kinds: the log-partition is at most `count` plus the score of the best structure.
 
-    With scores of thousands the best structure is almost alone, whatever else is summed over; with two parts that no
-    structure has together, it shows if something has.
+    With scores of thousands, the best structure dominates the sum. High scores of two parts that are in no common
+    structure show whether the oracle also sums over invalid structures.
     """
     why = f"as there are {np.exp(count):.6g} structures, by its log-partition with scores of zero"
     problems = [(scale * case.draw(k), scale == 1.0) for k in range(n_instances) for scale in (1.0, 1000.0)]
@@ -61,21 +61,36 @@ def _check_alone(case, is_complete):
 
 
 def _ask(case, values):
-    """Ask the marginal oracle twice; return its value and the marginals of all parts."""
+    """Call the marginal oracle twice; return its value and the marginals of all parts."""
     (value, expected), again = (call_marginals(case, values, dirt) for dirt in (np.nan, 1e300))
     is_fine = value == -np.inf or (np.isfinite([value, *expected]).all() and np.array_equal(expected, again[1]))
     if value != again[0] or not is_fine:
         case.fail(
             f"asked twice, the marginal oracle returned {value} with the marginals {expected.tolist()}, then "
             f"{again[0]} with {again[1].tolist()}",
-            "return finite numbers, always the same; work comes with anything in it",
+            "return finite numbers, always the same; the initial content of work is arbitrary",
             values,
         )
     return value, expected
 
 
 def _check_sum(case, values, most, why, is_complete, by_differences=False):
-    """Check an answer: its value, at most `most` because of `why`; its marginals; and the public functions' results."""
+    """Check the marginal oracle's value and marginals, and the results of the public functions.
+
+    Parameters
+    ----------
+    case : Case
+    values : array of shape (n,)
+        Scores of all parts.
+    most : float
+        Upper bound of the log-partition.
+    why : str
+        The reason of the bound, for messages.
+    is_complete : bool
+        Whether all structures are known, so that results are compared with sums over them.
+    by_differences : bool, default=False
+        Otherwise, whether to compare marginals with differences of the log-partition.
+    """
     value, expected = _ask(case, values)
     totals = case.totals(values)
     p = np.exp(totals - totals.max())
@@ -91,7 +106,7 @@ def _check_sum(case, values, most, why, is_complete, by_differences=False):
     if value > most + tolerance:
         case.fail(
             f"the marginal oracle has the log-partition {value}, but it is at most {most}, {why}",
-            "sum over what the MAP oracle can return, and nothing else",
+            "sum over the structures that the MAP oracle can return, and nothing else",
             values,
         )
     if is_complete:
@@ -110,7 +125,7 @@ def _check_sum(case, values, most, why, is_complete, by_differences=False):
 
 
 def _differences(case, values, expected):
-    """Return the derivatives of the log-partition; `expected` for parts that are left out."""
+    """Return the derivatives of the log-partition for some parts, and `expected` for the others."""
     wanted = expected.copy()
     for part in case.some_of(case.n):
         step = np.zeros(case.n)

@@ -1,10 +1,10 @@
-"""The MAP oracle is right: no structure that it ever returned beats a later answer; decode and encode agree with it."""
+"""Checks of the MAP oracle: no known structure has a higher score than an answer; decode and encode match it."""
 
 import numpy as np
 
 
 def check_oracle(case, n_instances):
-    """Ask about scores of all kinds, then look whether any answer was not the best."""
+    """Call the oracle with scores of all kinds, then check all answers against all structures that it returned."""
     probes = [np.zeros(case.n), *(case.draw(k) for k in range(6 * n_instances))]
     probes += [-values for values in probes[1:] if np.isfinite(values).all()]
     # Many ties, and scores that cost digits.
@@ -21,7 +21,7 @@ def check_oracle(case, n_instances):
     answers = [(values, *case.ask(values)) for values in probes]
     if not len(case.rows):
         case.fail(
-            "the oracle says that no structure is allowed, whatever the scores",
+            "the oracle says that no structure is allowed, with any scores",
             "return -inf only if all structures have a forbidden part, and refuse shapes without any in dims",
             probes[0],
         )
@@ -67,7 +67,7 @@ def check_forms(case):
         except Exception as error:
             case.fail(
                 f"decode raised {type(error).__name__}: {error} for the slots {slots.tolist()}",
-                "it must take whatever slots the oracle returns",
+                "it must accept all slots that the oracle returns",
                 cause=error,
             )
         if not is_same(decoded, again):
@@ -84,16 +84,16 @@ def check_forms(case):
                 "encode must return the same parts as the oracle; decode sees the unary slots only, so that these "
                 "must determine the additional ones",
             )
-        right = np.asarray(case.structure.agreement(decoded, decoded, case.dims))
-        if right.dtype != bool or not right.all():
+        agrees = np.asarray(case.structure.agreement(decoded, decoded, case.dims))
+        if agrees.dtype != bool or not agrees.all():
             case.fail(
-                f"agreement of {decoded!r} with itself is {right!r}",
-                "return one bool for each slot, True where it is the right one",
+                f"agreement of {decoded!r} with itself is {agrees!r}",
+                "return one bool for each slot, True if its part is predicted correctly",
             )
 
 
 def check_list(case, listed):
-    """Take the structures of the user as all structures there are; check that encode distinguishes them."""
+    """Add the structures of the user as the complete list of structures; check that encode distinguishes them."""
     for decoded in listed:
         n_known = len(case.rows)
         slots, extra = case.encode(decoded, "one of the structures given")
@@ -101,7 +101,7 @@ def check_list(case, listed):
         if i < n_known:
             case.fail(
                 f"{decoded!r} has the same parts as {case.show(case.slots[i][0])}, which comes before it in structures",
-                "list each structure once, and let encode tell them apart",
+                "list each structure once, and let encode distinguish them",
             )
         back = case.structure.decode(slots.copy(), case.dims)
         if not is_same(back, decoded):
@@ -110,7 +110,7 @@ def check_list(case, listed):
 
 
 def is_same(a, b):
-    """Tell whether two decoded structures of any type are equal."""
+    """Return whether two decoded structures of any type are equal."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
     sequences = (list, tuple)

@@ -19,7 +19,7 @@ def require(structure, condition, what, remedy):
 
 
 def is_ints(values, least=0):
-    """Tell whether all of `values` are ints, and no less than `least`."""
+    """Return whether all of `values` are ints of at least `least`."""
     kinds = (int, np.integer)
     return all(isinstance(v, kinds) and not isinstance(v, bool) and v >= least for v in values)
 
@@ -29,7 +29,7 @@ def check_attributes(structure):
     remedy = "pass an instance of a subclass of sklearn_sparsemap.structures.Structure, such as LinearChain()"
     if isinstance(structure, type) and issubclass(structure, Structure):
         raise AssertionError(f"{structure.__name__} is a class; {remedy}")
-    require(structure, isinstance(structure, Structure), "it is no Structure", remedy)
+    require(structure, isinstance(structure, Structure), "it is not a Structure", remedy)
     ndim, names = structure.score_ndim, structure.additional_names
     require(structure, is_ints([ndim], 1), f"score_ndim is {ndim!r}", "it is the number of axes of scores, an int")
     is_names = isinstance(names, tuple) and all(isinstance(name, str) and name.isidentifier() for name in names)
@@ -52,7 +52,7 @@ def check_attributes(structure):
     )
     own = structure.polytope_solver
     is_fine = own is None or isinstance(own, PolytopeSolver)
-    remedy = "it is that of a structure with the same polytope, or None, which leaves SparseMAP to the oracle"
+    remedy = "it is that of a structure with the same polytope, or None to solve SparseMAP by the oracle"
     require(structure, is_fine, f"polytope_solver is {own!r}", remedy)
 
 
@@ -60,7 +60,7 @@ def check_shape(structure, shape):
     """Check that scores can have this shape; return it."""
     remedy = f"a shape of scores is a tuple of {structure.score_ndim} positive ints"
     is_shape = isinstance(shape, tuple) and len(shape) == structure.score_ndim and is_ints(shape, 1)
-    require(structure, is_shape, f"the shape {shape!r} is none of its scores", remedy)
+    require(structure, is_shape, f"the shape {shape!r} is not a shape of its scores", remedy)
     return shape
 
 

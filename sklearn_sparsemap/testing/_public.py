@@ -10,7 +10,7 @@ from ._oracle import is_same
 
 
 def check_public(case, n_instances):
-    """Check that nothing but the arguments and the attributes of the structure counts."""
+    """Check that results depend on the arguments and the attributes of the structure only."""
     problems = [case.draw(k) for k in range(4 * n_instances)]
     answers = [(values, *case.ask(values)) for values in problems]
     answers = [(values, value, i) for values, value, i in answers if i is not None]
@@ -22,8 +22,8 @@ def check_public(case, n_instances):
                 case.fail(
                     f"{who} found {result.structure!r} with the value {result.value}, but the oracle alone "
                     f"{decoded!r} with {value}",
-                    "the oracle must depend on its arguments only and keep nothing between calls, as threads share "
-                    "it; what the structure depends on must be in its attributes",
+                    "the oracle must depend on its arguments only and keep nothing between calls, because all threads "
+                    "call it; parameters of the structure must be in its attributes",
                     values,
                 )
     nothing = np.full(case.n, -np.inf)
@@ -37,7 +37,7 @@ def check_public(case, n_instances):
 
 
 def _ask_in_many_ways(case, problems):
-    """Return the results of all problems, by the way they were found."""
+    """Return the results of all problems, by the name of the way to compute them."""
     scores, additional = zip(*(case.split(values) for values in problems))
     batch = list(scores), {name: [given[name] for given in additional] for name in case.given}
 

@@ -1,4 +1,4 @@
-"""SparseMAP is right: its solutions, their certificates and their derivatives, whichever solver found them."""
+"""Checks of SparseMAP: the solutions of all solvers, their certificates and their derivatives."""
 
 import numpy as np
 
@@ -7,23 +7,24 @@ from ._case import join
 from ._oracle import check_best
 
 _STEP = 1e-5
-_TOL = 1e-9  # of the objective; the default of sparsemap
+_TOL = 1e-9  # tolerance of the objective; the default of sparsemap
 
 
 def check_solutions(case, values, solvers):
-    """Check solutions of SparseMAP: they are mixtures of structures, and their gap is that over all structures seen.
+    """Check solutions of SparseMAP: they are mixtures of structures, with the gap over all known structures.
 
-    The objective is strongly concave in the marginals. So these are right up to the square root of twice the gap.
+    The objective is strongly concave in the marginals, so the error of marginals is at most the square root of twice
+    the gap.
     """
-    remedy = "the oracle looks right; see that slots, sizes and dims are as the docstring of Structure has them"
+    remedy = "the oracle seems correct; check slots, sizes and dims against the docstring of Structure"
     if case.structure.polytope_solver is not None:
-        remedy = "polytope_solver is that of another polytope; None leaves it to the oracle"
+        remedy = "polytope_solver is that of another polytope; set it to None to use the oracle"
     for solver in solvers:
         is_exact = solver == "active_set"
-        # Conditional gradient needs not arrive.
+        # Variants of conditional gradient need not converge.
         result = case.infer(sparsemap, values, solver=solver, **({} if is_exact else {"max_iter": 300}))
         found, parts = result.marginals.ravel(), join(result)
-        # The best structure at these marginals may be one that was not seen before.
+        # The best structure at these marginals may be new.
         tilted = values.copy()
         tilted[: case.n_unary] -= found
         check_best(case, tilted, *case.ask(tilted))
@@ -33,7 +34,7 @@ def check_solutions(case, values, solvers):
         most = result.gap + 100 * rounding
         if is_exact:
             most = min(most, _TOL + rounding)
-        # Only outside of the polytope it is negative.
+        # The gap is negative only outside of the polytope.
         if not -100 * rounding <= gap <= most or (is_exact and not result.converged):
             case.fail(
                 f"sparsemap(solver={solver!r}) has the marginals {found.tolist()} with a gap of {result.gap:.3g}, "
@@ -54,7 +55,7 @@ def check_solutions(case, values, solvers):
 
 
 def check_derivatives(case, values):
-    """Check Jacobian products against differences, unless there is a kink here."""
+    """Check Jacobian products against differences, unless the marginals have a kink at these scores."""
     direction, v = case.rng.normal(size=case.n), case.rng.normal(size=case.shape)
     result = case.infer(sparsemap, values)
     ahead, behind = (
@@ -68,7 +69,7 @@ def check_derivatives(case, values):
     forward = result.jvp(scores=along, **additional)
     gradients = result.vjp(v)
     backward = sum((gradients[name] * d).sum() for name, d in {"scores": along, **additional}.items())
-    remedy = "SparseMAP is right here, but structures of its face were missed: the oracle must be exact for ties"
+    remedy = "SparseMAP is correct here, but structures of its face are missing: the oracle must be exact for ties"
     if np.abs(forward - expected).max() > 1e-4:
         case.fail(
             f"jvp in the direction {direction.tolist()} is {forward.tolist()}, but by differences of the marginals "
@@ -79,7 +80,7 @@ def check_derivatives(case, values):
     if abs(backward - (v * expected).sum()) > 1e-4 * (1 + np.abs(v).sum()):
         case.fail(
             f"vjp of {v.tolist()} is { {name: g.tolist() for name, g in gradients.items()} }; in the direction "
-            f"{direction.tolist()} that makes {backward}, but by differences {(v * expected).sum()}",
+            f"{direction.tolist()} this gives {backward}, but by differences {(v * expected).sum()}",
             remedy,
             values,
         )

@@ -1,4 +1,4 @@
-"""Intrinsics for kernels that run side by side on several threads."""
+"""Intrinsics for kernels that run in parallel on several threads."""
 
 import os
 
@@ -14,7 +14,7 @@ give_way = types.ExternalFunction("SwitchToThread" if os.name == "nt" else "sche
 
 @intrinsic
 def load_atomic(typing_context, array, place):
-    """Read an integer that other threads write. All that they wrote before it is visible afterwards."""
+    """Read an integer that other threads write. Their earlier writes are visible afterwards."""
 
     def generate(context, builder, signature, args):
         return builder.load_atomic(address_of(context, builder, signature, args), "acquire", 8)
@@ -24,7 +24,7 @@ def load_atomic(typing_context, array, place):
 
 @intrinsic
 def store_atomic(typing_context, array, place, value):
-    """Write an integer that other threads read, after all that was written before."""
+    """Write an integer that other threads read, after all earlier writes."""
 
     def generate(context, builder, signature, args):
         builder.store_atomic(args[2], address_of(context, builder, signature, args), "release", 8)

@@ -1,4 +1,4 @@
-"""Intrinsics for four numbers at once; see `_core/lanes`."""
+"""Intrinsics for vectors of four numbers; see `_core/lanes`."""
 
 import operator
 

@@ -31,7 +31,7 @@ class _SwitchOffCounts(AnalysisPass):
 
 
 def _needs_counts(state):
-    """Tell whether a typed function makes, stores or returns what has a reference count, or runs Python."""
+    """Return whether a typed function creates, stores or returns a reference-counted object, or runs Python."""
     models, kinds = state.targetctx.data_model_manager, state.typemap
 
     def is_counted(kind):
@@ -40,7 +40,7 @@ def _needs_counts(state):
     if is_counted(state.return_type) or any(isinstance(kind, types.ObjModeDispatcher) for kind in kinds.values()):
         return True
     for statement in (each for block in state.func_ir.blocks.values() for each in block.body):
-        # A list of arrays keeps what it is given.
+        # A list of arrays keeps references to them.
         stores = isinstance(statement, ir.SetItem | ir.StaticSetItem | ir.SetAttr)
         if stores and is_counted(kinds[statement.value.name]):
             return True
@@ -51,7 +51,7 @@ def _needs_counts(state):
 
 
 def _is_borrowed(value, kinds):
-    """Tell whether an assigned value is an argument, a constant, or a part or view of a variable."""
+    """Return whether an assigned value is an argument, a constant, or a part or view of a variable."""
     if isinstance(value, ir.Arg | ir.Var | ir.Global | ir.FreeVar | ir.Const):
         return True
     if not isinstance(value, ir.Expr) or value.op not in _PARTS:

@@ -102,11 +102,11 @@ def fill(arcs, columns, n_jobs):
 
     end = 0
     for first, stop in over_ranges(fill_range, np.diff(indptr), n_jobs):
-        # Close the gaps between ranges, in place.
+        # Remove the gaps between ranges, in place.
         if end < first:
             indices[end : end + stop - first] = indices[first:stop]
         end += stop - first
-    # A view keeps all of its base alive.
+    # A view would keep the whole array alive.
     indices = indices[:end] if end > 0.9 * len(indices) else indices[:end].copy()
     row_ptr = np.zeros(len(counts) + 1, dtype=np.int32 if end < 2**31 else np.int64)
     np.cumsum(counts, out=row_ptr[1:])

@@ -1,15 +1,15 @@
 """Kernels that hash the n-grams of arcs and number them.
 
-Conventions: word m of a sentence stands at place ``root + m``, its root at place ``root`` (head 0). An n-gram's
-key is ``mix(total)``, and the total is a sum over atoms. So it is the sum of four parts, of which the first
-three depend on few things and are computed once for each: a head's part, a modifier's part, that of the
-relation (direction and distance), and in templates with ``between`` that of one value between the two.
+Conventions: word m of a sentence of n words is at place ``root + m``, its root at place ``root`` (head 0). The key of
+an n-gram is ``mix(total)``. The total is a sum over atoms, and has four parts: of the head, of the modifier, of the
+relation (direction and distance), and in templates with ``between`` of one value between the two. The first three parts
+are computed once for each head, modifier and relation.
 
-The values between head and modifier are those met first when going from the head outwards: those for a nearer
-modifier are the first of those for a farther one. So two lists for a head, one for either side, serve all modifiers.
+The distinct values between head and modifier are listed from the head outwards. The list for a modifier begins with the
+list for a nearer one. So a head has two lists, one for each side.
 
-To call a kernel counts references to its arrays, and to read an array from a tuple does, too; at every arc that would
-take longer than the work itself. So the kernels that matter treat all arcs of a head at once.
+Each call of a kernel, and each array that is read from a tuple, counts references. At each arc, this would take longer
+than the work itself. So a call processes all arcs of a head.
 """
 
 from collections import namedtuple
@@ -46,14 +46,14 @@ ARCS = types.NamedTuple([UINTS, INTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS
 Columns = namedtuple("Columns", ["column_ptr", "sizes", "slot_ptr", "keys", "slots"])
 COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, PARTS], Columns)
 
-# Work arrays for one head: totals[m, j] for modifier m and template j, the places of the values between (see
-# `_look_between`), and space for the columns of one n-gram.
+# Scratch for one head: totals[m, j] for modifier m and template j, the places of the values between (see
+# `_look_between`), and the columns of one template at one arc.
 Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "found"])
 
 
 @kernel
 def relation_of(h, m):
-    """The row of `relations` of the arc between two places or two word numbers."""
+    """Return the row of `relations` for the arc between two places or two word numbers."""
     distance = abs(m - h)
     if distance > 5:
         distance = 6 if distance <= 10 else 7
@@ -62,13 +62,13 @@ def relation_of(h, m):
 
 @kernel
 def _head_total(arcs, place, j):
-    """The part of the head at a place in the keys of template j."""
+    """Return the part of the head at a place in the totals of template j."""
     return sum_atoms(arcs.hashes, place, arcs.head_shifts, arcs.head_factors, arcs.head_ptr[j], arcs.head_ptr[j + 1])
 
 
 @kernel
 def _mod_total(arcs, place, j):
-    """The part of the modifier at a place in the keys of template j."""
+    """Return the part of the modifier at a place in the totals of template j."""
     return sum_atoms(arcs.hashes, place, arcs.mod_shifts, arcs.mod_factors, arcs.mod_ptr[j], arcs.mod_ptr[j + 1])
 
 
@@ -87,7 +87,7 @@ def _link(hashes, start, n, before, after):
 
 @kernel
 def _link_all(arcs, s, links):
-    """`_link` for each middle field f: into links[2 * f] and links[2 * f + 1]."""
+    """Apply `_link` to each middle field f, into links[2 * f] and links[2 * f + 1]."""
     for f in range(len(arcs.middle_starts)):
         start = arcs.middle_starts[f] + arcs.roots[s]
         _link(arcs.hashes, start, arcs.lengths[s], links[2 * f], links[2 * f + 1])
@@ -95,9 +95,22 @@ def _link_all(arcs, s, links):
 
 @kernel
 def _look_between(h, n, links, f, start, spots, n_seen):
-    """Find the values of middle field f between head h and all modifiers; that of word m is ``hashes[start + m]``.
+    """Find the distinct values of a middle field between a head and all modifiers.
 
-    For modifier m they are at the first ``n_seen[f, m]`` of ``spots[2 * f]`` (m < h) or ``spots[2 * f + 1]``.
+    Parameters
+    ----------
+    h, n : int
+        The head, and the number of words.
+    links : int32 array of shape (2 * n_fields, n + 1)
+        See `_link_all`.
+    f : int
+        The middle field.
+    start : int
+        The value of word m is ``hashes[start + m]``.
+    spots : int64 array of shape (2 * n_fields, n + 1)
+        Row 2 * f gets the places of the values to the left of the head, row 2 * f + 1 those to the right.
+    n_seen : int64 array of shape (n_fields, n + 1)
+        The values for modifier m are the first ``n_seen[f, m]`` of its side.
     """
     seen = 0
     for m in range(h - 1, 0, -1):
@@ -115,9 +128,9 @@ def _look_between(h, n, links, f, start, spots, n_seen):
 
 @entry(types.void(ARCS, INTS_OUT))
 def count_middles(arcs, counts):
-    """Write the numbers of values between head and modifier, summed over the arcs of each sentence.
+    """Count the values between head and modifier, summed over the arcs of each sentence.
 
-    ``counts[s * n_fields + f]`` is for sentence s and middle field f.
+    ``counts[s * n_fields + f]`` gets the number for sentence s and middle field f.
     """
     n_fields = len(arcs.middle_starts)
     for s in range(len(arcs.lengths)):
@@ -127,7 +140,7 @@ def count_middles(arcs, counts):
         for f in range(n_fields):
             total = np.int64(0)
             for t in range(1, n + 1):
-                # Word t counts for the heads that see it before another word of its value, times the modifiers behind.
+                # Word t is listed for heads without an equal word in between, and for all modifiers beyond it.
                 total += (t - links[2 * f, t]) * (n - t)
                 total += (min(links[2 * f + 1, t], n) - t) * (t - 1)
             counts[s * n_fields + f] = total
@@ -135,7 +148,10 @@ def count_middles(arcs, counts):
 
 @kernel
 def _sum_totals(h, n, heads, mods, relations, totals):
-    """The totals, without values between, of all arcs of a head and all templates."""
+    """Write the totals of all arcs of head h and all templates, without the part of values between.
+
+    `heads`, `mods` and `relations` are the parts of heads, modifiers and relations, one column for each template.
+    """
     for m in range(1, n + 1):
         relation = relation_of(h, m) if h != m else 0
         for j in range(totals.shape[1]):
@@ -162,7 +178,27 @@ def _place(found, n_found, indices, end):
 
 @kernel
 def _find_head(arcs, columns, h, n, seen, indices, end, counts):
-    """Write the columns of all arcs of a head to `indices` from `end` on, and their numbers to `counts`."""
+    """Write the columns of all arcs of a head.
+
+    Parameters
+    ----------
+    arcs : Arcs
+    columns : Columns
+    h, n : int
+        The head, and the number of words.
+    seen : Seen
+        Scratch, filled for this head.
+    indices : int32 array
+        Gets the columns, from place `end` on.
+    end : int
+    counts : int32 array of shape (n,)
+        Gets the number of columns of each arc.
+
+    Returns
+    -------
+    end : int
+        The place after the last column.
+    """
     hashes, middles, factors = arcs.hashes, arcs.middles, arcs.middle_factors
     column_ptr, sizes, slot_ptr, keys, slots = columns
     totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
@@ -196,15 +232,25 @@ def _find_head(arcs, columns, h, n, seen, indices, end, counts):
 
 @entry(types.int64(ARCS, COLUMNS, INTS, types.int64, types.int64, PARTS_OUT, types.int64, PARTS_OUT))
 def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
-    """Write the columns of all arcs of sentences start..stop - 1 to `indices` from `end` on.
+    """Write the columns of all arcs of sentences start..stop - 1; those of a row are distinct and ascend.
 
-    The rows of sentence s begin at ``row_ptr[s]``; ``counts[row]`` is the number of columns of a row. They ascend and
-    differ.
+    Parameters
+    ----------
+    arcs : Arcs
+    columns : Columns
+    row_ptr : int array of shape (n_sentences + 1,)
+        The rows of sentence s begin at ``row_ptr[s]``.
+    start, stop : int
+    indices : int32 array
+        Gets the columns, from place `end` on.
+    end : int
+    counts : int32 array of shape (n_rows,)
+        Gets the number of columns of each row.
 
     Returns
     -------
     end : int
-        Behind the last column.
+        The place after the last column.
     """
     n_templates = len(arcs.middles)
     n_fields = len(arcs.middle_starts)
@@ -236,7 +282,7 @@ def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
 
 @kernel
 def _longer(array):
-    """A copy with twice the room."""
+    """Return a copy of twice the length."""
     longer = np.empty(2 * len(array), dtype=array.dtype)
     for i in range(len(array)):
         longer[i] = array[i]
@@ -247,7 +293,8 @@ def _longer(array):
 def learn_template(arcs, j, word_ptr, gold, min_count):
     """Number the n-grams of template j in order of appearance.
 
-    ``gold[word_ptr[s] + m - 1]`` is the head of word m; then only arcs from heads are seen. All are if `gold` is empty.
+    ``gold[word_ptr[s] + m - 1]`` is the head of word m in sentence s. Only gold arcs are read, or all if `gold` is
+    empty.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from ..._core.annotations import Sequence
 from .._template import check_field
 from .templates import ArcTemplate
 
-# How arcs run, from nothing to all that is known of it.
+# The relations with which fields are joined, from coarse to fine.
 _RELATIONS = ((), (("direction",),), (("distance",),), (("direction",), ("distance",)))
 _SIDES = ("head", "mod")
 _NEAR, _FAR = (-1, 1), (-2, 2)
@@ -19,24 +19,24 @@ def arc_templates(
 ) -> list[ArcTemplate]:
     """Return a large set of first-order arc templates, from coarse to fine, for a group lasso to choose from.
 
-    Every field of head and modifier alone and of both, tags up to two tokens to each side of either, alone and of both,
-    words next to them, and tags between them; each by itself, with direction, with distance, and with both: 596
-    templates with the default fields. Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5) choose among 684 of
-    this kind.
+    All fields of the head, of the modifier, and of both; tags up to two tokens to each side of one of them or of both;
+    words next to them; and tags between them. Each of these occurs alone, with direction, with distance, and with both.
+    There are 596 templates with the default fields. Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5)
+    select among 684 of this kind.
 
     Parameters
     ----------
     tags : sequence of str, default=("pos", "xpos")
-        Fields with tags, from coarse to fine: at least one. Of these contexts are made.
+        Fields with tags, from coarse to fine; at least one. Only tags are used around and between the two words.
     words : sequence of str, default=("shape", "lemma", "word")
         Fields with forms of words, from coarse to fine; ``shape``, ``prefix1`` and others are derived from ``word``.
 
     Returns
     -------
     templates : list of ArcTemplate
-        A template comes after all coarser ones, whose places it has, too, with the same field or with a field that is
-        later in `tags` followed by `words`. So the list is compatible with `GroupOrder.from_templates` for any order of
-        fields that agrees with this one.
+        Coarser templates come first. Template a is coarser than b if b has all places of a, each with the same field or
+        with a field that comes later in `tags` followed by `words`. So the list is compatible with
+        `GroupOrder.from_templates` for any order of fields that agrees with this one.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def arc_templates(
     ]
 
     def fineness(template):
-        # Whatever is coarser has a subset of the places, or lower ranks there.
+        # A coarser template has a subset of the places, or lower ranks there, and hence a lower sum.
         return sum(1 + rank.get(atom[1], 0) if len(atom) > 1 else 1 for atom in template.atoms)
 
     return sorted(templates, key=fineness)
@@ -99,7 +99,7 @@ def _check_fields(name, fields):
 
 
 def _tells(atoms, relation):
-    """Whether a template has different values for different heads of a word."""
+    """Return whether a template has different values for different heads of a word."""
     return bool(relation) or any(atom[0] != "mod" for atom in atoms)
 
 
@@ -110,7 +110,7 @@ def _in_order(atoms):
 
 
 def _ends(fields):
-    """Head, modifier, and both."""
+    """Yield the fields of head, of modifier, and of both."""
     for side, field in product(_SIDES, fields):
         yield ((side, field, 0),)
     for one, other in product(fields, fields):
@@ -118,7 +118,7 @@ def _ends(fields):
 
 
 def _contexts(tags):
-    """The tags around one end, alone and with that of the other."""
+    """Yield the tags around one end, alone and with the tag of the other end."""
     windows = [(o,) for o in _NEAR + _FAR] + [(-1, 1), (-2, -1), (1, 2)]
     for tag, side in product(tags, _SIDES):
         for offsets in windows:
@@ -134,7 +134,7 @@ def _contexts(tags):
 
 
 def _words_around(tag, words):
-    """A word next to one end, with the tags of both ends; and the word of one end, with tags next to either end."""
+    """Yield a word next to one end with the tags of both ends, and the word of one end with tags next to either end."""
     both = ("head", tag, 0), ("mod", tag, 0)
     for side, word, o in product(_SIDES, words, _NEAR + _FAR):
         yield (*both, (side, word, o))
@@ -144,7 +144,7 @@ def _words_around(tag, words):
 
 
 def _between(tags, words):
-    """The tags between, alone and joined with fields at the ends."""
+    """Yield the tags between, alone and with fields of the ends."""
     for tag in tags:
         head, middle, mod = ("head", tag, 0), ("between", tag), ("mod", tag, 0)
         yield from ((middle,), (head, middle), (middle, mod), (head, middle, mod))

@@ -1,4 +1,4 @@
-"""Templates of arcs: which fields around head and modifier make up one feature of a possible dependency."""
+"""Templates of arcs: the fields around head and modifier in one feature of a possible dependency."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .._template import SidedTemplate
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArcTemplate(SidedTemplate):
-    """A conjunction of what is seen around the two ends of an arc, between them, and of how it runs.
+    """A conjunction of fields around the two ends of an arc, fields between them, direction and distance.
 
-    ``head.pos[0]`` is a field of the head, ``mod.pos[-1]`` one of the token before the modifier,
-    ``direction`` is where the modifier stands (``left`` or ``right`` of the head), ``distance`` is how many
-    words away (``1`` to ``5``, ``6-10`` or ``11+``), and ``between.pos`` stands for each distinct value of
-    the field strictly between head and modifier. So a template has exactly one value at each arc, or with
-    ``between`` any number of them. Each value that occurs becomes one column.
+    ``head.pos[0]`` is a field of the head, ``mod.pos[-1]`` a field of the token before the modifier. ``direction``
+    is the side of the modifier (``left`` or ``right`` of the head), ``distance`` its number of words from the head
+    (``1`` to ``5``, ``6-10`` or ``11+``). ``between.pos`` stands for each distinct value of the field strictly
+    between head and modifier. A template has exactly one value at each arc, or with ``between`` any number of
+    values. Each value that occurs becomes one column.
 
     Parameters
     ----------
@@ -70,10 +70,9 @@ class ArcTemplate(SidedTemplate):
 def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:
     """Return templates for dependency parsing in the manner of McDonald, Crammer and Pereira (ACL 2005, table 1).
 
-    What is seen of the head and of the modifier alone (4), of both together (4), of the tags around them (7), of
-    the words next to them (4), and of the tags between them (1), each together with direction, and with
-    direction and distance: 40 templates, about 50 features an arc. The tokens need the fields ``word`` and
-    ``pos``.
+    Fields of the head and of the modifier alone (4), of both together (4), of the tags around them (7), of the
+    words next to them (4), and of the tags between them (1), each joined with direction, and with direction and
+    distance: 40 templates, about 50 features an arc. The tokens need the fields ``word`` and ``pos``.
 
     Parameters
     ----------
@@ -87,8 +86,8 @@ def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:
 
     Notes
     -----
-    Nothing is seen without direction: a feature of the modifier alone would be the same for all heads and so tell
-    nothing. A word and its own tag are not joined, as most words have one tag.
+    All templates have the direction, because a feature of the modifier alone would be equal for all heads. A word and
+    its own tag are not joined, because most words have one tag.
 
     Examples
     --------

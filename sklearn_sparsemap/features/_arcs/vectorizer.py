@@ -20,7 +20,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     to modifier m, in the order of the scores of `DependencyTree`. At each arc a template has a value (an n-gram,
     such as the words of head and modifier), or several of them if it looks between the two. Each n-gram that
     occurs in training is a column; a row has a one in the columns of its n-grams. The columns of one template
-    lie side by side. Rows with h = m are no arcs and stay empty.
+    are adjacent. Rows with h = m are not arcs, and are empty.
 
     With `n_features` set, n-grams are hashed into a fixed number of columns instead. Then nothing is learned:
     `transform` works without `fit`, on streams of any length.
@@ -29,12 +29,12 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     ----------
     templates : list of ArcTemplate or str, default=None
         For example ``["head.pos[0]|mod.pos[0]", "head.word[0]|mod.word[0]|direction"]``; see `ArcTemplate`.
-        None means `dependency_templates()`.
+        Default: `dependency_templates()`.
     derived_fields : dict, default=None
         Fields computed from others; see `TemplateVectorizer`.
     arcs : {"all", "gold"}, default="all"
-        The arcs of the training sentences whose n-grams get columns: all that are possible, or those of the
-        trees given to `fit` as `y`. The second are far fewer: a small vocabulary, and short rows. Only without
+        The arcs of the training sentences whose n-grams get columns: all possible arcs, or those of the trees
+        given to `fit` as `y`. Gold arcs are far fewer, and give a small vocabulary and short rows. Only without
         `n_features`.
     min_count : int, default=1
         N-grams that occur at fewer of these arcs are left out; only without `n_features`.
@@ -64,12 +64,12 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
 
     Notes
     -----
-    The root stands just before the first word and has a value of its own for every field, ``<root>``; places
-    beyond root and last word have one for each distance. No row names a column twice: values are ones.
+    The root is just before the first word, and all of its fields have the value ``<root>``. Places beyond root
+    and last word have a separate value for each distance. All values of the rows are ones.
 
-    The number of arcs is quadratic in the length of a sentence, and each has a few dozen n-grams: the rows of
-    500 English sentences take some 130 MB, those of a treebank several GB. So hash, and go through the treebank
-    in batches::
+    The number of arcs is quadratic in the length of a sentence, and each has a few dozen n-grams. The rows of
+    500 English sentences take some 130 MB, those of a treebank several GB. For a treebank, use the hashed mode and
+    batches::
 
         vectorizer = ArcVectorizer(n_features=2**22)
         for start in range(0, len(sentences), 500):

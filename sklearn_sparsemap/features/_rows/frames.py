@@ -23,8 +23,8 @@ def sentences_from_frame(
     frame : DataFrame
         A DataFrame of pandas or polars, with the tokens of a sentence in consecutive rows.
     sentence : str or list of str, default="sentence"
-        The column, or columns, that tell to which sentence a token belongs. A missing value means that of the row
-        above: some tables name a sentence at its first token only.
+        The column, or columns, that identify the sentence of a token. A missing value is replaced by the value above,
+        because some tables name a sentence at its first token only.
     label : str, default=None
         The column of the labels. A missing label becomes None, which is unknown in training.
     fields : list of str, default=None
@@ -42,7 +42,7 @@ def sentences_from_frame(
     Raises
     ------
     ValueError
-        If a column is missing, or the rows of a sentence are not below each other.
+        If a column is missing, or the rows of a sentence are not consecutive.
 
     Examples
     --------

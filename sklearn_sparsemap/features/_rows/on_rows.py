@@ -21,13 +21,13 @@ def _inner_has_partial_fit(on_rows):
 
 
 class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=None):
-    """Apply a transformer of flat data to the rows of all samples: to scale, to reduce, to embed.
+    """Apply a transformer of flat data to the rows of all samples, for example to scale or to embed them.
 
     Parameters
     ----------
     transformer : transformer
-        Any of scikit-learn's kind, such as ``StandardScaler()``, ``PCA(50)``, a `ColumnTransformer` for samples that
-        are data frames, or a `FunctionTransformer` that looks up the embeddings of tokens.
+        Any transformer of scikit-learn's kind, such as ``StandardScaler()``, ``PCA(50)``, a `ColumnTransformer` for
+        samples that are data frames, or a `FunctionTransformer` that looks up the embeddings of tokens.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
     -----
     Samples are arrays or CSR matrices with a row for each step, data frames, or lists of samples of the transformer:
     words, dicts. If `y` has one label for each row, it is passed to the transformer row by row; a `y` of whole
-    structures is not passed. If the transformer needs no fit, neither does this one.
+    structures is not passed. `OnRows` needs a fit only if the transformer does.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
     >>> OnRows(StandardScaler()).fit_transform(X).tolist()
     [array([[-1.22474487], [ 0. ]]), array([[1.22474487]])]
 
-    Embeddings of words, side by side with their neighbours' or with templates (`RowUnion`):
+    Embeddings of words; `RowUnion` joins them with templates:
 
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> vectors = {"the": [1.0, 0.0], "dog": [0.0, 1.0]}
@@ -80,7 +80,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         Raises
         ------
         ValueError
-            If the samples do not go together; the message names the first that is wrong.
+            If the samples do not match; the message names the first one that differs.
         """
         rows = Rows(X)
         self.transformer_ = clone(self.transformer).fit(rows.values, rows.labels(y))
@@ -88,7 +88,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     @available_if(_inner_has_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Fit the transformer to more rows, where it can do so.
+        """Fit the transformer to more rows, if it has `partial_fit`.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         return self._cut(rows, transformer.transform(rows.values), transformer)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns: the transformer's, or ``x0``, ``x1``, ... where it has none.
+        """Return the names of the columns: the transformer's, or ``x0``, ``x1``, ... if it has none.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
 
 class Rows:
-    """The rows of all samples, one sample after the other, in the form in which a transformer takes them.
+    """The concatenated rows of all samples, as input of a transformer.
 
     Parameters
     ----------

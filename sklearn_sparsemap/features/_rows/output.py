@@ -31,7 +31,7 @@ class RaggedTransformer(TransformerMixin, DocLinkMixin, BaseEstimator, auto_wrap
         """
         if transform is not None:
             check_choice("transform", transform, ("default", "pandas", "polars"))
-            # Under this name scikit-learn's clone takes it over.
+            # scikit-learn's `clone` copies the attribute of this name.
             self._sklearn_output_config = {"transform": transform}
         return self
 
@@ -64,7 +64,7 @@ class RaggedTransformer(TransformerMixin, DocLinkMixin, BaseEstimator, auto_wrap
 class MetaRaggedTransformer(RaggedTransformer, auto_wrap_output_keys=None):
     """Base of transformers that apply other transformers, and need a fit only if these do.
 
-    Subclasses name the attribute that a fit sets, and tell by `_requires_fit()` whether a fit is needed.
+    Subclasses set `_left_by_fit`, the name of the attribute that a fit sets, and define `_requires_fit()`.
     """
 
     _left_by_fit = None

@@ -29,8 +29,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
     Attributes
     ----------
     groups_ : int32 array with one entry a column
-        The group of each column: for a part with groups (templates, attributes) one of these, otherwise one for each
-        part.
+        The group of each column. Parts with groups (templates, attributes) keep them; every other part is one group.
     template_names_ : list of str
         Names of the groups, such as ``"templates__word[0]"`` or ``"vectors"``. ``groups="templates"`` of
         `GroupLassoPerceptron` selects among them.
@@ -160,7 +159,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
 
     @property
     def _parts(self):
-        # Parts that need no fit are as they are given.
+        # Without a fit, the parts need none.
         return getattr(self, "_fitted", self.transformers)
 
     def _check(self):

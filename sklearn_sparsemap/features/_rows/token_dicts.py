@@ -133,7 +133,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             known = found.get(name)
             found[name] = (place, n) if known is None else (known[0], known[1] + n)
         kept = [(name, place) for name, (place, n) in found.items() if n >= self.min_count]
-        # By attribute, so that the columns of most rows ascend, and stably: then in order of appearance.
+        # By attribute, so that the columns of most rows ascend; the sort is stable, so then in order of appearance.
         kept.sort(key=lambda entry: entry[1])
         if not kept:
             raise ValueError(f"no feature occurs {self.min_count} times; lower min_count, or give tokens features")

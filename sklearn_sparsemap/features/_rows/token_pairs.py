@@ -12,7 +12,7 @@ from ..._core.validation import quoted
 from .._fields import join_sentences, place_of_token
 from .._tokens.kernels import find_slot, larger_table, mix
 
-# Values that are one feature; others are several.
+# Types of values that are one feature; values of the second types are several features.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 # Pairs are numbered by form (tuple of attribute names) if there are at most this many forms, or on average at least

@@ -28,7 +28,11 @@ SIBLINGS = types.NamedTuple([UINTS, INTS, INTS, *_SIDE, *_SIDE, *_SIDE, _UINTS_2
 
 @kernel
 def _side_totals(hashes, root, n, ptr, shifts, factors):
-    """Return the part of each word, and of the root, in the key of each template."""
+    """Return the part of one side in the totals: one row for the root and each word, one column for each template.
+
+    `ptr`, `shifts` and `factors` are those of the side in `Siblings`; for the other parameters see
+    `features/_tokens/kernels.py`.
+    """
     totals = np.empty((n + 1, ptr.shape[0] - 1), np.uint64)
     for t in range(n + 1):
         for j in range(ptr.shape[0] - 1):
@@ -38,7 +42,30 @@ def _side_totals(hashes, root, n, ptr, shifts, factors):
 
 @kernel
 def _fill_side(siblings, h, n_side, step, totals, indices, end, row_ends):
-    """Write the columns of one side of a head, row by row; return the new end."""
+    """Write the columns of one side of a head, row by row.
+
+    Parameters
+    ----------
+    siblings : Siblings
+    h : int
+        The head.
+    n_side : int
+        Number of words on this side.
+    step : {-1, 1}
+        -1 for the left side.
+    totals : (heads, sibs, mods)
+        Parts of the totals; see `_side_totals`.
+    indices : int32 array
+        Gets the columns, from place `end` on.
+    end : int
+    row_ends : int array
+        Gets the end of the columns of each row.
+
+    Returns
+    -------
+    end : int
+        The place after the last column.
+    """
     heads, sibs, mods = totals
     relations, column_ptr, sizes = siblings.relations, siblings.column_ptr, siblings.sizes
     row = 0
@@ -59,14 +86,24 @@ def _fill_side(siblings, h, n_side, step, totals, indices, end, row_ends):
 
 @entry(types.int64(SIBLINGS, INTS, types.int64, types.int64, PARTS_OUT, types.int64, INTS_OUT))
 def fill_siblings(siblings, row_ptr, start, stop, indices, end, row_ends):
-    """Write the columns of all rows of sentences start..stop - 1 to `indices` from `end` on.
+    """Write the columns of all rows of sentences start..stop - 1; those of a row ascend.
 
-    The rows of sentence s begin at ``row_ptr[s]``. ``row_ends[row]`` gets the end of each row's columns, which ascend.
+    Parameters
+    ----------
+    siblings : Siblings
+    row_ptr : int array of shape (n_sentences + 1,)
+        The rows of sentence s begin at ``row_ptr[s]``.
+    start, stop : int
+    indices : int32 array
+        Gets the columns, from place `end` on.
+    end : int
+    row_ends : int array of shape (n_rows,)
+        Gets the end of the columns of each row.
 
     Returns
     -------
     end : int
-        Behind the last column.
+        The place after the last column.
     """
     for s in range(start, stop):
         n, root = siblings.lengths[s], siblings.roots[s]

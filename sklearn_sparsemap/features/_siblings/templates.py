@@ -1,4 +1,4 @@
-"""Templates of siblings: which fields of a head and of two consecutive modifiers make up one feature."""
+"""Templates of siblings: the fields of a head and of two consecutive modifiers in one feature."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .._template import SidedTemplate
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SiblingTemplate(SidedTemplate):
-    """A conjunction of what is seen of a head, of one of its modifiers, and of the next modifier on the same side.
+    """A conjunction of fields of a head, of one of its modifiers, and of the next modifier on the same side.
 
-    ``head.pos[0]`` is a field of the head, ``sib.pos[0]`` one of the modifier that is nearer to the head, and
-    ``mod.pos[-1]`` one of the token before the modifier that is farther away. ``direction`` is the side of the head
+    ``head.pos[0]`` is a field of the head, ``sib.pos[0]`` a field of the modifier nearer to the head, and
+    ``mod.pos[-1]`` a field of the token before the farther modifier. ``direction`` is the side of the head
     (``left`` or ``right``), and ``distance`` the number of words from the nearer modifier to the farther one (``1`` to
     ``5``, ``6-10`` or ``11+``).
 

@@ -61,7 +61,7 @@ class Columns:
             found = columns[start * n_templates : stop * n_templates]
             _kernels.find_columns(hashes, places[start:stop], *atoms, self.column_ptr, *tables, found)
 
-        # Many tokens at a time, because each range reads every template's table.
+        # Ranges are long, because each one reads the tables of all templates.
         over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
         return columns
 
@@ -129,7 +129,7 @@ class Vocabulary(Columns):
     @cached_property
     def tables(self):
         """See `Columns`."""
-        # Every table is at most half full, and a power of two so that a bit mask finds the slot.
+        # A table is at most half full. Its size is a power of two, so that a bit mask selects the slot.
         sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
         slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         keys = self._keys()
@@ -141,7 +141,7 @@ class Vocabulary(Columns):
         """Return the names of all columns, such as ``word[-1]|word[0]=the|dog``: object array of str."""
         padding = [padding_name(p) for p in self.plan.padding]
         texts = [np.array(padding + texts_of(values, padding), dtype=object) for values in self.values]
-        # In a conjunction "|" stands between the values.
+        # In conjunctions, "|" separates the values.
         escaped = [np.array([_escape(text) for text in own], dtype=object) for own in texts]
         names = np.empty(len(self.firsts), dtype=object)
         for j, template in enumerate(self.plan.templates):
@@ -215,7 +215,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
             found.append(firsts[:n_columns].copy())
         return found
 
-    # A single thread takes all templates at once: it is back in Python after each anyhow.
+    # A single thread gets all templates in one range, because the function returns to Python after each template.
     costs = np.ones(n_templates)
     firsts, column_ptr = number_columns(over_ranges(learn_range, costs, n_jobs, n_templates + 1))
     vocabulary = Vocabulary(plan, encoded.codes, encoded.values, firsts, column_ptr)
@@ -240,7 +240,7 @@ def number_columns(found):
 
 
 def texts_of(values, padding):
-    """Write the values of a field so that no two, and none and a padding, are written alike: list of str."""
+    """Return distinct texts for the values of a field, which also differ from those of padding: list of str."""
     taken = {*padding, *(str(value) for value in values if not isinstance(value, str))}
     # Strings that collide with a reserved name are escaped by a backslash, escaped ones by two, and so on.
     return [f"\\{v}" if isinstance(v, str) and v.lstrip("\\") in taken else str(v) for v in values]

@@ -1,11 +1,20 @@
 """Kernels that hash n-grams and number them.
 
-Conventions: `hashes` holds the hashes of all fields, one padded field after the other; `places[t]` is the
-place of token t within one padded field; atom a of a template reads ``hashes[place + shifts[a]]``. `columns`
-is filled row by row, one entry for each template.
+Conventions: kernels share these parameters.
 
-The hash tables use open addressing. A slot holds the number of an n-gram plus one, 0 is empty; the n-gram's
-key is looked up by its number.
+hashes : uint64 array of shape (n_fields * n_places,)
+    The hashes of all fields, one padded field after the other.
+places : int array of shape (n_tokens,)
+    The place of each token within a padded field.
+atom_ptr : int array of shape (n_templates + 1,)
+    The atoms of template j are ``atom_ptr[j]:atom_ptr[j + 1]``. A kernel for one template gets its `first` and `last`.
+shifts, factors : arrays of shape (n_atoms,)
+    Atom a of a token at `place` contributes ``factors[a] * hashes[place + shifts[a]]``.
+column_ptr : int array of shape (n_templates + 1,)
+    The columns of template j begin at ``column_ptr[j]``.
+slots, keys
+    Hash tables with open addressing. A slot contains the number of an n-gram plus one; 0 is empty. The key of number i
+    is ``keys[base + i]``. Table j is ``slots[slot_ptr[j]:slot_ptr[j + 1]]``; its length minus one is `mask`.
 """
 
 import numpy as np
@@ -19,10 +28,9 @@ _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 @kernel
 def sum_atoms(hashes, place, shifts, factors, first, last):
-    """The sum of the values of atoms first..last - 1, each times the atom's odd factor.
+    """Return the sum of the hashes of atoms first..last - 1, each times the atom's odd factor.
 
-    The values are hashes already, so a sum with odd factors (a different one for each atom) keeps n-grams
-    apart.
+    Different n-grams have different sums with high probability, because the factors of the atoms differ.
     """
     total = np.uint64(0)
     for a in range(first, last):
@@ -44,13 +52,13 @@ def _ngram(hashes, place, shifts, factors, first, last):
 
 @kernel
 def scale(key, size):
-    """The upper half of a key, scaled to [0, size) without a division."""
+    """Return the upper half of a key, scaled to [0, size) without a division."""
     return np.int64(((key >> _SHIFT) * size) >> _SHIFT)
 
 
 @kernel
 def find_slot(slots, start, mask, keys, base, key):
-    """Return the slot of a key, or the empty slot for it."""
+    """Return the slot of a key in the table at `start`, or the empty slot for it."""
     slot = np.int64(key) & mask
     while True:
         number = slots[start + slot]
@@ -61,7 +69,7 @@ def find_slot(slots, start, mask, keys, base, key):
 
 @kernel
 def larger_table(slots, keys, n_found):
-    """A table of four times the size with the same keys."""
+    """Return a table of four times the size with the same keys."""
     mask = 4 * np.int64(len(slots)) - 1
     larger = np.zeros(mask + 1, dtype=np.int32)
     for i in range(n_found):
@@ -79,9 +87,19 @@ def larger_table(slots, keys, n_found):
 def learn_template(hashes, places, shifts, factors, min_count, stride, columns, firsts, keys, counts):
     """Number the n-grams of one template in order of appearance.
 
-    Writes the number of each token's n-gram to ``columns[::stride]`` (-1 for those seen fewer than `min_count`
-    times), and the place of each n-gram's first token to `firsts`. `keys` and `counts` are work
-    space; the last three need one entry for each token.
+    Parameters
+    ----------
+    hashes, places, shifts, factors
+        See the module's docstring, for one template.
+    min_count : int
+        N-grams that occur less often get no number.
+    stride : int
+    columns : int32 array
+        ``columns[::stride]`` gets the number of each token's n-gram, -1 if it has none.
+    firsts : int32 array of shape (n_tokens,)
+        Gets the place of each n-gram's first token.
+    keys, counts : arrays of shape (n_tokens,)
+        Scratch.
 
     Returns
     -------
@@ -126,7 +144,10 @@ def learn_template(hashes, places, shifts, factors, min_count, stride, columns, 
 
 @entry(types.void(UINTS, PARTS, INTS, INTS, UINTS, INTS, UINTS_OUT))
 def keys_of_columns(hashes, firsts, atom_ptr, shifts, factors, column_ptr, keys):
-    """Write the key of each column from the place of its n-gram's first occurrence."""
+    """Write the key of each column to `keys`; `firsts` are the places of the n-grams' first occurrences.
+
+    For the other parameters see the module's docstring.
+    """
     for j in range(len(atom_ptr) - 1):
         for column in range(column_ptr[j], column_ptr[j + 1]):
             keys[column] = _ngram(hashes, firsts[column], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
@@ -144,12 +165,13 @@ def fill_tables(keys, column_ptr, slot_ptr, slots):
 
 @entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, PARTS, PARTS_OUT))
 def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots, columns):
-    """Write the column of each (token, template); -1 for n-grams that are in no table.
+    """Write the column of each (token, template), row by row, to `columns`; -1 for n-grams that are in no table.
 
-    If there are no `slots`, the column is given by the n-gram's hash alone, within its template's range.
+    Without `slots`, the hash of an n-gram selects a column of its template. For the other parameters see the module's
+    docstring.
     """
     n_templates = len(atom_ptr) - 1
-    # One template after the other, so that its table stays in the processor's cache.
+    # Template by template, so that a table stays in the processor's cache.
     for j in range(n_templates):
         base = column_ptr[j]
         size = np.uint64(column_ptr[j + 1] - base)

@@ -66,7 +66,7 @@ class Template(BaseTemplate):
 
     @staticmethod
     def _as_atom(side, field, offset, name):
-        # A dot is a letter of the field here, and spaces around it are not.
+        # Here a dot belongs to the name of the field, and spaces around it are not allowed.
         return None if offset is None or len(name.split()) > 1 else (name, offset)
 
     @staticmethod
@@ -144,9 +144,9 @@ def chunking_templates() -> list[Template]:
 def ner_templates() -> list[Template]:
     """Return 324 templates for named entities after Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5).
 
-    Those of `chunking_templates`, and beside them word shape up to 3-grams within 3 tokens (18 in all), prefixes and
-    suffixes of 1 to 3 characters as 1- to 3-grams within 3 tokens (108), and case, digits and punctuation as 1- to
-    5-grams within 5 tokens (135). The tokens need the fields ``word`` and ``pos``; the others are derived from
+    The templates of `chunking_templates`, with word shape up to 3-grams within 3 tokens (18 in all). In addition,
+    prefixes and suffixes of 1 to 3 characters as 1- to 3-grams within 3 tokens (108), and case, digits and punctuation
+    as 1- to 5-grams within 5 tokens (135). The tokens need the fields ``word`` and ``pos``; the others are derived from
     ``word``.
 
     Returns
@@ -155,7 +155,7 @@ def ner_templates() -> list[Template]:
 
     See Also
     --------
-    word_shape, word_case, word_digits, word_punctuation : What the derived fields hold.
+    word_shape, word_case, word_digits, word_punctuation : The functions of the derived fields.
 
     Examples
     --------

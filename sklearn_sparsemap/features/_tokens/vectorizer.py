@@ -17,7 +17,7 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
 
     At each token every template has one value (an n-gram of field values, such as the previous and the
     current word). Each n-gram that occurs in training is a column; a row has a one in the columns of its
-    n-grams. The columns of one template lie side by side.
+    n-grams. The columns of one template are adjacent.
 
     With `n_features` set, n-grams are hashed into a fixed number of columns instead. Then nothing is learned:
     `transform` works without `fit`, on streams of any length.
@@ -26,11 +26,11 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     ----------
     templates : list of Template or str, default=None
         For example ``["word[0]", "word[-1]|pos[0]"]``, ``chunking_templates()``, or a list of both kinds:
-        ``[*ner_templates(), "suffix4[0]", *ngrams("lower", 2, window=1)]``. None means
+        ``[*ner_templates(), "suffix4[0]", *ngrams("lower", 2, window=1)]``. Default:
         ``ngrams("word", (1, 2), window=1)``.
     derived_fields : dict, default=None
         Fields computed from others, once for each distinct value: name to (source field, function). A token
-        that has the field itself keeps its own value. None means `DERIVED_FIELDS`: ``shape``, ``lower``, ``case``,
+        that has the field itself keeps its own value. Default: `DERIVED_FIELDS`, with ``shape``, ``lower``, ``case``,
         ``digits``, ``punctuation``, ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5`` of ``word``. To be
         pickled, the functions must be importable (no lambdas).
     min_count : int, default=1
@@ -56,10 +56,10 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
 
     Notes
     -----
-    A token is a dict from field to value; a bare string stands for ``{"word": string}``; a sentence may be a DataFrame
-    with one row a token and one column a field. Values are strings
-    or integers, and ``1`` is not the same as ``"1"``. Places outside the sentence have values of their own,
-    one for each distance from it. Values are compared by 64-bit hashes.
+    A token is a dict from field to value. A bare string stands for ``{"word": string}``. A sentence may be a DataFrame
+    with one row a token and one column a field. Values are strings or integers, and ``1`` is not the same as ``"1"``.
+    Places outside the sentence have separate values, one for each distance from it. Values are compared by 64-bit
+    hashes.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""LP-SparseMAP over tables by the method of multipliers, whose steps Newton's method finds.
+"""LP-SparseMAP over tables by the method of multipliers, with Newton's method for its steps.
 
-The tables' joint marginals are the multipliers: each step maximises the objective less ``|P - before|^2 / (2 sigma)``
-over marginals and tables. Its dual is smooth in the messages and piecewise quadratic, and its Hessian involves only the
-values and cells that are in use. The steps end at a solution: tables are part of a linear programme. They start where
-steps without a system (`primal_dual.py`) have come near it.
+The multipliers are the joint marginals P of the tables. Each step maximises the objective minus
+``|P - before|^2 / (2 sigma)`` over marginals and tables. Its dual is smooth and piecewise quadratic in the messages,
+and its Hessian involves only values and cells in use. The problem is linear in the tables, so finitely many steps reach
+a solution. They start near it, from the result of the primal-dual method (`primal_dual.py`).
 """
 
 import numpy as np
@@ -15,27 +15,35 @@ from .certificate import certify_tables
 from .state import evaluate, largest, largest_finite, largest_move, pass_messages
 from .system import build_system, solve_system
 
-# sigma at the start, near a solution; by how much it grows a step, and until when: later where the tables' scores are
-# below 1.
-SIGMA = 25.0
-_GROWTH, _MOST_SIGMA = 5.0, 300.0
-# A step ends when the gradient is below this share of what the step has moved; or after so many Newton steps.
-_SHARE, _MOST_NEWTON = 0.3, 30
-_MOST_STEPS = 60
-# With a larger difference of marginals there is no need to look at the gap.
-_NEAR = 0.2
-# The damping of Newton's method, as a share of the gradient's root, and its bounds. With less of it, cells that are
-# nearly in use come and go.
+SIGMA = 25.0  # sigma of the first step; with larger ones there are fewer steps, of more Newton steps each
+_GROWTH = 5.0  # factor of sigma from step to step
+_MOST_SIGMA = 300.0  # largest sigma, if the tables have scores of at least 1; otherwise divided by the largest score
+_FRACTION = 0.3  # a step ends when the gradient is at most this fraction of its largest change of a joint marginal
+_MOST_NEWTON = 30  # maximum number of Newton steps in a step
+_MOST_STEPS = 60  # maximum number of steps
+_NEAR = 0.2  # largest difference of marginals at which the gap is computed
+# The damping of Newton's method is _DAMPING times the root of the largest gradient, within bounds. With less damping,
+# cells that are nearly in use alternate between Newton steps.
 _DAMPING, _MOST_DAMPING, _LEAST_DAMPING = 0.1, 1e-2, 1e-9
-# If a direction brings no gain, the damping grows by the first factor, up to the second in all.
-_BOOST, _MOST_BOOST = 30.0, 1e5
+_BOOST, _MOST_BOOST = 30.0, 1e5  # factor of the damping after a direction without gain, and its largest product
 # Line search: sufficient decrease, largest rounding error, and maximum number of trials.
 _SUFFICIENT, _ROUNDING, _MOST_TRIALS = 1e-4, 1e-13, 12
 
 
 @kernel
 def _line_search(tables, problem, before, sigma, value, state, trial, direction):
-    """Go along a direction of descent; `trial` gets where it ends. Return its value, and whether it is a gain."""
+    """Search along a direction of descent; return the value of the last trial, and whether it is a gain.
+
+    Parameters
+    ----------
+    tables, problem, before, sigma
+        See `solve_tables`.
+    value : float
+        The value at `state`.
+    state, trial : State
+        The starting point, and the last trial.
+    direction : array of shape (n_messages,)
+    """
     scores, additional = problem
     slope, t, new, size = dot(state.gradient, direction), 1.0, value, dot(state.gradient, state.gradient)
     for _ in range(_MOST_TRIALS):
@@ -44,7 +52,7 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
         new = evaluate(tables, scores, additional, before, sigma, trial)
         if new <= value + _SUFFICIENT * t * slope:
             return new, True
-        # Near the minimum rounding hides what is gained; the gradient tells.
+        # Near the minimum the gain is smaller than rounding errors, but the gradient decreases.
         if new <= value + _ROUNDING * abs(value) and dot(trial.gradient, trial.gradient) < size:
             return new, True
         new_slope = dot(trial.gradient, direction)
@@ -67,21 +75,21 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
     before : array of shape (n_additional,)
         Changed in place.
     sigma : float
-        At the start.
+        Its value in the first step.
     state, trial : State
-        The latter is scratch.
+        `trial` is scratch.
     tols : (tol, gap)
-        The former is for the difference between the marginals of nodes and tables, and how far the last step moved; the
-        latter for the duality gap, relative to how far the objective is above the reference, where that is above 1.
-        Either is enough.
+        The solver ends in either of two cases. The first number bounds the difference between the marginals of nodes
+        and tables, and the change of the joint marginals in the last step. The second bounds the duality gap, divided
+        by the distance of the objective from the reference if that is above 1.
     reference : float
     limits : int array
-        Most Newton steps.
+        Maximum number of Newton steps.
 
     Returns
     -------
     state, trial : State
-        The first one holds the solution.
+        `state` contains the solution.
     n_iter, status : int
     """
     (scores, additional), (tol, most_gap) = problem, tols
@@ -94,7 +102,7 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
         residual, move = largest(state.gradient), largest_move(state.joint, before)
         boost = 1.0
         for newton in range(_MOST_NEWTON):
-            enough = max(0.1 * tol, _SHARE * min(move, 1.0)) if newton > 0 else 0.1 * tol
+            enough = max(0.1 * tol, _FRACTION * min(move, 1.0)) if newton > 0 else 0.1 * tol
             if residual <= enough or n_iter >= limits[0]:
                 break
             damping = boost * max(min(_MOST_DAMPING, _DAMPING * np.sqrt(residual)), _LEAST_DAMPING)
@@ -116,7 +124,7 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
             status = np.int64(CONVERGED)
             break
         if residual <= _NEAR:
-            # Certified on the scratch, for the tables change.
+            # The certificate changes the joint marginals, so it gets a copy.
             copy_into(trial.messages, state.messages)
             copy_into(trial.joint, state.joint)
             bound = pass_messages(tables, scores, trial)

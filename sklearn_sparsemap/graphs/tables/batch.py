@@ -1,4 +1,4 @@
-"""The loop over many samples of one graph of tables, inside one compiled call."""
+"""The loop over samples of one graph of tables."""
 
 import numpy as np
 from numba import types
@@ -16,8 +16,7 @@ from ..samples import (
     SOLUTIONS,
     STATUS,
     additional_of,
-    goal_of,
-    reference_of,
+    scales_of,
 )
 from ..table_arrays import TABLE_ARRAYS
 from .augmented import SIGMA, solve_tables
@@ -25,13 +24,12 @@ from .certificate import certify_tables
 from .primal_dual import approach, new_lanes
 from .state import new_state, pass_messages
 
-# The solver aims below the tolerance asked for.
-_AIM = 1e-2
+_AIM = 1e-2  # tolerance of the solver, as a fraction of the user's
 
 
 @kernel
 def _is_known(warm):
-    """Tell whether there is something to start from."""
+    """Return whether there are values to start from."""
     return warm.shape[0] > 0 and warm[0] == warm[0]
 
 
@@ -47,7 +45,10 @@ def _write_independent_tables(tables, u, joint):
 
 @kernel
 def _begin(tables, scores, warm, state, joint):
-    """Set messages and joint marginals to start from; `warm` has link variables and may have joint marginals."""
+    """Set messages and joint marginals to start from.
+
+    `warm` contains dual variables of the links, and may contain joint marginals after them.
+    """
     if _is_known(warm):
         for k in range(tables.links.shape[0]):
             state.messages[k] = -warm[tables.links[k]]
@@ -63,7 +64,7 @@ def _begin(tables, scores, warm, state, joint):
 
 @kernel
 def _has_forbidden_node(tables, scores):
-    """Tell whether some node may have none of its values."""
+    """Return whether all values of a node are forbidden."""
     for i in range(tables.order.shape[0]):
         highest = FORBIDDEN
         for k in range(tables.nodes[i], tables.nodes[i + 1]):
@@ -75,7 +76,7 @@ def _has_forbidden_node(tables, scores):
 
 @kernel
 def _write_links(tables, scores, state, links):
-    """Write the dual variables of the links: what tables, and the exclusive values of a node, take from the scores."""
+    """Write the dual variables of the links of tables and of the factors that make values exclusive."""
     for k in range(tables.links.shape[0]):
         links[tables.links[k]] = -state.messages[k]
     for i in range(tables.node_links.shape[0]):
@@ -85,15 +86,24 @@ def _write_links(tables, scores, state, links):
 
 @entry(types.void(TABLE_ARRAYS, SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS))
 def tables_range(tables, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop of a graph of tables."""
+    """Solve samples of a graph of tables.
+
+    Parameters
+    ----------
+    tables : TableArrays
+    samples : GraphSamples
+    tol, limits, start, stop
+        See `graphs/__init__.py`. Newton steps are iterations.
+    out : GraphSolutions
+    """
     state, trial, proximal = new_state(tables), new_state(tables), new_proximal(tables.nodes[-1])
     lanes = new_lanes(tables)
     before = np.zeros(tables.cells[-1])
-    # Marginals are off by no more than the root of twice the gap.
+    # The error of marginals is at most the root of twice the gap.
     tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
-        scores, own, goal = samples.scores[i].copy(), additional_of(samples, i), goal_of(samples, i)
-        reference = reference_of(samples, i)
+        scores, own = samples.scores[i].copy(), additional_of(samples, i)
+        _, goal, reference = scales_of(samples, i)
         statistics = out.statistics[i]
         if _has_forbidden_node(tables, scores):
             statistics[STATUS] = INFEASIBLE
@@ -125,6 +135,6 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
         copy_into(out.joint[i], state.joint)
         _write_links(tables, scores, state, out.links[i])
         if goal > 0.0:
-            # As if the first step had found it.
+            # Gap and dual variables for the scores of the first step.
             statistics[GAP] = proximal.hidden[0] + statistics[GAP] / proximal.growth[0]
             grow(out.links[i], 1.0 / proximal.growth[0])

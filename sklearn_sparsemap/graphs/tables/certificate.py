@@ -1,4 +1,4 @@
-"""What messages and tables are worth: tables with just the nodes' marginals, and the bound of the messages."""
+"""Certificates of messages and tables: tables that are consistent with the marginals, and the dual bound."""
 
 import numpy as np
 
@@ -8,19 +8,30 @@ from ..arrays import FORBIDDEN
 
 @kernel
 def match_marginals(joint, table, u, v, short_u, short_v):
-    """Change a table so that its lines sum to `u` and its columns to `v`, as little as may be [1]_.
+    """Round a table of joint marginals such that its rows sum to `u` and its columns to `v` [1]_.
 
-    Cells of -inf stay empty; then something may be missing.
+    Cells of -inf remain empty; then the sums may differ.
 
-    .. [1] Altschuler, Weed and Rigollet. Near-linear time approximation algorithms for optimal transport via Sinkhorn
-       iteration. NeurIPS 2017, algorithm 2.
+    Parameters
+    ----------
+    joint, table : arrays of shape (n * n,)
+        Joint marginals, changed in place, and scores, row by row.
+    u, v : arrays of shape (n,)
+        Marginals of the two nodes.
+    short_u, short_v : arrays of shape (n,)
+        Scratch.
 
     Returns
     -------
     value : float
-        What the table scores.
+        The score of the joint marginals.
     residual : float
         Largest difference of a sum.
+
+    References
+    ----------
+    .. [1] Altschuler, Weed and Rigollet. Near-linear time approximation algorithms for optimal transport via Sinkhorn
+       iteration. NeurIPS 2017, algorithm 2.
     """
     n = u.shape[0]
     for x in range(n):
@@ -67,9 +78,9 @@ def match_marginals(joint, table, u, v, short_u, short_v):
 
 @kernel
 def certify_tables(tables, scores, additional, state, value):
-    """Certify a state; its joint marginals are changed so that they have the marginals of the nodes.
+    """Certify a state; its joint marginals are made consistent with the marginals of the nodes.
 
-    `value` is the nodes' part of the dual. The bound holds for any messages, and the objective for these marginals.
+    `value` is the nodes' part of the dual. The dual is an upper bound for any messages.
 
     Returns
     -------
@@ -101,5 +112,5 @@ def certify_tables(tables, scores, additional, state, value):
         bound += highest
         objective += own
         residual = max(residual, own_residual)
-    # Rounding may make the bound the smaller of the two.
+    # By rounding, the bound may be below the objective.
     return objective, max(bound - objective, 0.0), residual

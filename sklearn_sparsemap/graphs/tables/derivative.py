@@ -1,30 +1,29 @@
-"""Derivatives of the marginals of tables: the solver's own problem, linear on the values and cells that are in use.
+"""Derivatives of the marginals of tables, by the method of multipliers on the values and cells in use.
 
-Marginals go along directions of the nodes' values in use that some change of the tables' cells in use goes with; their
-Jacobian projects onto these. The method of multipliers finds that, too: here nothing ever leaves its face, so Newton's
-system is factorised once, and each step is exact for the multipliers that it has.
+The Jacobian projects onto the directions of values in use that are consistent with a change of cells in use. The face
+is fixed, so the problem of the solver is quadratic here. Newton's system is factorised once, and one Newton step solves
+each step of the method of multipliers.
 """
 
 import numpy as np
 from numba import types
 
 from ..._core.jit import FLOATS_2D, INTS, copy_into, entry, kernel
-from ..faces import OPTIMA, additional_of
+from ..faces import OPTIMA
 from ..projection import PRODUCTS
+from ..samples import row_of
 from ..table_arrays import TABLE_ARRAYS
 from .state import add_messages, largest, largest_move, new_state
 from .system import build_system, solve_system
 
-# The larger sigma, the fewer steps; and the more digits does rounding take of each.
-_SIGMA, _DAMPING = 1e3, 1e-7
-# Marginals that move by so much less than the tolerance will go no farther.
-_FINER = 1e3
+_SIGMA, _DAMPING = 1e3, 1e-7  # with a larger sigma there are fewer steps, with larger rounding errors
+_FINER = 1e3  # marginals have converged if their change times this is below the tolerance
 
 
 @kernel
 def _mark_in_use(tables, optima, i, values, cells):
-    """Set entries of values and cells to 1 where they are in use, and else to 0."""
-    additional, links, snap = additional_of(optima, i), optima.links[i], optima.snaps[i]
+    """Set entries of values and cells to 1 if they are in use, otherwise to 0."""
+    additional, links, snap = row_of(optima.additional, i), optima.links[i], optima.snaps[i]
     for k in range(values.shape[0]):
         values[k] = 1.0 if optima.marginals[i, k] > snap else 0.0
     for e in range(tables.ends.shape[0]):
@@ -43,7 +42,20 @@ def _mark_in_use(tables, optima, i, values, cells):
 
 @kernel
 def _respond(tables, direction, change, values, cells, before, state):
-    """Set what the messages make of a direction of the scores and a change of the tables, on what is in use."""
+    """Set the response of the state to a direction of the scores and a change of the tables, on the face.
+
+    Parameters
+    ----------
+    tables : TableArrays
+    direction : array of shape (n_variables,)
+    change : array of shape (n_additional,)
+    values, cells : arrays of shape (n_variables,) and (n_additional,)
+        1.0 if in use, otherwise 0.0.
+    before : array of shape (n_additional,)
+        The multipliers: changes of the joint marginals.
+    state : State
+        Contains the messages; the other arrays are set.
+    """
     messages, z, u, joint, gradient = state.messages, state.z, state.u, state.joint, state.gradient
     add_messages(tables, direction, state)
     for i in range(tables.order.shape[0]):
@@ -84,11 +96,12 @@ def tables_products_range(tables, optima, directions, changes, tol, limits, star
     directions : array of shape (n_samples, n_variables)
     changes : array of shape (n_samples, n_additional)
     tol : float
-        Relative to the largest entry of a direction and a change.
+        Tolerance, relative to the largest entry of a direction and a change.
     limits : int array
-        Most steps.
+        Maximum number of steps.
+    start, stop : int
     out : Products
-        How marginals and joint marginals change, and in how many steps that was found.
+        Gets the changes of marginals and joint marginals, and the numbers of steps.
     """
     state = new_state(tables)
     before, last = np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
@@ -108,7 +121,7 @@ def tables_products_range(tables, optima, directions, changes, tol, limits, star
                 state.messages[k] += step[k]
             _respond(tables, direction, change, values, cells, before, state)
             out.n_iter[i] = n + 1
-            # The change of a table may not converge; the change of the marginals does.
+            # The changes of tables need not converge, but those of marginals do.
             moved = min(largest_move(state.joint, before), _FINER * largest_move(state.u, last))
             if max(largest(state.gradient), moved) <= size:
                 break

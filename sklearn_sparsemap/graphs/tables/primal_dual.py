@@ -1,8 +1,8 @@
-"""Steps that solve no system: the primal-dual method [1]_, with nodes solved as a whole.
+"""The primal-dual method [1]_: cheap steps to the neighbourhood of a solution, without linear systems.
 
-They are cheap, and soon near a solution: that may be enough, and if not, Newton's method has little left to do. A step
-moves the messages by what nodes and tables disagree on, the nodes all at once with what they then answer, and the
-tables by the moved messages, looked one move ahead.
+If a small gap suffices, its result is the solution. Otherwise, Newton's method needs few steps from there. A step moves
+the messages by the differences between the marginals of nodes and tables, with the nodes' marginals computed exactly
+for the moved messages. Then it moves the joint marginals of the tables along the messages, extrapolated by one move.
 
 .. [1] Chambolle and Pock. A first-order primal-dual algorithm for convex problems with applications to imaging. Journal
    of Mathematical Imaging and Vision 40, 2011.
@@ -17,23 +17,23 @@ from ..rows import CONVERGED, NOT_CONVERGED
 from .certificate import certify_tables
 from .state import largest_finite, pass_messages, to_simplex
 
-# Edges that are moved together, so that vector instructions take one cell of each.
-_LANES = 16
-# How far tables move, where their largest score is at most the second number; less where it is larger. Messages move
-# by one over this times the third number: convergence is certain where that is twice the number of values, and usual
-# where it is less, as few cells are in use; it is doubled where the gap stalls.
-_STEP, _SIZE, _EASE = 0.3, 1.5, 8.0
-# Steps between two looks at the gap. Where less of it is left, and after so many steps, Newton's method is the better
-# one; but where no less is asked for these are, and may be many.
-_AT_ONCE, _NEAR, _MOST_STEPS, _MOST_ROUGH_STEPS = 25, 1e-4, 400, 4000
-# A step is too large where this share of the gap is left after it.
-_STALLED = 0.95
+_LANES = 16  # edges that are moved together, one in each lane of vector instructions
+_STEP = 0.3  # step size of the tables, if their largest score is at most _SIZE; otherwise it is inversely proportional
+_SIZE = 1.5
+# The step size of the messages is 1 / (step size of the tables * _EASE). The method converges surely if _EASE is twice
+# the number of values, and usually with less, because few cells are in use. _EASE is doubled when the gap stalls.
+_EASE = 8.0
+_AT_ONCE = 25  # steps between two computations of the gap
+_NEAR = 1e-4  # gap below which Newton's method is faster, unless the user's tolerance is larger
+_MOST_STEPS, _MOST_ROUGH_STEPS = 400, 4000  # maximum numbers of steps: before Newton's method, for a large tolerance
+_STALLED = 0.95  # the gap stalls if it is multiplied by more than this in _AT_ONCE steps
 
-# Block k has the edges ``16 k`` and following, one a lane. The tables' joint marginals and scores have the cells of row
-# x and column y at ``cells[k] + 16 (widths[k] x + y)``; messages, and the sums of the tables' lines that belong to
-# them, are at ``ends[k] + 16 x`` for the first and ``ends[k] + 16 (widths[k] + y)`` for the second nodes. `degrees`
-# counts the edges of a node, and `target` is what nodes project. `ahead` is scratch for one block. The message k of a
-# `TableArrays` is at ``message_places[k]``, and its cell c at ``cell_places[c]``.
+# Block k contains 16 edges from edge ``16 k``, one in each lane. In `joint` and `table`, row x and column y of its
+# tables begin at ``cells[k] + 16 (widths[k] x + y)``. In `messages`, and in `sums` (the row and column sums of the
+# joint marginals), the value x of the first nodes begins at ``ends[k] + 16 x``, and the value y of the second nodes at
+# ``ends[k] + 16 (widths[k] + y)``. `degrees` are the numbers of edges of the nodes. The nodes' marginals are the
+# projection of `target`. `ahead` is scratch for one block. Message k of a `TableArrays` is at ``message_places[k]``,
+# and cell c at ``cell_places[c]``.
 Lanes = namedtuple(
     "Lanes",
     [
@@ -45,7 +45,7 @@ Lanes = namedtuple(
 
 @kernel
 def new_lanes(tables):
-    """Make the arrays for the edges of a graph."""
+    """Return the arrays for the edges of a graph."""
     n_edges = tables.ends.shape[0]
     n_blocks = (n_edges + _LANES - 1) // _LANES
     cells, ends = np.zeros(n_blocks + 1, np.int64), np.zeros(n_blocks + 1, np.int64)
@@ -91,7 +91,7 @@ def new_lanes(tables):
 
 @kernel
 def _fill_lanes(lanes, tables, additional, messages, joint):
-    """Take over tables, messages and joint marginals; lanes without an edge have cells of -inf."""
+    """Copy tables, messages and joint marginals into the lanes; lanes without an edge have cells of -inf."""
     lanes.sums[:] = 0.0
     for k in range(messages.shape[0]):
         lanes.messages[lanes.message_places[k]] = messages[k]
@@ -109,7 +109,7 @@ def _fill_lanes(lanes, tables, additional, messages, joint):
 
 @kernel
 def _read_lanes(lanes, tables, messages, joint):
-    """Write messages and joint marginals as the other solvers have them."""
+    """Write messages and joint marginals in the order of `TableArrays`."""
     for k in range(messages.shape[0]):
         messages[k] = lanes.messages[lanes.message_places[k]]
     for cell in range(tables.cells[0], tables.cells[-1]):
@@ -118,7 +118,19 @@ def _read_lanes(lanes, tables, messages, joint):
 
 @kernel(fast_sums=True, no_nans=True)
 def _move_cells(joint, table, ahead, sums, step, n):
-    """Move the joint marginals of a block; set the sums of their lines."""
+    """Move the joint marginals of a block; set their row and column sums.
+
+    Parameters
+    ----------
+    joint, table : arrays of shape (16 * n * n,)
+        Joint marginals and scores of the block.
+    ahead, sums : arrays of shape (32 * n,)
+        Extrapolated messages, and the sums.
+    step : float
+        Step size.
+    n : int
+        Number of values.
+    """
     second = n * _LANES
     for k in range(2 * second):
         sums[k] = 0.0
@@ -136,7 +148,7 @@ def _move_cells(joint, table, ahead, sums, step, n):
 
 @kernel(fast_sums=True)
 def _move_messages(messages, sums, ahead, pace):
-    """Move the messages of a block, where `ahead` has the marginals of their nodes; set it to one move ahead."""
+    """Move the messages of a block; `ahead` has the marginals of their nodes, and gets the extrapolated messages."""
     for k in range(messages.shape[0]):
         move = (ahead[k] - sums[k]) / pace
         ahead[k] = messages[k] - 2.0 * move
@@ -152,7 +164,7 @@ def _messages_of(tables, k):
 
 @kernel
 def _aim_block(lanes, tables, k, pace):
-    """Add to the nodes' target what the edges of block k answer."""
+    """Add the messages and marginals of the edges of block k to the target of the nodes."""
     start, stop = _messages_of(tables, k)
     for message in range(start, stop):
         place = lanes.message_places[message]
@@ -170,7 +182,7 @@ def _look_up(lanes, tables, k, u):
 
 @kernel
 def _aim(lanes, tables, scores, pace):
-    """Set the nodes' target anew."""
+    """Set the target of the nodes."""
     for i in range(scores.shape[0]):
         lanes.target[i] = scores[i]
     for k in range(lanes.widths.shape[0]):
@@ -179,12 +191,24 @@ def _aim(lanes, tables, scores, pace):
 
 @kernel
 def _take_steps(lanes, tables, scores, u, step, pace):
-    """Take some steps towards the target."""
+    """Take `_AT_ONCE` steps.
+
+    Parameters
+    ----------
+    lanes : Lanes
+    tables : TableArrays
+    scores, u : arrays of shape (n_variables,)
+        Scores, and the marginals, which are overwritten.
+    step : float
+        Step size of the tables.
+    pace : float
+        Inverse step size of the messages.
+    """
     for _ in range(_AT_ONCE):
         for i in range(tables.order.shape[0]):
-            share = 1.0 / (1.0 + lanes.degrees[i] / pace)
+            weight = 1.0 / (1.0 + lanes.degrees[i] / pace)
             for x in range(tables.nodes[i], tables.nodes[i + 1]):
-                lanes.target[x] *= share
+                lanes.target[x] *= weight
             to_simplex(lanes.target, u, tables.nodes[i], tables.nodes[i + 1])
         for i in range(scores.shape[0]):
             lanes.target[i] = scores[i]
@@ -205,7 +229,7 @@ def _take_steps(lanes, tables, scores, u, step, pace):
 
 @kernel
 def approach(tables, problem, lanes, before, state, tols, reference, limits):
-    """Go near a solution, from the messages of `state` and the joint marginals `before`, which are changed.
+    """Approach a solution from the messages of `state` and the joint marginals `before`; both are changed.
 
     Parameters
     ----------
@@ -218,9 +242,9 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
     tols : (tol, gap)
         See `solve_tables`.
     reference : float
-        What the objective is compared with.
+        See `solve_tables`.
     limits : int array
-        No steps where the first is 0.
+        There are no steps if the first entry is 0.
 
     Returns
     -------

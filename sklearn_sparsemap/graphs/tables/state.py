@@ -1,7 +1,7 @@
-"""What the solver of tables goes through: messages, and the function of them that it minimises.
+"""The state of the solvers of tables, and the function of the messages that they minimise.
 
-Conventions of this folder: `tables` is a `TableArrays`. A message is by how much an edge raises the score of a value
-of one of its nodes. With messages a to the first and b to the second node, the dual of LP-SparseMAP is ::
+Conventions of this folder: `tables` is a `TableArrays`. A message is the part of an edge in the score of a value of one
+of its nodes. With messages a to the first and b to the second node, the dual of LP-SparseMAP is ::
 
     min  sum_i max_{u in simplex} <s_i + messages to i, u> - |u|^2 / 2     with   T_e[x, y] <= a_e[x] + b_e[y],
 
@@ -14,22 +14,21 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 
-# `messages`; the scores `z` of the variables with the messages, and the marginals `u` that they make; the `joint`
-# marginals of all cells that the messages make, and the `gradient` with respect to the messages: by how much the
-# marginals of the nodes are above those of the tables.
+# `messages`; `z`, the scores of the variables plus the messages to them; their marginals `u`; the `joint` marginals of
+# all cells; and the `gradient` with respect to the messages: the marginals of the nodes minus those of the tables.
 State = namedtuple("State", ["messages", "z", "u", "joint", "gradient"])
 
 
 @kernel
 def new_state(tables):
-    """Make a state with no messages."""
+    """Return a state with messages of zero."""
     n, n_messages = tables.nodes[-1], tables.messages[-1]
     return State(np.zeros(n_messages), np.zeros(n), np.zeros(n), np.zeros(tables.cells[-1]), np.zeros(n_messages))
 
 
 @kernel
 def add_messages(tables, scores, state):
-    """Set `z` to the scores with the messages."""
+    """Set `z` to the scores plus the messages."""
     copy_into(state.z, scores)
     for k in range(state.messages.shape[0]):
         state.z[tables.values[k]] += state.messages[k]
@@ -37,7 +36,7 @@ def add_messages(tables, scores, state):
 
 @kernel
 def pass_messages(tables, scores, state):
-    """Set `z` and `u` to what the messages make of the scores; return the nodes' part of the dual."""
+    """Set `z` and `u` from scores and messages; return the nodes' part of the dual."""
     z, u = state.z, state.u
     add_messages(tables, scores, state)
     value = 0.0
@@ -52,7 +51,7 @@ def to_simplex(z, u, start, stop):
     highest = z[start]
     for k in range(start + 1, stop):
         highest = max(highest, z[k])
-    # Newton's method on the threshold, relative to the highest score, from below.
+    # Newton's method from below for the threshold, relative to the highest score.
     threshold, count = -1.0, stop - start + 1
     while True:
         total, above = 0.0, 0
@@ -60,7 +59,7 @@ def to_simplex(z, u, start, stop):
             if z[k] - highest > threshold:
                 total += z[k] - highest
                 above += 1
-        # Rounding must not let it go up again.
+        # The count decreases, except by rounding.
         if above >= count:
             break
         count = above
@@ -76,7 +75,20 @@ def to_simplex(z, u, start, stop):
 
 @kernel(fast_sums=True, no_nans=True)
 def _fill_row(before, table, to_second, base, sigma, joint, columns):
-    """Set one row of the joint marginals; add it up by columns; return the sums of its cells and of their squares."""
+    """Set one row of the joint marginals; return the sums of its cells and of their squares.
+
+    Parameters
+    ----------
+    before, table : arrays of shape (n,)
+        The row of the last joint marginals and of the scores.
+    to_second : array of shape (n,)
+        Messages to the second node.
+    base : float
+        The message to the first node.
+    sigma : float
+    joint, columns : arrays of shape (n,)
+        The row, and column sums, to which it is added.
+    """
     total, squares = 0.0, 0.0
     for y in range(table.shape[0]):
         p = max(before[y] + sigma * (table[y] - base - to_second[y]), 0.0)
@@ -91,7 +103,17 @@ def _fill_row(before, table, to_second, base, sigma, joint, columns):
 def evaluate(tables, scores, additional, before, sigma, state):
     """Compute the augmented dual at the messages, its gradient, and the joint marginals; return its value.
 
-    ``joint = max(0, before + sigma (T - a - b))``.
+    The joint marginals are ``max(0, before + sigma (T - a - b))``.
+
+    Parameters
+    ----------
+    tables : TableArrays
+    scores, additional : arrays of shape (n_variables,) and (n_additional,)
+    before : array of shape (n_additional,)
+        Joint marginals of the last step.
+    sigma : float
+    state : State
+        Contains the messages; the other arrays are set.
     """
     value, squares = pass_messages(tables, scores, state), 0.0
     messages, joint, gradient = state.messages, state.joint, state.gradient
@@ -117,7 +139,7 @@ def evaluate(tables, scores, additional, before, sigma, state):
 
 @kernel
 def largest_move(joint, before):
-    """Return the largest difference of two tables of joint marginals."""
+    """Return the largest absolute difference of two arrays."""
     found = 0.0
     for k in range(joint.shape[0]):
         found = max(found, abs(joint[k] - before[k]))
@@ -135,7 +157,7 @@ def largest(array):
 
 @kernel
 def largest_finite(scores):
-    """Return the largest absolute value that is finite."""
+    """Return the largest finite absolute value."""
     found = 0.0
     for k in range(scores.shape[0]):
         if abs(scores[k]) < np.inf:

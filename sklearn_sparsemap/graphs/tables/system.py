@@ -1,14 +1,14 @@
-"""Newton's system in the messages, on the values and cells that are in use: few, where the solution is sparse.
+"""Newton's system in the messages, restricted to values and cells in use; there are few if the solution is sparse.
 
-With the cells A_e of an edge that are above 0, written as a matrix of zeros and ones, and the values S_i of a node
-that are, the Hessian is ``sum_e sigma G_e + sum_i C_i' J_i C_i``, where ::
+Let A_e be the 0/1 matrix of the positive cells of an edge, and S_i the set of values of a node with positive marginals.
+Then the Hessian is ``sum_e sigma G_e + sum_i C_i' J_i C_i``, where ::
 
     G_e = [ diag(A 1)   A          ]
           [ A'          diag(A' 1) ]
 
-C_i adds up the messages to node i, and J_i projects onto the directions over S_i that sum to zero. By way of the
-marginals' change ``w = J C d`` it is solved as one system of the size of the nodes' S_i, less one each, from which
-edges have been eliminated one by one: ``d = -M (g + C' w)`` with ``M_e = (sigma G_e + damping)^-1``.
+C_i sums the messages to node i, and J_i projects onto the directions over S_i that sum to zero. The edges are
+eliminated one by one: ``d = -M (g + C' w)`` with ``M_e = (sigma G_e + damping)^-1``. The remaining system is for the
+change ``w = J C d`` of the marginals, and has ``|S_i| - 1`` unknowns for each node.
 """
 
 from collections import namedtuple
@@ -20,10 +20,9 @@ from ...numerics.cholesky import dot
 
 # `counts[e]` are the numbers of values in use of the first and of the second node of edge e. `local` lists these values
 # as the offsets of their messages within messages[e]:messages[e + 1], those of the first node first. Their block of M,
-# row by row, begins at ``4 (cells[e] - cells[0])`` of `inverses`. The `sizes[i]` values in use of node i are listed in
-# ``values[nodes[i]:]``, and the last of them is the reference of the others. The node's unknowns begin at
-# ``unknowns[i]``. Row r of the system's Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]``
-# of `factor`.
+# row by row, begins at ``4 (cells[e] - cells[0])`` of `inverses`. ``values[nodes[i]:]`` lists the `sizes[i]` values in
+# use of node i. The changes of all but the last are unknowns, which begin at ``unknowns[i]``. Row r of the system's
+# Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]`` of `factor`.
 System = namedtuple(
     "System",
     [
@@ -46,7 +45,7 @@ def _count_values(tables, u, sizes, values):
 
 @kernel
 def _number_unknowns(tables, sizes, unknowns, left):
-    """Number the unknowns in the order of the nodes' places; return how many there are, and entries of the factor."""
+    """Number the unknowns by the nodes' places; return their number, and the number of entries of the factor."""
     n_unknowns, n_entries = 0, 0
     for place in range(sizes.shape[0]):
         i = tables.order[place]
@@ -61,7 +60,22 @@ def _number_unknowns(tables, sizes, unknowns, left):
 
 @kernel
 def _find_local(joint, u, first, second, n, local, counts):
-    """List the values of both nodes that have marginals or cells above 0."""
+    """List the values of both nodes of an edge that have a positive marginal or cell.
+
+    Parameters
+    ----------
+    joint : array of shape (n * n,)
+        Joint marginals of the edge.
+    u : array of shape (n_variables,)
+    first, second : int
+        The first variables of the two nodes.
+    n : int
+        Number of values.
+    local : int array
+        Gets the values, as in `System`.
+    counts : int array of shape (2,)
+        Gets their numbers.
+    """
     n_first, n_second = 0, 0
     for x in range(n):
         used = u[first + x] > 0.0
@@ -82,7 +96,18 @@ def _find_local(joint, u, first, second, n, local, counts):
 
 @kernel
 def _invert(joint, n, local, counts, sigma, damping, inverse, work):
-    """Set `inverse` to that of an edge's ``sigma G + damping``, on its values in use."""
+    """Set `inverse` to the inverse of ``sigma G + damping`` of an edge, on its values in use.
+
+    Parameters
+    ----------
+    joint, n, local, counts
+        See `_find_local`.
+    sigma, damping : float
+    inverse : array
+        Overwritten, row by row.
+    work : array of shape (2, n, n)
+        Scratch.
+    """
     n_first, n_second = counts[0], counts[1]
     n_local = n_first + n_second
     # W = D^-1 sigma A, and the Schur complement of the second node's values.
@@ -147,8 +172,24 @@ def _invert(joint, n, local, counts, sigma, damping, inverse, work):
 
 
 @kernel
-def _positions(local, begin, end, shift, values, count, positions):
-    """Find the values of a node among an edge's local ones."""
+def _positions(local, begin, shift, values, count, positions):
+    """Find the values of a node among the local values of an edge.
+
+    Parameters
+    ----------
+    local : int array
+        See `System`.
+    begin : int
+        First local value of the node.
+    shift : int
+        Offset of the node's messages.
+    values : int array
+        Values of the node.
+    count : int
+        Number of values.
+    positions : int array
+        Gets their positions in `local`.
+    """
     k = begin
     for p in range(count):
         while local[k] - shift != values[p]:
@@ -158,7 +199,19 @@ def _positions(local, begin, end, shift, values, count, positions):
 
 @kernel
 def _add_block(system, inverse, n_local, i, j, at_i, at_j):
-    """Add an edge's part of the system to the block of nodes i (rows) and j (columns)."""
+    """Add an edge's part of the system to the block of nodes i (rows) and j (columns).
+
+    Parameters
+    ----------
+    system : System
+    inverse : array
+        See `_invert`.
+    n_local : int
+        Number of local values.
+    i, j : int
+    at_i, at_j : int arrays
+        Positions of the nodes' values; see `_positions`.
+    """
     m_i, m_j = system.sizes[i] - 1, system.sizes[j] - 1
     last_i, last_j = at_i[m_i] * n_local, at_j[m_j]
     for p in range(m_i):
@@ -198,7 +251,7 @@ def _solve_factor(system, n_unknowns, x):
 
 @kernel
 def build_system(tables, joint, u, sigma, damping):
-    """Factorise Newton's system where `joint` and `u` are above 0."""
+    """Factorise Newton's system on the positive entries of `joint` and `u`."""
     n_nodes, n_edges, n = tables.order.shape[0], tables.ends.shape[0], u.shape[0]
     sizes, values, unknowns = np.empty(n_nodes, np.int64), np.empty(n, np.int64), np.empty(n_nodes, np.int64)
     left = np.empty(n, np.int64)
@@ -238,8 +291,8 @@ def build_system(tables, joint, u, sigma, damping):
         inverse = system.inverses[4 * (tables.cells[e] - tables.cells[0]) :]
         _invert(own, n, local, counts, sigma, damping, inverse, tables_work)
         n_local = counts[0] + counts[1]
-        _positions(local, 0, counts[0], 0, values[tables.nodes[i] :], sizes[i], at_i)
-        _positions(local, counts[0], n_local, n, values[tables.nodes[j] :], sizes[j], at_j)
+        _positions(local, 0, 0, values[tables.nodes[i] :], sizes[i], at_i)
+        _positions(local, counts[0], n, values[tables.nodes[j] :], sizes[j], at_j)
         _add_block(system, inverse, n_local, i, i, at_i, at_i)
         _add_block(system, inverse, n_local, j, j, at_j, at_j)
         if tables.places[i] > tables.places[j]:
@@ -265,7 +318,7 @@ def _multiply(system, tables, e, vector, product):
 
 @kernel
 def _gather(tables, system, vector, messages, x):
-    """Multiply all messages with M, and subtract what the products make of the nodes' unknowns from `x`."""
+    """Multiply the messages of all edges with M, and subtract the products, as changes of the unknowns, from `x`."""
     for e in range(tables.ends.shape[0]):
         _multiply(system, tables, e, vector, messages)
         start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
@@ -280,7 +333,7 @@ def _gather(tables, system, vector, messages, x):
 
 @kernel
 def _spread(tables, system, x, w):
-    """Set `w` to the change of the marginals that the unknowns are."""
+    """Set `w` to the change of the marginals for the unknowns `x`."""
     w[:] = 0.0
     for i in range(system.sizes.shape[0]):
         first, last = tables.nodes[i], system.sizes[i] - 1
@@ -292,7 +345,17 @@ def _spread(tables, system, x, w):
 
 @kernel
 def solve_system(tables, system, gradient, w, direction, scratch):
-    """Solve for ``H direction = -gradient``; also set `w`, how the marginals change."""
+    """Solve ``H direction = -gradient``.
+
+    Parameters
+    ----------
+    tables : TableArrays
+    system : System
+    gradient, direction : arrays of shape (n_messages,)
+    w : array of shape (n_variables,)
+        Gets the change of the marginals.
+    scratch : array of shape (n_messages,)
+    """
     n_unknowns, n_edges = system.solution.shape[0], tables.ends.shape[0]
     x = system.solution
     x[:] = 0.0

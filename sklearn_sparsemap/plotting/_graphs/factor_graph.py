@@ -20,7 +20,7 @@ _LAYOUTS = ("auto", "grid", "distance")
 _MARGIN, _NARROWEST = 8.0, 80.0  # points
 _LARGEST = 18.0, 14.0  # inches
 _DOT = 2.6
-# Told apart by the dashes, too.
+# Dashes distinguish the signs, too.
 _ATTRACTS = {"color": COLORS[3], "linestyle": "-"}
 _REPELS = {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 _NO_SCORE = {"color": INK, "linestyle": "-"}
@@ -29,19 +29,19 @@ _NO_SCORE = {"color": INK, "linestyle": "-"}
 class FactorGraphDisplay(Drawing):
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
-    With marginals, a circle is shaded by the marginal of its variable; it is empty if that is zero (below 1e-9). An
-    open dot at the end of a line marks a negated variable, an arrow the output of a factor (the last variable of
-    `Imply`, `OrOut`, `XorOut` and `AndOut`). A `Pair` is a line between two circles. With scores, its width shows their
-    magnitude; positive scores are blue, negative ones dashed orange. A structure over a whole array of variables is a
-    frame around it. A categorical variable is one circle, with its most probable value, and shaded by the marginal of
-    that value; a `PairTable` is a line between two of these.
+    With marginals, a circle is shaded by the marginal of its variable; it is empty if the marginal is zero (below
+    1e-9). An open dot at the end of a line marks a negated variable. An arrow marks the output of a factor (the last
+    variable of `Imply`, `OrOut`, `XorOut` and `AndOut`). A `Pair` is a line between two circles. With scores, its width
+    shows their magnitude; positive scores are blue, negative ones dashed orange. A structure over a whole array of
+    variables is a frame around it. A categorical variable is one circle, with its most probable value, and shaded by
+    the marginal of that value; a `PairTable` is a line between two of these.
 
     Parameters
     ----------
     graph : FactorGraph or LPSparseMAPResult
         At most 200 variables and 400 factors, each pair counted separately; a categorical variable counts once.
     marginals : array-like or dict of str -> array-like, default=None
-        Marginals of the variables, in the form of the result's, which has its own.
+        Marginals of the variables, in the form of a result's marginals. Not needed if `graph` is a result.
     additional : dict, default=None
         Additional scores by the names of factors, as in `lp_sparsemap`; scores of pairs are drawn.
     names : sequence of str, default=None
@@ -121,7 +121,7 @@ class FactorGraphDisplay(Drawing):
 
     @classmethod
     def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
-        """Draw a graph with the marginals that `lp_sparsemap` has found.
+        """Draw a graph with the marginals of `lp_sparsemap`.
 
         Parameters
         ----------
@@ -215,7 +215,11 @@ class FactorGraphDisplay(Drawing):
         return np.concatenate([np.repeat(own, n) for own, n in zip(self._circles, n_states)])
 
     def _draw_circle(self, name, marginals, center, radius, scale):
-        """Draw a circle: its name, its most probable value if it has several, and its marginal unless that is zero."""
+        """Draw a circle: its name, its most probable value if it has several, and its marginal unless that is zero.
+
+        `marginals` are those of its values, or None. Lengths are in points at full size; `scale` is the scale of texts
+        and line widths.
+        """
         from matplotlib.patches import Circle
 
         lines, color, face = [name], INK, "white"
@@ -224,7 +228,7 @@ class FactorGraphDisplay(Drawing):
         size = FONT * min(1.0, 1.85 * radius / max(max(text_width(line, FONT) for line in lines), 1.0))
         sizes = [size] * len(lines)
         if marginals is not None and marginals.max() > 0.0:
-            # The same shades as of the cells of other displays.
+            # The shades of the cells of other displays.
             shade = (marginals.max() - SHADES["vmin"]) / (SHADES["vmax"] - SHADES["vmin"])
             face = import_library("matplotlib.pyplot").get_cmap(SHADES["cmap"])(shade)
             lines.append(as_text(marginals.max()))
@@ -256,6 +260,7 @@ class FactorGraphDisplay(Drawing):
         self.lines_.append(lines)
 
     def _write(self, place, text, size, color, zorder):
+        """Write a text, without formulas, centred at a place; `size` is the font size in points."""
         style = {"ha": "center", "va": "center_baseline", "parse_math": False, "zorder": zorder}
         self.ax_.text(*place, text, fontsize=size, color=color, **style)
 
@@ -311,7 +316,7 @@ def _split_factors(graph):
     """Return the factors that are drawn as lines, pairs and tables of pairs, and those that have a box."""
     pairs = [factor for factor in graph.factors if hasattr(factor, "n_pairs")]
     tables = [factor for factor in graph.factors if hasattr(factor, "pairs_shape")]
-    # That a variable of several values has one of them goes without saying.
+    # OneValueEach is not drawn: a circle shows the categorical variable.
     boxed = [f for f in graph.factors if not (hasattr(f, "n_pairs") or hasattr(f, "n_states"))]
     return pairs, tables, boxed
 
@@ -344,7 +349,7 @@ def _label(factor):
 
 
 def _join_marginals(graph, marginals):
-    """Return marginals in the form of a result's as one flat array."""
+    """Return marginals, in the form of a result's marginals, as one flat array."""
     shapes = graph.shapes
     if not isinstance(marginals, dict):
         if len(shapes) > 1:
@@ -361,7 +366,7 @@ def _join_marginals(graph, marginals):
     flat = np.concatenate(flat)
     if not ((flat >= -1e-6) & (flat <= 1 + 1e-6)).all():
         raise ValueError(f"marginals are from 0 to 1; got {flat.min():g} to {flat.max():g}")
-    # A solver that has converged may leave as much in place of zero.
+    # A converged solver can return such values in place of zero.
     return np.where(flat < 1e-9, 0.0, flat.clip(0.0, 1.0))
 
 

@@ -22,8 +22,8 @@ _GAP = 0.18  # levels between a dot and its text
 class HierarchyDisplay(Display):
     """The labels of a sample as a tree, from roots on the left to leaves on the right, with their probabilities.
 
-    Darker dots are more probable. Labels that are predicted have a dark outline and text. Improbable labels are not
-    drawn, unless a label below them is.
+    Darker dots are more probable. Predicted labels have a dark outline and text. Improbable labels are not drawn,
+    except ancestors of drawn ones.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class HierarchyDisplay(Display):
         From `sklearn_sparsemap.factors`.
     probabilities : array-like of shape (n_labels,)
     predicted : array-like of bool of shape (n_labels,), default=None
-        By default, those whose probability is above 1/2.
+        Whether each label is predicted. By default, if its probability is above 1/2.
     labels : sequence of length n_labels, default=None
         Names of the labels. By default, those of the hierarchy.
 

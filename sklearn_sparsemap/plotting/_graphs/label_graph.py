@@ -1,4 +1,4 @@
-"""LabelGraphDisplay: the pairs of labels that attract or repel each other most."""
+"""LabelGraphDisplay: the strongest pairs of a label graph."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
 class LabelGraphDisplay(Drawing):
-    """The strongest edges of a label graph: which labels attract each other, and which repel.
+    """The strongest edges of a label graph: attractions and repulsions between labels.
 
-    The labels of these edges are on a ring, strong partners near each other. Attractions are blue, repulsions are
-    dashed and orange. Stronger edges are wider. Labels without a strong edge are not drawn.
+    The labels of these edges are on a ring, with labels of strong edges near each other. Attractions are blue,
+    repulsions are dashed and orange. Stronger edges are wider. Labels without a strong edge are not drawn.
 
     Parameters
     ----------
@@ -164,12 +164,12 @@ class LabelGraphDisplay(Drawing):
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         n_edges : int, default=20
-            How many edges, the strongest ones.
+            Number of edges; the strongest ones are drawn.
         sign : {"attraction", "repulsion"}, default=None
-            Which edges. By default, both kinds.
+            The kind of edges. By default, both.
         order : sequence of labels, default=None
-            The labels clockwise from the top, so that several pictures have the same positions. All of these labels are
-            drawn, even without a strong edge. By default, strong partners are near each other.
+            The labels clockwise from the top, so that several plots have the same positions. All of these labels are
+            drawn, even without a strong edge. By default, labels of strong edges are near each other.
 
         Returns
         -------
@@ -201,16 +201,16 @@ class LabelGraphDisplay(Drawing):
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
         places, sides = _ring(len(used))
-        beside = sides * [text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names]
+        widths = sides * [text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names]
         above = np.array([0.0, _FONT + _MARGIN])
         if ax is not None:
             # The ring is stretched to the available space, horizontally and vertically.
             available = size_in_points(ax)
-            across = (available[0] - beside.max(initial=0.0) + beside.min(initial=0.0)) / np.ptp(places[:, 0])
+            across = (available[0] - widths.max(initial=0.0) + widths.min(initial=0.0)) / np.ptp(places[:, 0])
             down = (available[1] - 2 * above[1] - _BELOW) / max(np.ptp(places[:, 1]), 1.0)
             across = np.clip(across, 1.0, _WIDEST)
             places *= across, np.clip(down, 1.0, min(_WIDEST, 1.4 * across))
-        ends = np.concatenate([places, places + np.column_stack([beside, np.zeros(len(used))])])
+        ends = np.concatenate([places, places + np.column_stack([widths, np.zeros(len(used))])])
         entries = self._entries(self.scores[shown])
         scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
         ax = self.ax_
@@ -259,9 +259,9 @@ class LabelGraphDisplay(Drawing):
 
 
 def order_by_strength(n, edges, strengths):
-    """Order labels around a ring so that strong partners are near; the same at each call.
+    """Order labels around a ring such that labels of strong edges are near each other. The order is deterministic.
 
-    Connected components stay together, the largest first.
+    Connected components are adjacent, the largest first.
     """
     networkx = import_library("networkx")
     graph = networkx.Graph()
@@ -279,13 +279,13 @@ def order_by_strength(n, edges, strengths):
 def _ring(n):
     """Return the places of labels around a ring, clockwise from the top, and their sides: 1 right, -1 left.
 
-    Each name on one side has a row of its own. So names that are written outwards never overlap, and edges inside never
-    cross a name.
+    Each name on one side has a separate row. So names, which are written outwards, do not overlap, and edges, which are
+    inside, do not cross a name.
     """
     n_right = (n + 1) // 2
     sides = np.where(np.arange(n) < n_right, 1.0, -1.0)
     height = max(n_right, _FEWEST_ROWS) * _ROW
-    # A circle; of very many labels an oval, no wider than a page.
+    # A circle, or for very many labels an oval, which is no wider than a page.
     width = min(height, _MOST_ROWS_ACROSS * _ROW)
     down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n - n_right)]
     y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
@@ -304,8 +304,7 @@ def _curve(a, b):
 
 
 def _dashes(lw):
-    """Return dashes that are seen in thin lines, and in thick lines between neighbours."""
-    # They are in widths of the line.
+    """Return dashes, in units of the line width, that are visible in thin lines and in short thick ones."""
     dash = max(1.8, 4.0 / lw)
     return 0, (dash, 0.5 * dash)
 

@@ -14,7 +14,7 @@ _STUB = 9.0  # points from a circle to the nearest lane
 _LANE = 8.0  # points between the lanes of a column, and around lanes
 _STACK = 4.0  # points between boxes on top of each other
 _GAP = 22.0  # points between the circle and the box at the ends of a line, by distance
-_BESIDE = 1.25  # cells from one array of variables to the next
+_BETWEEN = 1.25  # cells from one array of variables to the next
 _BENDS = (0.0, 0.12, -0.12, 0.25, -0.25, 0.4, -0.4)  # fractions of a line's length, tried in this order
 _SAME = 1e-6  # cells; smaller differences are rounding
 
@@ -64,7 +64,7 @@ class GraphLayout:
     names : list of str
         Names of the variables.
     grid : bool
-        Whether arrays keep their shape. Else networkx places all nodes by their distance in the graph.
+        Whether arrays keep their shape. Otherwise, networkx places all nodes by their distance in the graph.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class GraphLayout:
         """Place everything on a grid; return False if there are more factors than places between the circles."""
         cells = _arrange(arrays, [box.variables for box in self.boxes])
         lanes, between, framed = self._sort(cells)
-        # Columns have their lanes on the left, with the boxes above; rows have them above, with the boxes on the left.
+        # The lanes of columns are on their left, with boxes above; those of rows are above, with boxes on the left.
         apart = np.array([_LANE, SMALL + 2 * _PAD + _STACK])
         n_lanes = np.zeros(2)
         for (axis, _), lane in lanes.items():
@@ -126,7 +126,7 @@ class GraphLayout:
                 if axis == 0:
                     box.center = np.array([low[0] - 8.0 - width / 2, lane])
                 else:
-                    # A box covers no lane on its left, except the last one, which has none there.
+                    # Boxes are shifted to the right of their lanes, so that they cover no other lane.
                     x = lane if level == len(boxes) - 1 else lane + width / 2 - 4.0
                     box.center = np.array([x, high[1] + 6.0 + height / 2 + level * apart[1]])
                 self._run_along(box, axis, lane, aside)
@@ -158,7 +158,7 @@ class GraphLayout:
             bend[axis] = rim[axis] = variable[axis] + aside
             bend[across] = lane
             rim[across] += np.sign(lane - variable[across]) * np.sqrt(self.radius**2 - aside**2)
-            # One line runs along the whole lane. More on top of it would look thicker.
+            # Only the longest line runs along the lane, because overlapping lines look thicker.
             box.routes.append(np.array([start, bend, rim] if i == farthest else [bend, rim]))
 
     def _frame(self, framed, before, after):
@@ -170,7 +170,7 @@ class GraphLayout:
             box.center = np.array([right - box.size[0] / 2 - 10.0 - 14.0 * n, bottom])
 
     def _between(self, boxes, cells, step, room):
-        """Put boxes in the middle of four circles, each as near to its variables as there is a place left."""
+        """Put each box in the middle of four circles, at the free place nearest to its variables."""
         # The middles between neighbouring columns and rows, and a place beyond each end.
         ends = [np.unique(cells[:, axis].round(6)) for axis in (0, 1)]
         xs, ys = (np.convolve([places[0] - 1.0, *places, places[-1] + 1.0], [0.5, 0.5], "valid") for places in ends)
@@ -200,7 +200,7 @@ class GraphLayout:
         distances[np.isinf(distances)] = distances[np.isfinite(distances)].max() + 2 * self.radius
         found = networkx.kamada_kawai_layout(graph, dist={i: dict(enumerate(row)) for i, row in enumerate(distances)})
         nodes = np.array([found[i] for i in range(len(reach))])
-        # At the lengths of the lines, or larger if nodes would overlap.
+        # Scale to the lengths of the lines, or larger if nodes would overlap.
         wanted = reach[:, None] + reach + 8.0
         np.fill_diagonal(wanted, 0.0)
         apart = np.maximum(cdist(nodes, nodes), 1e-9)
@@ -212,7 +212,7 @@ class GraphLayout:
     # -- Lines --------------------------------------------------------------------------------------------------------
 
     def _route(self):
-        """Draw the lines that do not run along a lane, around the circles that they would hit."""
+        """Draw the lines that do not run along a lane; they bend around circles."""
         for box in self.boxes:
             if box.frame is None and not box.routes:
                 box.routes = [self._around(box.center, self.centers[v], [v]) for v in box.variables.tolist()]
@@ -222,7 +222,7 @@ class GraphLayout:
             self.pair_routes.append(_until_rim(line[::-1], self.radius)[::-1])
 
     def _around(self, start, end, own):
-        """Return a line to the rim of a circle: straight, or bent as little as keeps it off other circles."""
+        """Return a line to the rim of a circle: straight, or with the least bend that avoids other circles."""
         others = np.delete(self.centers, own, axis=0)
         along = np.linspace(0.0, 1.0, 41)[:, None]
         normal = np.array([start[1] - end[1], end[0] - start[0]])
@@ -238,7 +238,7 @@ def _arrange(arrays, factors):
     """
     # Arrays with more than two axes are split into blocks of their last two axes.
     blocks = [block for array in arrays for block in np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:])]
-    # Those with rows and columns come first, whatever their place in the graph.
+    # Blocks with several rows and columns come first.
     blocks.sort(key=lambda block: min(block.shape) == 1)
     cells = np.full((sum(array.size for array in arrays), 2), np.nan)
     beyond = np.zeros(2)
@@ -249,7 +249,7 @@ def _arrange(arrays, factors):
             trials.append(cells.copy())
             trials[-1][block.ravel()] = np.transpose(places)
         cells = max(trials, key=lambda trial: _n_straight(trial, factors))
-        beyond = np.fmax.reduce(cells) + _BESIDE
+        beyond = np.fmax.reduce(cells) + _BETWEEN
     return cells
 
 
@@ -259,7 +259,7 @@ def _n_straight(cells, factors):
 
 
 def _fills_its_box(cells, variables):
-    """Tell whether the bounding rectangle of some variables contains no other variables."""
+    """Return whether the bounding rectangle of some variables contains no other variables."""
     own = cells[variables]
     inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
     return inside.sum() == len(variables)
@@ -269,6 +269,6 @@ def _until_rim(line, radius):
     """Cut a line where it enters the circle around its end."""
     apart = np.linalg.norm(line - line[-1], axis=1)
     inner = int(np.argmax(apart < radius))
-    # Along so short a piece the distance is linear, and along a straight line it always is.
+    # Linear interpolation of the distance, which is exact for straight lines.
     fraction = (apart[inner - 1] - radius) / (apart[inner - 1] - apart[inner])
     return np.concatenate([line[:inner], [line[inner - 1] + fraction * (line[inner] - line[inner - 1])]])

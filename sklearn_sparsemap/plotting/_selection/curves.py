@@ -10,10 +10,8 @@ from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
 
 _MARKERS = "o", "s", "^", "D"
-# Labels of points that are closer, in points, would run into each other.
-_ROOM = 11.0
-# With more records than this, a line is a blot.
-_MOST_RECORDS = 300
+_ROOM = 11.0  # points; a label is omitted if the nearest labelled point is closer
+_MOST_RECORDS = 300  # records of a curve; denser curves are drawn as bands
 
 
 class MemoryCurveDisplay(Display):
@@ -22,10 +20,10 @@ class MemoryCurveDisplay(Display):
     Parameters
     ----------
     curves : dict of str -> (steps, weights)
-        For each model the numbers of samples visited, and the numbers of weights then: ``memory_steps_`` and
-        ``memory_curve_``. Two entries with the same step are those before and after a shrinkage.
+        For each model the numbers of samples visited, and the numbers of weights at these times: ``memory_steps_`` and
+        ``memory_curve_``. Two entries with the same step are before and after a shrinkage.
     full : int, default=None
-        Number of weights of a model that selects nothing, to compare.
+        Number of weights of a model with all groups, for comparison.
 
     Attributes
     ----------
@@ -82,7 +80,7 @@ class MemoryCurveDisplay(Display):
             With ``memory_steps_`` and ``memory_curve_``, such as `GroupLassoPerceptron`; or a
             pipeline or a search around one.
         full : int or object, default=None
-            As for the class; or the fitted model that selects nothing.
+            As for the class; or a fitted model with all groups.
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure.
 
@@ -98,7 +96,7 @@ class MemoryCurveDisplay(Display):
         return cls(curves, full=getattr(full, "n_nonzero_coefs_", full)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the curves. Of more shrinkages than can be seen, the band between the lowest and the highest numbers.
+        """Draw the curves. A curve with many shrinkages is a band between the lowest and the highest numbers.
 
         Parameters
         ----------
@@ -112,7 +110,7 @@ class MemoryCurveDisplay(Display):
         ax, self.lines_ = self._start(ax, (7.2, 3.6)), {}
         for place, (name, (steps, weights)) in enumerate(self.curves.items()):
             look = {"color": COLORS[place % len(COLORS)], "linestyle": DASHES[place % len(DASHES)]}
-            # All begin with nothing.
+            # All curves begin without weights.
             x, y = np.concatenate([[0], steps]), np.concatenate([[0], weights])
             order = {"zorder": 3 - 0.1 * place}
             if len(x) > _MOST_RECORDS:
@@ -151,7 +149,6 @@ def _envelope(x, y):
     """Return places along a dense curve, and the lowest and highest values near each."""
     starts = np.unique(np.linspace(0, len(x), _MOST_RECORDS // 2, endpoint=False).astype(int))
     middles = np.add.reduceat(x, starts) / np.diff([*starts, len(x)])
-    # From the beginning to the end.
     middles[0], middles[-1] = x[0], x[-1]
     return middles, np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
 
@@ -162,7 +159,7 @@ class GroupPathDisplay(Display):
     Parameters
     ----------
     paths : GroupPath, or dict of str -> GroupPath
-        Results of `group_path`, by the names that the legend is to show.
+        Results of `group_path`, by the names of the legend.
 
     Attributes
     ----------
@@ -236,9 +233,9 @@ class GroupPathDisplay(Display):
         ax = self._start(ax, (6.4, 4.2))
         self.lines_, budgets = {}, {}
         for place, (name, path) in enumerate(self.paths.items()):
-            # Models without any weight have no place on a logarithmic axis.
+            # A logarithmic axis cannot show models without weights.
             shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
-            # From the smallest budget to the largest, and to that of all.
+            # By budget; None, all groups, is last.
             shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
             x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
             color = COLORS[place % len(COLORS)]
@@ -268,7 +265,7 @@ class GroupPathDisplay(Display):
 
     @staticmethod
     def _tick(ax):
-        """Write plain numbers at the powers of ten and, if these are few, between them."""
+        """Put plain numbers at the powers of ten and, if there are few powers, between them."""
         from matplotlib.ticker import LogLocator, NullFormatter
 
         low, high = ax.get_xlim()
@@ -279,7 +276,7 @@ class GroupPathDisplay(Display):
 
     @staticmethod
     def _label_points(ax, line, budgets, above):
-        """Write the budgets next to the points, above or below, where rising curves leave room."""
+        """Write the budgets next to the points: to the upper left or lower right, because curves usually rise."""
         size_in_points(ax)
         places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
         labelled = []

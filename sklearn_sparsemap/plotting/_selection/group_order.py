@@ -1,4 +1,4 @@
-"""GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, the selected ones filled
+"""GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, with selected groups filled
 (Martins et al. 2011, Fig. 1)."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SWEEPS = 12  # passes over the columns, forth and back; more change nothing in 
 class GroupOrderDisplay(Drawing):
     """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
 
-    An edge leads from a coarser group on its left to a finer one; edges that follow from others are left out.
-    Discarding a group discards all groups that can be reached from it to the right.
+    An edge leads from a coarser group on the left to a finer group on the right. Edges that follow from others by
+    transitivity are not drawn. If a group is discarded, all groups that can be reached from it are discarded, too.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class GroupOrderDisplay(Drawing):
     """
 
     def __init__(self, order: Any, selected: Any = None, *, names: Sequence[Any] | None = None) -> None:
-        # Not above: it imports Numba, which the other pictures do without.
+        # Imported here, because it imports Numba, which most displays do not need.
         from ...penalties import GroupOrder
 
         if not isinstance(order, GroupOrder):
@@ -80,7 +80,7 @@ class GroupOrderDisplay(Drawing):
 
     @classmethod
     def from_estimator(cls, estimator: Any, order: Any = None, *, names: Any = None, ax: Any = None) -> Self:
-        """Draw the order of a fitted estimator's groups, and which it has selected.
+        """Draw the order of a fitted estimator's groups, with the selected groups filled.
 
         Parameters
         ----------
@@ -148,12 +148,25 @@ class GroupOrderDisplay(Drawing):
             max(text_width(self.names[i], _FONT) for i in np.flatnonzero(levels == level)) + 2 * _PAD
             for level in range(n_levels)
         ]
-        # Steep edges need room to tell them apart.
+        # Tall diagrams have wide gaps, so that edges are not too steep.
         gap = float(np.clip(2.2 * extent, 34.0, 110.0))
         lefts = np.concatenate([[0.0], np.cumsum(np.array(widths[:-1]) + gap)])
         return lefts, lefts + widths
 
     def _draw_edges(self, levels, heights, bends, lefts, rights, scale):
+        """Draw the edges.
+
+        Parameters
+        ----------
+        levels, heights : arrays of shape (n_groups,)
+            Column of each group, and its place there in points.
+        bends : list of lists of (level, height)
+            Points at which each edge passes the columns between its ends.
+        lefts, rights : arrays of shape (n_levels,)
+            Ends of the columns, in points.
+        scale : float
+            Scale of line widths.
+        """
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -178,6 +191,7 @@ class GroupOrderDisplay(Drawing):
             self.lines_.append(self.ax_.add_patch(patch))
 
     def _draw_boxes(self, levels, heights, lefts, rights, scale):
+        """Draw the boxes of all groups; for the parameters see `_draw_edges`."""
         from matplotlib.patches import FancyBboxPatch
 
         self.boxes_ = []
@@ -205,8 +219,8 @@ class GroupOrderDisplay(Drawing):
 def place_by_level(levels, covers):
     """Place groups in columns by level so that few edges cross.
 
-    An edge that skips levels gets a bend in each of them, which has a place there like a group. So no edge runs through
-    a group.
+    An edge that skips levels gets a bend in each of them. A bend has a separate place, like a group, so no edge runs
+    through a group.
 
     Returns
     -------

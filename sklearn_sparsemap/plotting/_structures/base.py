@@ -12,7 +12,7 @@ from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 
 
 class StructuresDisplay(Display):
-    """Base of the pictures of one sample's selected structures and their probabilities.
+    """Base of the displays of one sample's selected structures and their probabilities.
 
     A subclass draws one kind of structure. ``_read(structure, name)`` checks a structure and returns it as an array;
     error messages call it `name`. ``_cells(structure)`` returns the index of its marginals, as arrays of rows
@@ -191,7 +191,7 @@ def _split_pairs(structures):
     """Split a list of (structure, probability), as `predict_structures` returns it for a sample."""
 
     def is_pair(item):
-        # A list of two may as well be a structure.
+        # Only tuples are pairs, because a list of length two may be a structure.
         return isinstance(item, tuple) and len(item) == 2 and np.ndim(item[1]) == 0
 
     if not hasattr(structures, "__len__") or not all(map(is_pair, structures)):
@@ -214,9 +214,9 @@ def _check_weights(weights, n_structures):
 
 
 def as_ints(structure, n, low, high, what):
-    """Return a structure as an array of `n` ints from `low` to below `high`, or say `what` it should be."""
+    """Return a structure as an array of `n` ints from `low` to `high` - 1; error messages begin with `what`."""
     array = np.asarray(structure)
-    is_right = array.dtype.kind in "iu" and array.shape == (n,) and n > 0 and array.min() >= low
-    if not is_right or (high is not None and array.max() >= high):
+    is_valid = array.dtype.kind in "iu" and array.shape == (n,) and n > 0 and array.min() >= low
+    if not is_valid or (high is not None and array.max() >= high):
         raise ValueError(f"{what}; got {structure!r}")
     return array.astype(np.int64)

@@ -25,9 +25,9 @@ class MatchingDisplay(StructuresDisplay):
     marginals : array-like of shape (n_rows, n_cols), default=None
         Probability of each pair. By default, those of the mixture of the alignments.
     y_true : array-like of shape (n_rows,), default=None
-        The right alignment, marked by black corners.
+        The gold alignment, marked by black corners.
     row_names, col_names : sequence of str, default=None
-        None numbers rows and columns from 1.
+        Names of rows and columns. By default, numbers from 1.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class MatchingDisplay(StructuresDisplay):
         # A cell that is exactly zero stays empty.
         cells = np.where(self.marginals > 0.0, self.marginals, np.nan)
         _, size = draw_grid(ax, cells, self.row_names, self.col_names, top=True, **SHADES)
-        # One frame inside the other, so that all can be seen in a cell that several alignments have.
+        # In a cell of several alignments, the frames are nested.
         lw = float(np.clip(0.05 * min(size), 1.0, 2.2))
         step = (lw + 1.0) / size
         n_frames = np.zeros((n_rows, n_cols), dtype=int)

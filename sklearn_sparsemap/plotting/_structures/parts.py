@@ -13,7 +13,7 @@ from .base import StructuresDisplay
 class PartsDisplay(StructuresDisplay):
     """The selected choices of parts (subsets, classes, custom structures): a bar for the marginal of each part.
 
-    A bar is stacked of the probabilities of the structures that have the part, in their colours.
+    A bar is a stack of the probabilities of the structures that have the part, in the colours of the structures.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ class PartsDisplay(StructuresDisplay):
     marginals : array-like of shape (n_parts,), default=None
         Probability of each part. By default, those of the mixture of the structures.
     y_true : a structure, default=None
-        The right one; its parts are marked.
+        The gold structure, whose parts are marked.
     names : sequence of str, default=None
-        Names of the parts; None numbers them from 0.
+        Names of the parts. By default, numbers from 0.
 
     Attributes
     ----------
@@ -127,5 +127,5 @@ def _as_mask(parts, n_parts, name):
     """Return a structure as a bool array over all parts."""
     is_wrong = len(parts) != n_parts if parts.dtype == bool else ((parts < 0) | (parts >= n_parts)).any()
     if is_wrong:
-        raise ValueError(f"{name}: there are {n_parts} parts, which does not go with {parts.tolist()}")
+        raise ValueError(f"{name}: there are {n_parts} parts, which does not match {parts.tolist()}")
     return parts if parts.dtype == bool else np.isin(np.arange(n_parts), parts)

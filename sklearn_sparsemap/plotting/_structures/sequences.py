@@ -18,7 +18,7 @@ class ChainDisplay(StructuresDisplay):
 
     A cell is shaded by the marginal probability of the state at the step; a cell that is exactly zero is empty. The
     width of a path shows its probability. If states are numbers, a path is a line. If they are names, which have no
-    order, it is a stroke in each of its cells, and thin lines connect its strokes.
+    order, a path is a stroke in each of its cells, connected by thin lines.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class ChainDisplay(StructuresDisplay):
     labels : sequence, default=None
         Names of the states. Paths then consist of names, except in a SparseMAPResult, whose paths are ints.
     words : sequence of str, default=None
-        Names of the steps; None numbers them from 1.
+        Names of the steps. By default, numbers from 1.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class ChainDisplay(StructuresDisplay):
                 text = ax.text(x, y, text, ha="center", va="center", fontsize=size, color=INK, zorder=20)
                 text.set_path_effects(halo())
         has_order = all(isinstance(label, (int, float, np.number)) for label in self.labels)
-        # Set apart a little, so that paths with common stretches can all be seen; the most probable is on top.
+        # Small shifts show all paths with common states; the most probable path is on top.
         thick = min(1.0, down / 24)
         handles, steps = [], np.arange(n_steps)
         apart = min(0.13, 0.5 / max(1, len(strands) - 1))
@@ -187,8 +187,8 @@ def _free_place(step, row, courses, reach):
 class RankingDisplay(ChainDisplay):
     """The selected rankings of some items, over the grid of places and items.
 
-    A cell is shaded by the probability of an item to have a place. Items are sorted by their mean place, so that a
-    ranking that is certain goes down the diagonal.
+    A cell is shaded by the probability that the item has the place. Items are sorted by their mean place, so that a
+    certain ranking is the diagonal.
 
     Parameters
     ----------
@@ -199,18 +199,18 @@ class RankingDisplay(ChainDisplay):
     marginals : ignored
         Marginals of rankings are points, which are less informative than probabilities of places.
     y_true : int array, default=None
-        The right ranking, marked by circles.
+        The gold ranking, marked by circles.
     items : sequence of str, default=None
-        Names of the items; None numbers them from 0.
+        Names of the items. By default, numbers from 0.
 
     Attributes
     ----------
     structures, weights, y_true
-        As above, but of the sorted items; the most probable ranking is the first.
+        As above, in terms of the sorted items; the most probable ranking is first.
     items
         Names of the items, sorted.
     marginals : array of shape (n_places, n_items)
-        The probabilities of places, of the sorted items.
+        Probability of each place for each of the sorted items.
     paths_ : list of Line2D
         After `plot`: one for each ranking that is drawn separately, then those of the others.
     ax_, figure_, legend_
@@ -262,7 +262,7 @@ class RankingDisplay(ChainDisplay):
         return ranking
 
     def _read_marginals(self, marginals):
-        # Points of items.
+        # Marginals of rankings are points of items, which this display does not use.
         return None
 
 
@@ -281,14 +281,14 @@ class SegmentationDisplay(ChainDisplay):
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_steps, n_labels), default=None
-        Probability of each label at each step; or of each span, shape (n_steps, max_length, n_labels). None: those of
-        the mixture of the segmentations.
+        Probability of each label at each step; or of each span, shape (n_steps, max_length, n_labels). By default,
+        those of the mixture of the segmentations.
     y_true : a structure, default=None
-        The right segmentation: the first strip.
+        The gold segmentation: the first strip.
     labels : sequence, default=None
         Names of the labels. Steps are then labelled by them, except in a SparseMAPResult, whose labels are ints.
     words : sequence of str, default=None
-        Names of the steps; None numbers them from 1.
+        Names of the steps. By default, numbers from 1.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class SegmentationDisplay(ChainDisplay):
             Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
             leaves room for the legend.
         max_structures : int, default=4
-            How many segmentations have a strip, the most probable ones.
+            Number of segmentations with a strip, the most probable ones.
 
         Returns
         -------

@@ -39,11 +39,11 @@ class TreeDisplay(StructuresDisplay, Drawing):
     marginals : array-like of shape (n_words + 1, n_words), or (n_words + 1, n_words, n_labels), default=None
         Probability of each arc, or of each with each label. By default, those of the mixture of the trees.
     y_true : array-like of shape (n_words,), default=None
-        The right tree, drawn dashed below the words.
+        The gold tree, drawn dashed below the words.
     words : sequence of str, default=None
-        The words; None numbers them. A word may have more lines, for example its part of speech.
+        The words. By default, numbers. A word may have more lines, for example its part of speech.
     labels : sequence of str, default=None
-        Names of the labels of arcs; None numbers them from 0. An arc that has several is named by all of them, the most
+        Names of the labels of arcs. By default, numbers from 0. An arc with several labels shows all of them, the most
         probable one first.
 
     Attributes
@@ -132,7 +132,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
         scale = self._start_drawing(ax, low, high, self._entries(strands, arcs), title=_TITLE)
         self.arcs_ = {}
         for x, word in zip(centres, self.words):
-            # Line by line, so that all words stand on the same lines.
+            # Each line is a separate text, so that the lines of all words have the same baselines.
             for k, line in enumerate(word.split("\n")):
                 style = {"color": INK if k == 0 else MUTED, "parse_math": False, "fontsize": _FONT * scale}
                 self.ax_.text(x, -_FONT - k * _LINE, line, ha="center", va="baseline", **style)
@@ -165,7 +165,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
         return list(arcs.values())
 
     def _gold(self):
-        """Return the arcs of the right tree."""
+        """Return the arcs of the gold tree."""
         arcs = []
         for tree in self._truth():
             for m, head in enumerate(_heads_of(tree).tolist()):
@@ -215,7 +215,7 @@ class _Arc:
 
     @property
     def lines(self):
-        """The lines of its text: over an arc there is room for a single one, over the root's for two."""
+        """The lines of its text: at most one, or two for an arc from the root."""
         number = "" if self.probability >= 1.0 - 1e-9 else as_text(self.probability)
         if self.head == 0:
             return [self.name or "root", *filter(None, [number])]
@@ -229,7 +229,7 @@ class _Arc:
 
     @property
     def room(self):
-        """The width that its end takes at a word."""
+        """The width of its end at a word, in points."""
         if self.head:
             return _END_GAP
         return max(_ROOT_GAP, text_width(self.name, _SMALL) + 6.0)
@@ -245,8 +245,8 @@ class _Arc:
 def _place(words, arcs):
     """Place words and arcs such that no labels overlap; return the middles of words, and the corners of the drawing.
 
-    Arcs that share a stretch of the sentence get different heights. The ends of arcs at a word are adjacent, in an
-    order in which arcs of one tree do not cross.
+    Arcs over common words get different heights. The ends of arcs at a word are adjacent, in an order in which arcs of
+    one tree do not cross.
     """
     rooms, heights = np.zeros(len(words)), {}
     for side in (1, -1):
@@ -255,7 +255,7 @@ def _place(words, arcs):
         rooms = np.maximum(rooms, _set_offsets(own, len(words)))
     widths = [max(text_width(word, _FONT) + _WORD_GAP, room + 0.6 * _END_GAP) for word, room in zip(words, rooms)]
     for arc in arcs:
-        # Its name stands over the words between its ends.
+        # The words between its ends are widened if its name is longer.
         first, last = arc.span
         between = sum(widths[first - 1 : last]) - 2 * _WORD_GAP
         short = text_width(arc.lines[0], _SMALL) + 2 * _END_GAP - between
@@ -281,7 +281,7 @@ def _place(words, arcs):
 def _set_levels(arcs):
     """Set each arc's level, from 1 up; return the highest."""
     placed = []
-    # Arcs from the root come last, above all that cover their word.
+    # Arcs from the root come last, because they are above all arcs that cover their word.
     for arc in sorted(arcs, key=lambda arc: (arc.head == 0, arc.span[1] - arc.span[0], arc.span, -arc.probability)):
         first, last = arc.span
         below = [a.level for a in placed if max(first, a.span[0]) < min(last, a.span[1])]

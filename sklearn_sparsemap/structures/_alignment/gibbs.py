@@ -13,7 +13,7 @@ from .map import LOCAL, WARPING, gap_scores, sum_alignments, sum_warps
 
 @kernel
 def _share(probability, part, whole):
-    """Return the share of a probability that belongs to a summand, given the logarithms of the summand and the sum."""
+    """Return the part of a probability that belongs to a summand, given the logarithms of the summand and the sum."""
     return probability * np.exp(part - whole) if probability > 0.0 else 0.0
 
 

@@ -76,7 +76,7 @@ sum_warps, sum_alignments = _table_fillers(add_logs)
 
 @kernel
 def _trace_warp(n, m, best, slots):
-    """Follow the best path back. A path has at most one cell on each antidiagonal, so these cells share a slot."""
+    """Follow the best path back. All cells of an antidiagonal have the same slot, because a path has at most one."""
     i, j = n - 1, m - 1
     slots[i + j] = i * m + j
     while i > 0 or j > 0:

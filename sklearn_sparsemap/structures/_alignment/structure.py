@@ -33,7 +33,7 @@ class Alignment(Structure):
     -----
     Kinds with gaps have one optional additional score: `gaps`, shape (2,), the score of a gap in a row (a row that is
     not aligned) and of a gap in a column. By default gaps score 0. In a Gibbs distribution each set of pairs counts
-    once, whatever the order of the gaps between them.
+    once, for all orders of the gaps between them.
 
     See `Structure` for the conventions, [4]_ for SparseMAP over a structure.
 

@@ -112,10 +112,10 @@ def _count(forward, messages, moves, counts, n_states, stationary):
     moves : array
         Exponentials of the scores of the transitions.
     counts : array like `moves`
-        Gets the counts; the same memory as `moves`, unless all steps share a matrix.
+        Gets the counts; the same memory as `moves`, unless all steps have the same matrix.
     n_states : int
     stationary : bool
-        Whether all steps share a matrix.
+        Whether all steps have the same matrix.
     """
     if stationary:
         for i in range(n_states):
@@ -232,7 +232,7 @@ def sum_over_paths(scores, additional, dims, work):
     n_transitions = additional.shape[0] - ends
     states = work[:size]
     counts = work[size : size + n_transitions]
-    # A matrix that all steps share needs separate space for its counts. Other matrices are overwritten by their counts.
+    # A matrix for all steps needs separate space for its counts. Other matrices are overwritten by their counts.
     at = size if layout == PER_STEP else size + additional.shape[0]
     moves = work[at : at + n_transitions]
     scratch = work[size + additional.shape[0] + n_states * n_states :]

@@ -59,6 +59,36 @@ def trace_back(additional, dims, table, width, counted, last, count, slots, addi
 
 
 @kernel
+def _arrive(before, moves, now):
+    """Write the best score of arriving in each state by the transitions `moves`, a flat matrix."""
+    n_states = before.shape[0]
+    into = moves[:n_states]
+    for j in range(n_states):
+        now[j] = before[0] + into[j]
+    # Process four states at once, so that the running maximum is read and written less often.
+    in_fours = 1 + (n_states - 1) // 4 * 4
+    for i in range(1, in_fours, 4):
+        at = i * n_states
+        a, b, c, d = before[i], before[i + 1], before[i + 2], before[i + 3]
+        into_a, into_b = moves[at : at + n_states], moves[at + n_states : at + 2 * n_states]
+        at += 2 * n_states
+        into_c, into_d = moves[at : at + n_states], moves[at + n_states : at + 2 * n_states]
+        for j in range(n_states):
+            x, y = a + into_a[j], b + into_b[j]
+            z, best = c + into_c[j], d + into_d[j]
+            x = y if y > x else x
+            best = z if z > best else best
+            best = x if x > best else best
+            now[j] = best if best > now[j] else now[j]
+    for i in range(in_fours, n_states):
+        into = moves[i * n_states : (i + 1) * n_states]
+        arrived = before[i]
+        for j in range(n_states):
+            candidate = arrived + into[j]
+            now[j] = candidate if candidate > now[j] else now[j]
+
+
+@kernel
 def best_path(scores, additional, dims, work, slots, additional_slots):
     """Find the best path; `work` holds the best score of a path that ends in each state of each step.
 
@@ -85,30 +115,7 @@ def best_path(scores, additional, dims, work, slots, additional_slots):
                 now[j] = best
         else:
             first = (t - 1) * stride
-            into = additional[first : first + n_states]
-            for j in range(n_states):
-                now[j] = before[0] + into[j]
-            # Process four states at once, so that the running maximum is read and written less often.
-            in_fours = 1 + (n_states - 1) // 4 * 4
-            for i in range(1, in_fours, 4):
-                at = first + i * n_states
-                a, b, c, d = before[i], before[i + 1], before[i + 2], before[i + 3]
-                into_a, into_b = additional[at : at + n_states], additional[at + n_states : at + 2 * n_states]
-                at += 2 * n_states
-                into_c, into_d = additional[at : at + n_states], additional[at + n_states : at + 2 * n_states]
-                for j in range(n_states):
-                    x, y = a + into_a[j], b + into_b[j]
-                    z, best = c + into_c[j], d + into_d[j]
-                    x = y if y > x else x
-                    best = z if z > best else best
-                    best = x if x > best else best
-                    now[j] = best if best > now[j] else now[j]
-            for i in range(in_fours, n_states):
-                into = additional[first + i * n_states : first + (i + 1) * n_states]
-                arrived = before[i]
-                for j in range(n_states):
-                    candidate = arrived + into[j]
-                    now[j] = candidate if candidate > now[j] else now[j]
+            _arrive(before, additional[first : first + block], now)
         for j in range(n_states):
             now[j] += here[j]
 

@@ -62,7 +62,7 @@ def _transitions_at(parts, t):
 
 
 def _are_independent(batch, parts):
-    """Tell whether steps are independent: there are no transitions, or all those of a sample have the same score."""
+    """Return whether steps are independent: there are no transitions, or all those of a sample have the same score."""
     if "transitions" not in parts:
         return True
     transitions, n_steps, n_states = parts["transitions"], batch.lengths[:, 0], batch.lengths[:, 1]

@@ -106,7 +106,7 @@ _ENOUGH = (1.2, 11.0)
 
 @as_preference
 def prefers_multipliers(scores, dims):
-    """Tell whether the multipliers are likely to be faster than the active set."""
+    """Return whether the multipliers are likely to be faster than the active set."""
     return prefer_facets(scores, dims[0], dims[1], _ENOUGH)
 
 

@@ -103,7 +103,23 @@ def solve_matchings(scores, columns, square):
 
 
 def _search(scores, columns, free, state, d, fixed, violation, left):
-    """Line search along `d` in the unsolved samples, as in the compiled method; return the new state."""
+    """Search along `d` in the unsolved samples, as in the compiled method; return the new state.
+
+    Parameters
+    ----------
+    scores, columns
+        See `solve_matchings`.
+    free : bool Tensor
+        Mask of the columns whose sums are exactly 1.
+    state : (multipliers, value, slope, u)
+        See `_evaluate`.
+    d, fixed : Tensors of the shape of the multipliers
+        The direction, and a mask of its entries at their bounds.
+    violation : Tensor of shape (n_samples,)
+        Largest violation of each sample.
+    left : bool Tensor of shape (n_samples,)
+        Mask of the unsolved samples.
+    """
     multipliers, value, slope, _ = state
     rise, slack = (slope * d).sum(-1), 1e-12 * (1.0 + value.abs())
     t, searching, best = torch.ones_like(value), left.clone(), list(state)

@@ -67,7 +67,7 @@ def _fill_block(scores, order, first, last, n_points, marginals):
 
 @kernel
 def _is_majorised(marginals, order, n_points):
-    """Tell whether the marginals, nonincreasing in this order, are in the permutahedron: the points majorise them."""
+    """Return whether the marginals, nonincreasing in this order, are in the permutahedron: the points majorise them."""
     total, most = 0.0, 0.0
     for j in range(order.shape[0]):
         u = marginals[order[j]]

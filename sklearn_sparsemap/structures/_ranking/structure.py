@@ -38,8 +38,8 @@ def best_ranking(scores, additional, dims, work, slots, additional_slots):
 class Ranking(Structure):
     """The order of some items, or the best few of them in order.
 
-    Scores have shape (n_items,). The first item of a ranking gets most points, each next one a point less, and the last
-    one none. The score of a ranking is the sum of all items' scores times their points. So sorting by scores finds the
+    Scores have shape (n_items,). The first of n items gets n - 1 points, each next item one point fewer, and the last
+    item none. The score of a ranking is the sum of all items' scores times their points. So sorting by scores finds the
     best ranking, and marginals are expected points: a soft ranking. They are the point of the permutahedron that is
     nearest to the scores [1]_, computed by isotonic regression in O(n log n), with closed-form derivatives.
 
@@ -56,8 +56,8 @@ class Ranking(Structure):
     -----
     Points are counts, not probabilities: an item with 3 points is three times in a structure (`Structure.repeats`). An
     encoded structure of n items takes n (n - 1) / 2 ints; marginals do not need it. Scores are measured in points:
-    items whose scores differ by 1 or more are in a certain order, and items with equal scores share their points
-    equally.
+    items whose scores differ by 1 or more are in a certain order, and items with equal scores have equal expected
+    points.
 
     The cost of losses with a margin is half of the squared distance of the points. There are no Gibbs marginals.
     `score` of an estimator is the fraction of pairs of items in the correct order (with `top_k`, of pairs with an item
@@ -140,7 +140,7 @@ class Ranking(Structure):
         # Raises if it is not a ranking.
         self.encode(structure, dims)
         n = int(dims[0])
-        # Items that are not ranked share the last place.
+        # Items that are not ranked all have the last place.
         right, found = (np.full(n, n) for _ in range(2))
         for place, items in ((right, structure), (found, predicted)):
             place[np.asarray(items)] = np.arange(len(items))

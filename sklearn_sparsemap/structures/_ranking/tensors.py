@@ -41,7 +41,7 @@ def _block_means(values, block):
 
 
 def _is_majorised(u, points, allowed):
-    """Tell for each row whether nonincreasing marginals are in the permutahedron: the points majorise them."""
+    """Return for each row whether nonincreasing marginals are in the permutahedron: the points majorise them."""
     total, most = u.cumsum(-1), points.cumsum(-1)
     slack = FEASIBLE * (1.0 + most)
     falls = torch.where(allowed[:, 1:], u.diff(dim=-1), 0.0) <= slack[:, 1:]

@@ -21,7 +21,7 @@ from .map import (
 
 @kernel
 def _sum_forward(scores, additional, dims, into, entered, ended, spans):
-    """Fill in the log-sums over segmentations of the first steps; for the parameters, see `map._fill_tables`."""
+    """Fill in the log-sums over segmentations of the first steps; for the parameters see `map._fill_tables`."""
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0

@@ -163,7 +163,7 @@ def subset_marginals(scores, additional, dims, work, slots, additional_slots):
     tilt += height
     log_partition = above + tilt * (target - n_above) + logs
     if bounded:
-        # Count the chosen items or the remaining ones, whichever are fewer.
+        # Count the chosen items, or the remaining items if these are fewer.
         count_left = n_allowed - low < high
         most = n_allowed - low if count_left else high
         marginals = work[4 * n : 4 * n + n_allowed]

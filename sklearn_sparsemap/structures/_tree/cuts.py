@@ -72,7 +72,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
     Returns
     -------
     k : int
-        The number of cuts; -1 if it would take more than `limit` Newton steps, or too many cuts.
+        The number of cuts; -1 if `limit` Newton steps, or the capacity for cuts, do not suffice.
     steps : int
         The number of Newton steps.
     """
@@ -90,7 +90,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         for f in range(found):
             k = add_set(cuts, k, sets[f])
         if violated == 0:
-            # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
+            # Tight cuts were added, too; `has_flat_dual` needs them to decide whether the multipliers are unique.
             evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
             return k, steps
         if k > capacity - 2 * (n + 1):
@@ -204,7 +204,7 @@ _ENOUGH = (1.75, 10.0)
 
 @as_preference
 def prefers_cuts(scores, dims):
-    """Tell whether cuts are likely to be faster than the active set."""
+    """Return whether cuts are likely to be faster than the active set."""
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 

@@ -32,7 +32,7 @@ def _best_heads(scores, n, single_root, best, heads):
 
 @kernel
 def _is_tree(heads, n, single_root, mark):
-    """Tell whether the heads have no cycle and, with `single_root`, a single word at the root."""
+    """Return whether the heads have no cycle and, with `single_root`, a single word at the root."""
     n_roots = 0
     for m in range(n):
         mark[m] = 0
@@ -77,6 +77,52 @@ def _best_entry(entering, owner, u, single_root):
 
 
 @kernel
+def _expand(n, n_nodes, parent, entry_arc, slots):
+    """Write the arcs of the tree, from the outermost cycles inwards: the arc into a cycle replaces an arc within it."""
+    for node in range(n_nodes - 1, n, -1):
+        inside = entry_arc[node] % n + 1
+        while parent[inside] != node:
+            inside = parent[inside]
+        entry_arc[inside] = entry_arc[node]
+    for m in range(n):
+        slots[m] = entry_arc[m + 1]
+
+
+@kernel
+def _score_of(scores, n, single_root, slots):
+    """Return the score of a tree; -inf if it has several roots, but only one is allowed."""
+    value, n_roots = 0.0, 0
+    for m in range(n):
+        value += scores[slots[m]]
+        n_roots += slots[m] < n
+    return -np.inf if single_root and n_roots > 1 else value
+
+
+@kernel
+def _start(n, state, node_of, owner, parent, entry_arc, slots):
+    """Set the arrays of the contraction before the first cycle; see `chu_liu_edmonds`.
+
+    Parameters
+    ----------
+    n : int
+        Number of words.
+    state, node_of, owner : int arrays of shape (n + 1,)
+        State and current node of each slot, and the slot of each word.
+    parent, entry_arc : int arrays of shape (2 * n + 2,)
+        For each node the cycle that contains it (-1 if there is none), and the arc that enters it.
+    slots : int array of shape (n,)
+        The best arc of each word.
+    """
+    for v in range(n + 1):
+        state[v], node_of[v], owner[v] = _NEW, v, v
+    state[0] = _DONE
+    for v in range(2 * n + 2):
+        parent[v] = -1
+    for m in range(n):
+        entry_arc[m + 1] = slots[m]
+
+
+@kernel
 def chu_liu_edmonds(scores, n, single_root, work, slots):
     """Find the best non-projective tree by contraction of cycles, in O(n^2) for dense scores (Tarjan 1977).
 
@@ -104,13 +150,7 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
         # Nodes 1..n are words, later nodes are cycles; `node_of` gives the node that a slot currently represents.
         owner, node_of, path = ints[:size], ints[size : 2 * size], ints[2 * size : 3 * size]
         parent, entry_arc = ints[3 * size : 5 * size], ints[5 * size : 7 * size]
-        for v in range(size):
-            state[v], node_of[v], owner[v] = _NEW, v, v
-        state[0] = _DONE
-        for v in range(2 * size):
-            parent[v] = -1
-        for m in range(n):
-            entry_arc[m + 1] = slots[m]
+        _start(n, state, node_of, owner, parent, entry_arc, slots)
         n_nodes = size
         for start in range(1, size):
             if state[start] != _NEW:
@@ -157,16 +197,5 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
                 v = u
             for p in range(length):
                 state[path[p]] = _DONE
-        # Expand from the outermost cycles inwards: the arc that enters a cycle replaces an arc within it.
-        for node in range(n_nodes - 1, n, -1):
-            inside = entry_arc[node] % n + 1
-            while parent[inside] != node:
-                inside = parent[inside]
-            entry_arc[inside] = entry_arc[node]
-        for m in range(n):
-            slots[m] = entry_arc[m + 1]
-    value, n_roots = 0.0, 0
-    for m in range(n):
-        value += scores[slots[m]]
-        n_roots += slots[m] < n
-    return -np.inf if single_root and n_roots > 1 else value
+        _expand(n, n_nodes, parent, entry_arc, slots)
+    return _score_of(scores, n, single_root, slots)

@@ -133,7 +133,7 @@ def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
     values, powers : arrays
         The tables of weights.
     marginals : array like `values`
-        Increased by the shares.
+        Increased by the parts of `marginal`.
     marginal : float
     at, a, b, n, wide
         As in `_sum_products`.

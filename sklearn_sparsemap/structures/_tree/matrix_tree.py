@@ -144,8 +144,8 @@ def _log_norm(weights, n, k, single_root):
 def _differentiate_logs(weights, n, single_root, gradient, parts):
     """Fill `gradient` with the derivatives by the log-weights at the time of the first elimination of an arc's word.
 
-    They are marginals and at most 1. The summands that an elimination adds to a weight share its derivative in
-    proportion.
+    They are marginals and at most 1. The derivative of a weight is distributed over the summands that eliminations add
+    to it, in proportion.
     """
     for i in range(gradient.shape[0]):
         gradient[i] = 0.0

@@ -74,7 +74,7 @@ def _put_to_sleep(gap, label, layer, n_layers):
 
 @kernel
 def _is_missing(level, label, layer, i):
-    """Tell whether no awake node except `i` has this label."""
+    """Return whether no awake node except `i` has this label."""
     v = 1
     while v < label.shape[0] and (label[v] != level or v == i or layer[v] != _AWAKE):
         v += 1
@@ -133,13 +133,13 @@ def _discharge(i, near, residual, excess, label, layer, n_layers, active, n_acti
 
 @kernel
 def _is_safe(u, v, fed, layer, seen):
-    """Tell whether no set that contains node `v`, off the source side, is tight or violated.
+    """Return whether no set that contains node `v`, off the source side, is tight or violated.
 
     This holds if each head of `v` off the source side receives more from the source side than it gives to `v`. The
-    inflow of a set is all that `v` receives, minus the weight from heads inside the set, plus at least what these heads
-    receive from the source side. (Heads that give nothing matter only for sets that are entered at `v` alone, which are
-    tight whatever the weights are.) What a head receives only grows, so `seen` stores for each node the first head that
-    failed.
+    inflow of a set is at least the inflow of `v`, minus the weight from heads inside the set, plus the weight that
+    these heads receive from the source side. (Heads that give nothing matter only for sets that are entered at `v`
+    alone, which are tight for all weights.) The weight that a head receives only grows, so `seen` stores for each node
+    the first head that failed.
     """
     row, h = u[v - 1], seen[v]
     while h < row.shape[0] and (h == v or layer[h] == 0 or row[h] == 0.0 or fed[h] > row[h] + _ABOVE):

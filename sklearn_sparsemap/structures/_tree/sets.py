@@ -8,13 +8,13 @@ from ...numerics.facets import BINDING
 
 @kernel
 def holds(bits, v):
-    """Tell whether a node is in a set."""
+    """Return whether a node is in a set."""
     return (bits[v >> 6] >> np.uint64(v & 63)) & np.uint64(1) != np.uint64(0)
 
 
 @kernel
 def same(x, y):
-    """Tell whether two sets are equal."""
+    """Return whether two sets are equal."""
     different = False
     for w in range(x.shape[0]):
         different |= x[w] != y[w]
@@ -23,7 +23,7 @@ def same(x, y):
 
 @kernel
 def cross(x, y):
-    """Tell whether two sets overlap and neither contains the other."""
+    """Return whether two sets overlap and neither contains the other."""
     common, only_x, only_y = False, False, False
     for w in range(x.shape[0]):
         common |= (x[w] & y[w]) != 0
@@ -34,7 +34,7 @@ def cross(x, y):
 
 @kernel
 def have_crossing(cuts, k):
-    """Tell whether two sets with a multiplier cross."""
+    """Return whether two sets with a multiplier cross."""
     for a in range(k):
         if cuts.multiplier[a] > BINDING:
             for b in range(a):

@@ -296,7 +296,7 @@ class DependencyTree(Structure):
 
 
 def is_projective(heads):
-    """Tell whether no two arcs of a tree cross, with the root to the left of all words.
+    """Return whether no two arcs of a tree cross, with the root to the left of all words.
 
     Parameters
     ----------

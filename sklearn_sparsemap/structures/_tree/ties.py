@@ -1,6 +1,6 @@
 """Decide whether the solution of a tree is at a kink, if the multipliers of Newton's method do not tell.
 
-The oracle decides, see `numerics.rows.best_are_in_face`, given all tight sets. This finds them.
+The oracle decides, see `numerics.rows.best_are_in_face`, given all tight sets, which this module finds.
 """
 
 import numpy as np
@@ -68,7 +68,20 @@ def _count_sets(family, n):
 
 @kernel
 def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
-    """Decide whether a solution is at a kink, if the multipliers do not tell.
+    """Decide whether a solution is at a kink, if the multipliers do not decide it.
+
+    Parameters
+    ----------
+    oracle, additional, dims, sizes
+        The problem, as in `numerics/solver.py`.
+    rows : Rows
+    cuts : Cuts
+    k : int
+        Number of cuts.
+    n_free : int
+        The first `n_free` cuts are equations.
+    size : float
+        Magnitude of the scores.
 
     Returns
     -------

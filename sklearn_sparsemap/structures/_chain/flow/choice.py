@@ -17,8 +17,7 @@ from .solver import chain_interior_point, chain_products
 # The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
 # it needs more calls than expected.
 _CLEARLY_LESS = 0.6
-# It then makes at least so many calls.
-_FEWEST_CALLS = 16
+_FEWEST_CALLS = 16  # least number of calls after which the active set is stopped, if it is tried
 
 
 @kernel

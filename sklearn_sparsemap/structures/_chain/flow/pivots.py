@@ -14,11 +14,10 @@ from ....numerics.support import EPS
 from .forest import ABSENT, cut, grow, into, link, out_of, settle, switch_on
 from .pricing import price_backward, price_forward, price_of
 
-# After so many removals, and one more for each node, a layer may remove arcs in every second round only, later in every
-# third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
+# After this number of removals, plus one for each node, a layer may remove arcs in every second round only, later in
+# every third, and so on, at random. Otherwise neighbours can force each other to repeat their pivots forever.
 _PATIENCE = 6
-# Least price worth a pivot, relative to the scale of the scores.
-_WORTHWHILE = 1e-12
+_WORTHWHILE = 1e-12  # least price worth a pivot, relative to the scale of the scores
 
 
 @kernel
@@ -188,7 +187,7 @@ def _leave(chain, forest, t, i):
 
 @kernel
 def _is_cut_off(chain, forest, t, i):
-    """Tell whether a node has no arc into it, and whether it has none out of it."""
+    """Return whether a node has no arc into it, and whether it has none out of it."""
     has_in = t == 0 or forest.degree[into(chain.width, t) + i] > 0
     has_out = t == chain.n_steps - 1 or forest.degree[out_of(chain.width, t) + i] > 0
     return not has_in, not has_out
@@ -250,7 +249,7 @@ def _repair(chain, forest):
 
 @kernel
 def _may_remove(n_removals, patience, s, n_rounds):
-    """Tell whether a layer may remove arcs in this round; see `_PATIENCE`."""
+    """Return whether a layer may remove arcs in this round; see `_PATIENCE`."""
     number = (s * 7919 + n_rounds * 104729) % 65537
     number = (number ^ (number >> 7)) * 40503 % 65537
     number = (number ^ (number >> 9)) * 60493 % 65537

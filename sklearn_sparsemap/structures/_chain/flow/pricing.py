@@ -40,7 +40,7 @@ def new_prices(chain):
 
 @kernel
 def _respond(chain, forest, prices, t, share):
-    """Move `u` of a step towards the projection of its prices, if all other steps stay as they are."""
+    """Move `u` of a step towards the projection of its prices with fixed other steps; `share` is the step size."""
     first, n_states = t * chain.width, chain.n_states
     wanted, others = np.empty(n_states), np.empty(n_states)
     for i in range(n_states):
@@ -115,7 +115,7 @@ def price_forward(chain, forest, candidates, prices, share):
     candidates : Candidates
     prices : Prices
     share : float
-        If it is not 0, each step responds to the others with this share when its turn comes, see `_respond`.
+        Step size with which each step responds to the others in turn, see `_respond`; 0 for no responses.
     """
     width = chain.width
     known, with_arcs, without = np.empty(width), np.empty(width, np.int64), np.empty(width, np.int64)

@@ -1,4 +1,4 @@
-"""A chain as a layered network, and where its additional scores are."""
+"""A chain as a layered network, and the places of its additional scores."""
 
 from collections import namedtuple
 

@@ -48,9 +48,9 @@ def _independent_steps(chain, marginals):
 
 @kernel
 def _has_ties(chain, forest, prices):
-    """Tell whether an arc of the forest has no flow, or another path that ties would change the face.
+    """Return whether an arc of the forest has no flow, or another path that ties would change the face.
 
-    An arc within a tree would not, because it changes no potential and brings no node.
+    An arc within a tree does not change the face, because it changes no potential and adds no node.
     """
     width, tie = chain.width, TIE * chain.scale
     for t in range(chain.n_steps):

@@ -7,8 +7,8 @@ from ....numerics.sparsemax import highest
 from .pivots import enter
 from .pricing import all_states, price_backward, price_forward, price_of
 
-# Sweeps that guess the solution, and the share of a response. More sweeps hardly improve the guess, and full responses
-# end farther from the solution. Chosen by the time of random chains, as are the next two.
+# Sweeps that guess the solution, and the step size of a response. More sweeps hardly improve the guess, and full
+# responses end farther from the solution. Chosen by the time of random chains, as are the next two.
 _SWEEPS, _SHARE = 2, 0.5
 # difference of prices; a state this close to the best path is a candidate, and may be in the first forest
 _NEAR = 0.2
