@@ -32,7 +32,8 @@ class Regressions:
     def __init__(self, X):
         n, self.d = X.shape
         X = StandardScaler().fit_transform(X)
-        splines = SplineTransformer(4, knots="quantile", include_bias=False).fit_transform(X)
+        basis = SplineTransformer(4, knots="quantile", include_bias=False)
+        splines = basis.fit_transform(X)
         self.p, self.found = splines.shape[1] // self.d, {}
         covariance = np.cov(np.hstack([X, splines]).T, bias=True)
         self.covariance = covariance + 1e-6 * np.eye(len(covariance))
@@ -43,26 +44,30 @@ class Regressions:
         key = node, frozenset(before)
         if key not in self.found:
             left, parents, columns = list(before), [], np.arange(self.p)
-            used = np.append(node, self.d + self.p * np.array(before, int)[:, None] + columns)
+            rows = self.d + self.p * np.array(before, int)[:, None] + columns
+            used = np.append(node, rows)
             C = self.covariance[np.ix_(used, used)]
             blocks = 1 + self.p * np.arange(len(before))[:, None] + columns
             while left:
                 own = C[blocks[:, :, None], blocks[:, None]]
-                gains = (C[0, blocks] * np.linalg.solve(own, C[0, blocks, None])[..., 0]).sum(1)
+                slopes = np.linalg.solve(own, C[0, blocks, None])[..., 0]
+                gains = (C[0, blocks] * slopes).sum(axis=1)
                 best = int(gains.argmax())
                 if np.log(C[0, 0] / (C[0, 0] - gains[best])) < self.penalty:
                     break
                 # Covariance of the residuals, given one more variable.
-                C = C - C[:, blocks[best]] @ np.linalg.solve(own[best], C[blocks[best]])
+                chosen = blocks[best]
+                C = C - C[:, chosen] @ np.linalg.solve(own[best], C[chosen])
                 parents.append(left.pop(best))
                 blocks = np.delete(blocks, best, axis=0)
             self.found[key] = C[0, 0], parents
         return self.found[key]
 
     def loss(self, order):
-        """Return the Bayesian information criterion, divided by the number of samples."""
+        """Return the Bayesian information criterion for each sample, on average."""
         fits = [self.fit(node, order[:i]) for i, node in enumerate(order)]
-        return sum(np.log(variance) + self.penalty * len(parents) for variance, parents in fits)
+        n_edges = sum(len(parents) for _, parents in fits)
+        return sum(np.log(noise) for noise, _ in fits) + self.penalty * n_edges
 
     def graph(self, order):
         """Return the adjacency matrix: entry (i, j) is 1 if i acts on j."""
@@ -104,13 +109,14 @@ def learn_order(regressions, rng, n_steps=25, rate=0.2):
 
 
 def learn_graph(X, seed=0, n_cuts=5):
-    """Return the adjacency matrix of the edges that are frequent in graphs of halves of the samples."""
+    """Return the adjacency matrix of the edges of most halves of the samples."""
     rng, frequency = np.random.default_rng(seed), np.zeros((X.shape[1], X.shape[1]))
     for _ in range(n_cuts):
         rows = rng.permutation(len(X))
         for half in (rows[::2], rows[1::2]):
             regressions = Regressions(X[half])
-            frequency += regressions.graph(learn_order(regressions, rng)[0]) / (2 * n_cuts)
+            order, _ = learn_order(regressions, rng)
+            frequency += regressions.graph(order) / (2 * n_cuts)
     missing = 1.0 - frequency - frequency.T
     return ((frequency > frequency.T) & (frequency > missing)).astype(int)
 
