@@ -133,15 +133,43 @@ def show(name, what, gold, lists, max_size):
     print(f"| {name} | {what} | {' | '.join(cells)} |", flush=True)
 
 
+def show_risk(name, model, X, y):
+    """Print the fraction of gold tags that are in no structure of a set, over the cuts into halves."""
+    conformal = ConformalStructures(model, risk="parts").conformalize(X, y)
+    whole, of_parts, rng = conformal.nonconformity_, conformal.part_nonconformity_, np.random.default_rng(0)
+    conformal.groups_ = [None] * (len(y) // 2)
+    for level in (0.95, 0.98):
+        found = []
+        for _ in range(N_CUTS):
+            order = rng.permutation(len(y))
+            conformal.part_nonconformity_ = [of_parts[i] for i in order[: len(y) // 2]]
+            threshold, test = conformal.set_params(confidence_level=level).threshold_, order[len(y) // 2 :]
+            missed = [(of_parts[i] > threshold).mean() for i in test]
+            found.append((np.mean(missed), (whole[test] <= threshold).mean()))
+        missed, covered = 100.0 * np.mean(found, axis=0)
+        results.record("conformal sets", name, f"missed tags, level {level}", missed, "%", seeds=N_CUTS)
+        print(f"| {name} | {100 * (1 - level):.0f} % | {missed:.2f} % | {covered:.1f} % |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data")
     parser.add_argument("--max-size", type=int, default=500, help="maximum length of a list")
     parser.add_argument("--samples", type=int, default=2000, help="maximum number of samples")
     parser.add_argument("--lists", type=int, default=200, help="number of samples whose sets are listed")
+    parser.add_argument("--risk", action="store_true", help="only the fraction of wrong tags, of words and chunks")
     args = results.parse(parser)
     for category in (ConvergenceWarning, UserWarning):
         warnings.simplefilter("ignore", category)
+    if args.risk:
+        print("| data | level of missed tags | missed tags | sets with the gold structure |\n|---|---|---|---|")
+        for name in ("letters of words", "chunks"):
+            load, options = STRUCTURES[name]
+            X, y, X_test, y_test = load(args.data)
+            rows = np.random.default_rng(0).permutation(len(y_test))[: args.samples]
+            model = StructuredSparseMAPClassifier(loss="sparsemap", **options).fit(X, y)
+            show_risk(name, model, X_test[rows], y_test[rows])
+        return
     heads = [f"{what} at {level}" for level in LEVELS for what in ("coverage", "median", "mean", "cut")]
     print(f"| data | sets by | {' | '.join(heads)} |\n|{'---|' * (2 + len(heads))}")
     begin = process_time()

@@ -25,6 +25,15 @@ def naive_reduced_costs(M, totals, varies, u=None):
     return mean.max() - mean
 
 
+def naive_risk_threshold(of_parts, level):
+    """Return the least value at which the mean risk, and that of one more sample, is at most 1 - level."""
+    for value in sorted(np.concatenate(of_parts)):
+        risks = [np.mean(own > value) for own in of_parts]
+        if (sum(risks) + 1.0) / (len(risks) + 1.0) <= 1.0 - level + 1e-9:
+            return value
+    return np.inf
+
+
 def naive_threshold(nonconformity, level):
     """Return the smallest value that is at least as large as (n + 1) * level of the nonconformities."""
     for value in sorted(nonconformity):

@@ -6,7 +6,7 @@ from itertools import product
 import naive
 import numpy as np
 import pytest
-from naive_conformal import naive_reduced_costs, naive_threshold
+from naive_conformal import naive_reduced_costs, naive_risk_threshold, naive_threshold
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -184,6 +184,56 @@ def test_nonconformity_of_chains(fitted, kind):
             loss = ConformalStructures(model, score="log_loss").nonconformity([x], [gold])
             assert loss == pytest.approx(logsumexp(totals) - totals[place], abs=1e-9)
     assert n_positive > 3
+
+
+@pytest.mark.parametrize("kind", ["tree", "projective", "matching", "subset", "chain", "crf"])
+def test_parts_are_missed_where_no_structure_of_the_set_has_them(fitted, kind):
+    model, X, y, X_test, y_test = fitted(kind)
+    conformal, n_positive = ConformalStructures(model, 0.7, risk="parts").conformalize(X, y), 0
+    for i, (x, gold, found) in enumerate(zip(X, y, conformal.part_nonconformity_, strict=True)):
+        if kind in KINDS:
+            scores = x @ model.coef_[0] + model.intercept_[0]
+            structures, M = enumerate_of(KINDS[kind], scores.shape, **vars(KINDS[kind]))
+            expected = naive_reduced_costs(M, scores.ravel() @ M, not KINDS[kind].fixed_size)
+            place = [as_key(s) for s in structures].index(as_key(gold))
+        elif len(x) > 5:
+            continue
+        else:
+            additional = {name: a / 0.7 for name, a in model.additional_scores_.items()}
+            structures, M, totals = naive.enumerate_chain(model.decision_function([x])[0] / 0.7, **additional)
+            expected = naive_reduced_costs(M, totals, varies=False)
+            place = structures.index(tuple(np.searchsorted(model.classes_, gold).tolist()))
+        least = [expected[M[part] > 0].min() for part in np.flatnonzero(M[:, place])]
+        np.testing.assert_allclose(np.sort(found), np.sort(least), atol=1e-7)
+        assert conformal.nonconformity_[i] >= found.max(initial=0.0) - 1e-7
+        n_positive += (found > 1e-6).sum()
+    assert n_positive > 0
+    assert conformal.threshold_ == naive_risk_threshold(conformal.part_nonconformity_, 0.7)
+    missed, covered = conformal.missed(X_test, y_test), conformal.covers(X_test, y_test)
+    assert (missed[covered] == 0.0).all() and 0.0 < missed.mean() < 1.0
+    whole = ConformalStructures(model, 0.7).conformalize(X, y)
+    assert whole.threshold_ >= conformal.threshold_ and (whole.missed(X_test, y_test) <= missed).all()
+    if kind == "chain":
+        listed = conformal.set_params(max_size=4000).predict_set(X_test)
+        for own, gold, fraction in zip(listed, y_test, missed, strict=True):
+            tags = np.array([path for path, _ in own])
+            assert fraction == pytest.approx((tags != gold).all(axis=0).mean())
+
+
+def test_the_risk_is_that_of_the_level():
+    X, y = make_chains(1060, seed=3)
+    model = StructuredSparseMAPClassifier("chain", loss="crf").fit(X[:60], y[:60])
+    conformal, rng = ConformalStructures(model, risk="parts").conformalize(X[60:], y[60:]), np.random.default_rng(0)
+    of_parts, conformal.groups_ = conformal.part_nonconformity_, [None] * 200
+    for level in (0.9, 0.95):
+        risks = []
+        conformal.set_params(confidence_level=level)
+        for _ in range(50):
+            order = rng.permutation(1000)
+            conformal.part_nonconformity_ = [of_parts[i] for i in order[:200]]
+            threshold = conformal.threshold_
+            risks.append(np.mean([np.mean(of_parts[i] > threshold) for i in order[200:]]))
+        assert 1.0 - level - 0.015 < np.mean(risks) < 1.0 - level + 0.004
 
 
 def test_nonconformity_of_graphs(fitted):
@@ -427,6 +477,11 @@ def test_bad_input_is_named(fitted):
     tree, X_tree, y_tree, _, _ = fitted("tree")
     with pytest.raises(ValueError, match=r"y\[0\]"):
         ConformalStructures(tree).conformalize(X_tree, [np.append(y_tree[0], 0), *y_tree[1:]])
+    with pytest.raises(ValueError, match="'risk' parameter"):
+        ConformalStructures(model, risk="tags").conformalize(X, y)
+    for kind in ("rings", "label sets", "ranking"):
+        with pytest.raises(ValueError, match="use risk='structure'"):
+            ConformalStructures(fitted(kind)[0], risk="parts").conformalize(*fitted(kind)[1:3])
     rings, X_ring, y_ring, _, _ = fitted("rings")
     with pytest.raises(ValueError, match=r"y\[1\]"):
         ConformalStructures(rings).conformalize(X_ring, [y_ring[0], np.ones(len(y_ring[1]), bool), *y_ring[2:]])

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap._core import highs
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.structures import LinearProgram
+from sklearn_sparsemap.structures import LinearProgram, _enumeration, _linear_program
 from sklearn_sparsemap.testing import check_structure
 
 KNAPSACK = LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0])
@@ -68,6 +68,29 @@ def test_inference_is_that_of_all_solutions():
         found = {x.tobytes() for x in structure.pool}
         assert {x.tobytes() for x in result.structures} <= found <= {x.tobytes() for x in everything}
     assert counted > 10
+
+
+def test_each_way_to_a_solution_is_exact(monkeypatch):
+    rng, n_relaxed, calls = np.random.default_rng(6), 0, []
+    nearby, everything = _linear_program.best_nearby, np.array(list(product((False, True), repeat=12)))
+    monkeypatch.setattr(_linear_program, "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
+    # All sets of the core, and few more.
+    monkeypatch.setattr(_enumeration, "_MOST_SETS", 256)
+    for trial in range(90):
+        n, m = 12, int(rng.integers(1, 4))
+        A = rng.uniform(1.0, 4.0, size=(m, n)) if trial % 4 else np.ones((1, n))
+        scores = A[0] + rng.normal(scale=0.3, size=n) if trial % 3 else rng.integers(-1, 9, size=n).astype(float)
+        equal = {"A_eq": [np.arange(n) % 2], "b_eq": [2.0]} if trial % 2 else {}
+        structure = LinearProgram(A, np.floor(A.sum(axis=1) * rng.uniform(0.3, 0.6)), **equal)
+        is_solution = (everything @ structure.A.T <= structure.b).all(axis=1)
+        is_solution &= (everything @ structure.A_eq.T == structure.b_eq).all(axis=1)
+        scores[rng.integers(n)] = -np.inf if trial % 5 == 0 else 1.0
+        totals = np.where(everything[is_solution], scores, 0.0).sum(axis=1)
+        n_before = len(calls)
+        assert scores[structure.map_oracle(scores)].sum() == pytest.approx(totals.max(), abs=1e-9)
+        n_relaxed += len(calls) == n_before
+    n_branched = sum(found is None for found in calls)
+    assert min(n_relaxed, n_branched, len(calls) - n_branched) > 5
 
 
 @pytest.mark.parametrize("mask", [None, -1e5, -1e10, float(np.finfo(np.float32).min), -np.inf])
@@ -171,8 +194,8 @@ def knapsacks_of_large_weights():
 def test_highs_is_silent(capfd):
     structure, scores = knapsacks_of_large_weights()
     everything = solutions(structure.A, structure.b)
-    _, value = map_inference(structure, scores)
-    assert value == pytest.approx((everything @ scores).max())
+    chosen = structure._branch(-scores, np.ones(12, bool))
+    assert scores @ chosen == pytest.approx((everything @ scores).max())
     ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr().out == ""
 
@@ -190,7 +213,7 @@ def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
         return original(*arguments, **options)
 
     monkeypatch.setattr(scipy.optimize, "milp", noisy)
-    threads = [threading.Thread(target=map_inference, args=(KNAPSACK, np.arange(4.0) + i)) for i in range(2)]
+    threads = [threading.Thread(target=KNAPSACK._branch, args=(-np.arange(4.0), np.ones(4, bool))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -213,8 +236,8 @@ def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
 def test_estimators_learn_from_the_pool_and_predict_exactly(monkeypatch):
     rng = np.random.default_rng(4)
     sizes, w, calls = rng.integers(1, 5, size=8), np.array([2.0, -1.0, 1.0]), []
-    asked = scipy.optimize.milp
-    monkeypatch.setattr(scipy.optimize, "milp", lambda *args, **options: calls.append(1) or asked(*args, **options))
+    asked = LinearProgram.map_oracle
+    monkeypatch.setattr(LinearProgram, "map_oracle", lambda *args: calls.append(1) or asked(*args))
     X = [rng.normal(size=(8, 3)) + 0.5 for _ in range(40)]
     found = {}
     for pool in (True, False):

@@ -58,6 +58,12 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a threshold of
         its own, so that the level holds within each of them (Mondrian calibration). ``"class"``, for one label a
         sample: the level holds for each class. Groups can also be passed to the methods, as an array.
+    risk : {"structure", "parts"}, default="structure"
+        The error whose mean is at most ``1 - confidence_level``.
+
+        - ``"structure"``: the gold structure is not in the set.
+        - ``"parts"``: the fraction of the parts of the gold structure, such as tags, that are in no structure of the
+          set [2]_; see `missed`. Sets are smaller. For structures only.
 
     Attributes
     ----------
@@ -66,6 +72,8 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         predict.
     groups_ : list of length n_samples
         The group of each calibration sample; None without groups.
+    part_nonconformity_ : list of ndarray
+        With ``risk="parts"``, the least nonconformity of any structure with each part of the gold structure.
     threshold_ : float, or dict of group -> float
         The largest nonconformity in a set. Infinite if the calibration samples are too few.
     truncated_ : bool ndarray of shape (n_samples,)
@@ -101,6 +109,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
     References
     ----------
     .. [1] Vovk, Gammerman and Shafer. Algorithmic Learning in a Random World. Springer, 2005.
+    .. [2] Angelopoulos, Bates, Fisch, Lei and Schuster. Conformal Risk Control. ICLR 2024.
 
     Examples
     --------
@@ -125,6 +134,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         "max_size": [POSITIVE_INT],
         "score": [StrOptions(set(SCORES))],
         "groups": [callable, StrOptions({"class"}), None],
+        "risk": [StrOptions({"structure", "parts"})],
     }
 
     def __init__(
@@ -134,12 +144,14 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         max_size: int = 1000,
         score: Literal["reduced_cost", "log_loss"] = "reduced_cost",
         groups: Callable[[Any], Any] | Literal["class"] | None = None,
+        risk: Literal["structure", "parts"] = "structure",
     ) -> None:
         self.fitted_estimator = fitted_estimator
         self.confidence_level = confidence_level
         self.max_size = max_size
         self.score = score
         self.groups = groups
+        self.risk = risk
 
     def conformalize(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Compute the nonconformity of gold structures.
@@ -170,8 +182,12 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         check_parameters(self)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
+        of_parts = self._of_parts(found, y) if self.risk == "parts" else None
         of_samples = self._groups_of(found, X, groups, y)
         self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
+        vars(self).pop("part_nonconformity_", None)
+        if of_parts is not None:
+            self.part_nonconformity_ = of_parts
         needed = math.ceil(self.confidence_level / (1.0 - self.confidence_level) - _ROUNDING)
         for group, n in Counter(of_samples).items():
             if n < needed:
@@ -215,14 +231,46 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         -------
         covered : bool ndarray of shape (n_samples,)
         """
+        found, limits = self._limits(X, y, groups)
+        nonconformity = found.of_gold(y)
+        return (nonconformity <= limits) & np.isfinite(nonconformity)
+
+    def missed(self, X: Any, y: Any, groups: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Compute the fraction of the parts of structures that are in no structure of the sets, without listing these.
+
+        Parameters
+        ----------
+        X, y, groups : as in `conformalize`
+            Samples of structures; neither label sets nor graphs.
+
+        Returns
+        -------
+        missed : ndarray of shape (n_samples,)
+            1 for structures that the model cannot predict.
+
+        Raises
+        ------
+        ValueError
+            For label sets and graphs, and structures that repeat parts.
+        """
+        found, limits = self._limits(X, y, groups)
+        outside = [(own > limit) | (own == np.inf) for own, limit in zip(self._of_parts(found, y), limits)]
+        return np.array([own.mean() if len(own) else 0.0 for own in outside])
+
+    def _limits(self, X, y, groups):
+        """Return the `Nonconformity` of samples, and the threshold of each."""
         self._check_calibrated()
         self._check_given(groups)
         found = self._nonconformity(X)
-        nonconformity = found.of_gold(y)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
-        limits = [thresholds[group] for group in of_samples]
-        return (nonconformity <= limits) & np.isfinite(nonconformity)
+        return found, np.array([thresholds[group] for group in of_samples])
+
+    def _of_parts(self, found, y):
+        samples = found.samples
+        if not hasattr(samples, "maxima_with") or samples.structure.repeats:
+            raise ValueError("parts are counted for structures that have each part once; use risk='structure'")
+        return found.of_parts(y)
 
     def predict_set(self, X: Any, groups: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
         """List the structures in the set of each sample.
@@ -293,14 +341,17 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
     def _thresholds(self, groups):
         """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
         found = {}
+        # A calibration has parts only if the parameter `risk` had this value.
+        rows = getattr(self, "part_nonconformity_", self.nonconformity_[:, None])
         for group in dict.fromkeys(groups):
-            own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
-            if not len(own):
+            own = [rows[i] for i, other in enumerate(self.groups_) if other == group]
+            if not own:
                 warn_user(
                     f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure"
                 )
-            rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
-            found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf
+            # The mean risk of these samples and one more, for which it is 1, may be at most 1 - confidence_level.
+            most = (len(own) + 1) * (1.0 - self.confidence_level) - 1.0
+            found[group] = _least_threshold(own, most + _ROUNDING * (len(own) + 1))
         return found
 
     def _list(self, found, i, limit):
@@ -318,6 +369,19 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def _least_threshold(samples, most):
+    """Return the least value at which the total risk is at most `most`.
+
+    The risk of a sample is the fraction of its values above the threshold.
+    """
+    values = np.concatenate([*samples, np.zeros(0)])
+    weights = np.concatenate([np.full(len(own), 1.0 / max(len(own), 1)) for own in samples] + [np.zeros(0)])
+    order = np.argsort(values, kind="stable")
+    above = weights.sum() - np.cumsum(weights[order])
+    fits = np.flatnonzero(above <= most)
+    return float(values[order[fits[0]]]) if len(fits) else np.inf
 
 
 def _check_hashable(groups):

@@ -99,6 +99,21 @@ class StructureSamples:
         """Return the highest total score of any structure, under other scores of the unary parts: array."""
         return self._infer(map_inference, scores).values
 
+    def maxima_with(self, scores, parts):
+        """Return the highest total score of any structure that contains a unary part, one for each sample: array.
+
+        The second array returned bounds the magnitudes of the sums, to which rounding is relative.
+        """
+        dims, raised = self.task.laid_out[0], [own.copy() for own in scores]
+        finite, bonuses = self._joined[np.isfinite(self._joined)], np.ones(len(scores))
+        for i, part in enumerate(parts):
+            # Larger than the difference of any two totals.
+            n_additional = self.structure.sizes(dims[i])[1]
+            total = np.abs(raised[i][np.isfinite(raised[i])]).sum() + n_additional * np.abs(finite).max(initial=0.0)
+            bonuses[i] += 2.0 * total
+            raised[i][part] += bonuses[i]
+        return self.maxima(raised) - bonuses, bonuses
+
     def n_best(self, i, scores, k):
         """Return the `k` best structures of sample i, under scores of its unary parts: list of (structure, parts)."""
         own = scores.reshape(self.shapes[i])

@@ -28,6 +28,24 @@ class Nonconformity:
         found = [np.inf if parts is None else self._of(i, parts) for i, parts in enumerate(self.samples.parts(y))]
         return np.array(found)
 
+    def of_parts(self, y):
+        """Return the least nonconformity of any structure with a part of the gold structure: list of arrays.
+
+        For each sample, the array has an entry for each unary part. It is infinite, one entry, if the model cannot
+        predict the gold structure.
+        """
+        gold = [None if parts is None else parts[0][parts[0] >= 0] for parts in self.samples.parts(y)]
+        found = [np.full(1 if own is None else len(own), np.inf) for own in gold]
+        for place in range(max(map(len, found), default=0)):
+            has_one = [own is not None and place < len(own) for own in gold]
+            parts = [own[place] if has else 0 for own, has in zip(gold, has_one)]
+            maxima, sizes = self.samples.maxima_with(self.scores, parts)
+            distances = self.offsets - maxima
+            distances[distances <= _ROUNDING * (sizes + np.abs(self.offsets))] = 0.0
+            for i in np.flatnonzero(has_one):
+                found[i][place] = distances[i]
+        return found
+
     def n_best(self, i, k):
         """Return the `k` structures of sample i of least nonconformity: list of (structure, float)."""
         found = self.samples.n_best(i, self.scores[i], k)

@@ -41,15 +41,15 @@ def _ask(number, scores, additional, slots, additional_slots):
 
 def _answer(number, scores, additional, slots, additional_slots):
     structure = _called[int(number)]
-    scores, additional = readonly(scores), readonly(additional)
-    found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
+    scores = readonly(scores)
+    found = structure.map_oracle(scores, readonly(additional)) if structure.additional else structure.map_oracle(scores)
     if found is None:
         slots[:] = additional_slots[:] = -1
         return -np.inf
     parts, additional_parts = structure.check_parts(found, len(scores), len(additional), "map_oracle returned")
     slots.fill(-1)
     slots[parts] = parts
-    value = float(scores[parts].sum())
+    value = float(np.add.reduce(scores[parts]))
     if structure.additional:
         additional_slots.fill(-1)
         additional_slots[: len(additional_parts)] = additional_parts
@@ -213,7 +213,7 @@ class CustomStructure(Structure):
             found, additional_parts = found
         parts = _as_ints(found, n_parts, what, "parts")
         # Its cost is a third of that of `np.unique`; an oracle is called thousands of times.
-        if len(parts) and np.bincount(parts).max() > 1:
+        if np.count_nonzero(np.bincount(parts)) < len(parts):
             raise ValueError(f"{what} a part more than once: {parts.tolist()}")
         if not self.additional:
             return parts, ()
@@ -235,6 +235,8 @@ def _as_ints(indices, n, what, kind):
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{what} {indices!r}; {kind} are a sequence of ints (indices)")
-    if array.min() < 0 or array.max() >= n:
+    array = array.astype(np.int64, copy=False)
+    # As unsigned ints, negative ones are large.
+    if np.maximum.reduce(array.view(np.uint64)) >= n:
         raise ValueError(f"{what} {kind} {array.tolist()}; they must lie between 0 and {n - 1}")
-    return array.astype(np.int64, copy=False)
+    return array

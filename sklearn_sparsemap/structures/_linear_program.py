@@ -6,16 +6,17 @@ from functools import partial
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint
+from scipy.optimize import Bounds, LinearConstraint, linprog
 
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
 from .._core.validation import check_numbers
 from ._base import as_bools, as_parts
 from ._custom import CustomStructure
+from ._enumeration import FEASIBLE, best_nearby
 
-# Largest violation of a constraint by a solution; HiGHS's tolerance.
-_FEASIBLE = 1e-6
+# Largest distance from 0 or 1 of a relaxed solution that is rounded, if `integer` is False.
+_FRACTIONAL = 1e-4
 # If a score exceeds the others by more than this factor, HiGHS's tolerance leaves too few digits for the others.
 _FAR = 1e5
 # HiGHS stops at an absolute gap. Scores are scaled to this maximum, so that the gap is negligible.
@@ -25,8 +26,9 @@ _LARGEST_SCORE = 1e3
 class LinearProgram(CustomStructure):
     """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programmes.
 
-    Scores have shape (n_variables,). HiGHS (`scipy.optimize.milp`) is the MAP oracle, so all solvers, losses and
-    estimators can be used; each call takes milliseconds. A structure is a bool array of shape (n_variables,), also
+    Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS. If the solution is not
+    integer, it enumerates the choices that the reduced costs leave open [3]_, or if these are many, HiGHS branches
+    (`scipy.optimize.milp`). A call takes milliseconds. A structure is a bool array of shape (n_variables,), also
     given as 0 and 1; `predict` of an estimator returns an array (n_samples, n_variables). -inf forbids a variable.
 
     Parameters
@@ -36,8 +38,8 @@ class LinearProgram(CustomStructure):
     A_eq, b_eq : array-like, default=None
         Equality constraints ``A_eq @ x == b_eq``, in the same form. At least one kind of constraints must be given.
     integer : bool, default=True
-        Whether to require integer x. False is faster if linear programmes with these constraints always have integer
-        solutions (paths, assignments). A fractional solution is then an error.
+        False states that the linear relaxation always has integer solutions (paths, assignments). A fractional solution
+        is then an error.
     fixed_size : bool, default=False
         Whether all structures have the same number of variables that are 1; see `Structure`.
     train_on_pool : bool, default=True
@@ -60,6 +62,7 @@ class LinearProgram(CustomStructure):
     .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
     .. [2] Mulamba, Mandi, Diligenti, Lombardi, Bucarey and Guns. Contrastive Losses and Solution Caching for
        Predict-and-Optimize. IJCAI 2021.
+    .. [3] Balas and Zemel. An Algorithm for Large Zero-One Knapsack Problems. Operations Research, 1980.
 
     Examples
     --------
@@ -164,6 +167,36 @@ class LinearProgram(CustomStructure):
         if largest > 0.0:
             # Divide first: `_LARGEST_SCORE / largest` could overflow.
             costs = costs / largest * _LARGEST_SCORE
+        below, equal = (self.A, self.b), (self.A_eq, self.b_eq)
+        relaxed = linprog(
+            costs,
+            *below,
+            *equal,
+            bounds=np.column_stack([np.zeros(len(costs)), allowed]),
+            options={"primal_feasibility_tolerance": FEASIBLE},
+        )
+        if relaxed.x is None:
+            if relaxed.status == 2:
+                return None
+            raise RuntimeError(f"HiGHS found no solution: {relaxed.message}")
+        chosen = relaxed.x > 0.5
+        off = np.abs(relaxed.x - chosen).max()
+        if off > _FRACTIONAL and not self.integer:
+            raise ValueError(
+                "integer=False, but with these constraints a linear programme has a solution that is not integer: "
+                f"{relaxed.x.round(4).tolist()}; use integer=True"
+            )
+        if off > FEASIBLE and self.integer:
+            chosen = best_nearby(costs, allowed, below, equal, relaxed.ineqlin.marginals, relaxed.eqlin.marginals)
+            if chosen is None:
+                chosen = self._branch(costs, allowed)
+                if chosen is None:
+                    return None
+        self._found.setdefault(chosen.tobytes().hex(), chosen)
+        return np.flatnonzero(chosen)
+
+    def _branch(self, costs, allowed):
+        """Return the solution of lowest cost by HiGHS's branch and cut, or None if there is none."""
         constraints = [
             LinearConstraint(A, low, high)
             for A, low, high in ((self.A, -np.inf, self.b), (self.A_eq, self.b_eq, self.b_eq))
@@ -171,30 +204,21 @@ class LinearProgram(CustomStructure):
         ]
         found = milp(
             costs,
-            integrality=np.full(len(costs), int(self.integer)),
+            integrality=np.ones(len(costs)),
             bounds=Bounds(0.0, allowed.astype(float)),
             constraints=constraints,
             options={"mip_rel_gap": 0.0},
         )
-        if found.x is None:
-            if found.status == 2:
-                return None
+        if found.x is None and found.status != 2:
             raise RuntimeError(f"HiGHS found no solution: {found.message}")
-        chosen = found.x > 0.5
-        if np.abs(found.x - chosen).max() > 1e-4:
-            raise ValueError(
-                "integer=False, but with these constraints a linear programme has a solution that is not integer: "
-                f"{found.x.round(4).tolist()}; use integer=True"
-            )
-        self._found.setdefault(chosen.tobytes().hex(), chosen)
-        return np.flatnonzero(chosen)
+        return None if found.x is None else found.x > 0.5
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         form = f"a solution is {self.n_parts} bools, or 0 and 1, one for each variable"
         x = as_bools(structure, self.n_parts, form)
         for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
             # Relative to the magnitude of the terms.
-            wrong = np.flatnonzero(off > _FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
+            wrong = np.flatnonzero(off > FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
             if len(wrong):
                 name = "A" if A is self.A else "A_eq"
                 raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
