@@ -32,8 +32,9 @@ class NativeOperator:
         batch, present = self._lay_out(scores, additional, rows, lead)
         *found, solved = self.compiled.structure.tensor_solver()(batch)
         solution = NativeSolution(*found, present)
-        if not solved.all():
-            solution.mend(self.compiled, batch, (~solved).nonzero().squeeze(1), lead)
+        left = present & ~solved
+        if left.any():
+            solution.mend(self.compiled, batch, left.nonzero().squeeze(1), lead)
         solution.set_values(batch)
         return solution
 

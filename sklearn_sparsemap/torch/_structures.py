@@ -206,11 +206,8 @@ def use_native(structure, backend, device, need_structures=False):
     check_choice("backend", backend, ("auto", "compiled", "native"))
     possible = structure.tensor_solver is not None and not need_structures
     if backend == "native" and not possible:
-        why = "return_structures" if need_structures else repr(structure)
-        raise ValueError(
-            f"backend='native' is for the marginals of Simplex, Subset, Ranking, Matching and LinearChain, not {why}; "
-            "use 'auto'"
-        )
+        what = "return_structures" if need_structures else repr(structure)
+        raise ValueError(f"backend='native' has no operations for {what}; use 'auto'")
     return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
@@ -69,6 +71,11 @@ class Alignment(Structure):
     def __init__(self, kind: str = "warping") -> None:
         check_choice("kind", kind, _KINDS)
         self.kind = kind
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self)
 
     @property
     def additional_names(self) -> tuple[str, ...]:

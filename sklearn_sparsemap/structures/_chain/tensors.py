@@ -1,64 +1,55 @@
-"""SparseMAP over chains in batched operations of PyTorch: the best paths, and chains whose steps are independent."""
+"""SparseMAP over chains in batched operations of PyTorch: the active set, and chains whose steps are independent."""
 
+import numpy as np
 import torch
 
 from ...numerics.tensors import active_set
+from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 from .._simplex.tensors import sparsemax
 
 
 def _split(joined, given):
-    """Return the parts of a joined array by name, in their shapes, and the place where each begins."""
-    parts, places, first = {}, {}, 0
-    for name, shape in given.items():
-        n = torch.Size(shape).numel()
-        parts[name] = joined[..., first : first + n].unflatten(-1, shape)
-        places[name] = first
-        first += n
-    return parts, places
+    """Return the parts of a joined array by name, in their shapes."""
+    sizes = [torch.Size(shape).numel() for shape in given.values()]
+    parts = joined.split(sizes, -1)
+    return {name: part.unflatten(-1, shape) for (name, shape), part in zip(given.items(), parts)}
 
 
-def best_paths(batch):
-    """Find the best path of each sample; an oracle of `numerics.tensors`."""
-    scores, n_steps = batch.scores, batch.lengths[:, 0]
-    _, padded, m = scores.shape
-    parts, places = _split(batch.additional, batch.given)
-    steps = torch.arange(padded, device=scores.device)
-    table, before = scores[:, 0], []
-    if "start" in parts:
-        table = table + parts["start"]
-    for t in range(1, padded):
-        arrived = table.unsqueeze(2)
-        if "transitions" in parts:
-            arrived = arrived + _transitions_at(parts, t)
-        top, state = arrived.expand(-1, -1, m).max(1)
-        before.append(state)
-        table = torch.where((t < n_steps).unsqueeze(1), top + scores[:, t], table)
-    if "end" in parts:
-        table = table + parts["end"]
-    value, last = table.max(1)
-    path = [last]
-    for t in range(padded - 1, 0, -1):
-        earlier = before[t - 1].gather(1, path[0].unsqueeze(1)).squeeze(1)
-        path.insert(0, torch.where(t < n_steps, earlier, path[0]))
-    path = torch.stack(path, 1)
-    inside = steps < n_steps.unsqueeze(1)
-    slots = torch.where(inside, steps * m + path, -1)
-    extra = []
-    if "transitions" in parts:
-        stride = m * m if parts["transitions"].dim() == 4 else 0
-        pairs = places["transitions"] + steps[:-1] * stride + path[:, :-1] * m + path[:, 1:]
-        extra.append(torch.where(inside[:, 1:], pairs, -1))
-    if "start" in parts:
-        extra.append(places["start"] + path[:, :1])
-    if "end" in parts:
-        extra.append(places["end"] + last.unsqueeze(1))
-    return slots, torch.cat(extra, 1) if extra else slots[:, :0], value
+def chain_programme(shape, given, state=-1, counts=None):
+    """Return the `Hypergraph` of chains, with a final node for each number of steps; see `derivations_of`.
 
-
-def _transitions_at(parts, t):
-    """Return the transitions into step `t`, shape (n_samples, n_states, n_states)."""
-    transitions = parts["transitions"]
-    return transitions[:, t - 1] if transitions.dim() == 4 else transitions
+    Parameters
+    ----------
+    shape : tuple of int
+        Numbers of steps and states.
+    given : tuple of (name, shape)
+        The additional scores.
+    state : int
+        The state that is counted; -1 for none.
+    counts : tuple of (fewest, most), default=None
+        For each number of steps, the allowed numbers of steps in `state`. By default 0.
+    """
+    graph, (n, m) = Hypergraph(shape, given), shape
+    counts = np.array([(0, 0)] * n if counts is None else counts)
+    size, counted, moves = counts.max() + 1, np.arange(m) == state, graph.extra.get("transitions")
+    # Node [t, i, k] stands for the paths to state i of step t with k steps in the counted state.
+    nodes = np.full((n, m, size), NEVER)
+    before, scores = np.where(np.arange(size) == 0, SOURCE, NEVER)[:, None], graph.extra.get("start")
+    scores = None if scores is None else scores[:, None]
+    for t in range(n):
+        if t:
+            before, scores = nodes[t - 1].T, None
+            if moves is not None:
+                scores = (moves if moves.ndim == 2 else moves[t - 1]).T
+        shifted = np.vstack([np.full_like(before[:1], NEVER), before[:-1]])
+        tails = np.where(counted[:, None, None], shifted, before).reshape(m * size, -1)
+        arcs = None if scores is None else np.repeat(scores, size, axis=0)
+        nodes[t] = graph.add(tails, arcs, np.repeat(graph.parts[t], size)).reshape(m, size)
+    count, (fewest, most) = np.arange(size), counts.T[:, :, None, None]
+    allowed = np.where((fewest <= count) & (count <= most), nodes, NEVER).reshape(n, m * size)
+    end = graph.extra.get("end")
+    graph.sinks = graph.add(allowed, None if end is None else np.repeat(end, size))
+    return graph
 
 
 def _are_independent(batch, parts):
@@ -112,7 +103,7 @@ def _solve_independent(batch, parts):
     support = (u > 0.0).to(u.dtype)
 
     def multiply(unary, extra):
-        by_name, _ = _split(extra, batch.given)
+        by_name = _split(extra, batch.given)
         unary = at_ends(unary, by_name)
         if shape is not None:
             changes = by_name["transitions"].reshape(*unary.shape[:-2], -1, m, m)
@@ -128,7 +119,8 @@ def _solve_independent(batch, parts):
 
 def solve(batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
-    parts, _ = _split(batch.additional, batch.given)
+    parts = _split(batch.additional, batch.given)
     if _are_independent(batch, parts):
         return _solve_independent(batch, parts)
-    return active_set(best_paths, batch)
+    programme = derivations_of(chain_programme, batch)
+    return active_set(lambda own: programme.best(own, own.lengths[:, 0] - 1), batch)

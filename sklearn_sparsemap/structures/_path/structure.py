@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -126,6 +127,11 @@ class Path(Structure):
             if row + 1 < height:
                 edges += [(node, node + width) for node in nodes]
         return cls(edges or np.zeros((0, 2), int), 0, height * width - 1)
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         if shape[0] != len(self.edges):

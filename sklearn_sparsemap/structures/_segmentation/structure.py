@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
@@ -71,6 +73,11 @@ class Segmentation(Structure):
         check_choice("parts", parts, _PARTS)
         self.max_length = int(max_length)
         self.parts = parts
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self)
 
     @property
     def labelled(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from functools import partial
 
 import numpy as np
 
@@ -75,7 +76,6 @@ class SequenceBudget(LinearChain):
     [0, 0, 1, 1]
     """
 
-    tensor_solver = None
     oracle = best_path_within
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.
@@ -97,6 +97,11 @@ class SequenceBudget(LinearChain):
         self.budget = int(budget) if is_count else float(budget)
         self.state = int(state)
         self.exactly = bool(exactly)
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self)
 
     def budget_of(self, n_steps: int) -> int:
         """Return the largest allowed number of steps in `state` for a sample of this length."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,6 +147,11 @@ class DependencyTree(Structure):
     @property
     def marginal_oracle(self) -> Any:
         return tree_marginals if self.n_labels is None else labelled_tree_marginals
+
+    def tensor_solver(self) -> Any:
+        from .tensors import solve
+
+        return partial(solve, self)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]

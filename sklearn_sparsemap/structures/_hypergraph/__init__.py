@@ -1,0 +1,1 @@
+"""Dynamic programmes as hypergraphs, in batched operations of PyTorch."""
