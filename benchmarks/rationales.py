@@ -27,7 +27,6 @@ from time import process_time
 import numpy as np
 import results
 import torch
-from scipy import stats
 from torch import nn
 
 from sklearn_sparsemap.datasets import load_conll
@@ -186,16 +185,9 @@ def train(layer, samples, sizes, args, temperature, seed):
     return network
 
 
-def half_width(values):
-    """Return half the width of the 95 % interval of the mean."""
-    if len(values) == 1:
-        return 0.0
-    return stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
-
-
 def as_interval(values):
     """Return the mean of an array of seeds with half the width of its interval."""
-    return f"{np.mean(values):.1f} ± {half_width(values):.1f}"
+    return f"{np.mean(values):.1f} ± {results.half_width(values):.1f}"
 
 
 def main():
@@ -234,7 +226,7 @@ def main():
         seconds, (right, f1, iou, n_words, n_runs, over) = process_time() - begun, np.array(tested).T
         for measure, values in (("accuracy", right), ("token F1", f1)):
             results.record("rationales", "CoNLL-2002, Spanish", f"{measure}, {layer}", 100 * values.mean(), "%",
-                           seeds=args.seeds, interval=half_width(100 * values))  # fmt: skip
+                           seeds=args.seeds, interval=results.half_width(100 * values))  # fmt: skip
         print(
             f"| {layer} | {as_interval(100 * right)} | {as_interval(100 * f1)} | {as_interval(100 * iou)} | "
             f"{n_words.mean():.1f} | {n_runs.mean():.2f} | {100 * over.mean():.1f} % | {seconds / args.seeds:.0f} | "

@@ -28,6 +28,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+from scipy import stats
+
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = ("--data", "--json")  # options whose values are paths of one machine
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -133,6 +136,13 @@ def record(
     else:
         records.append(new)
     write(_file, records)
+
+
+def half_width(values):
+    """Return half the width of the 95 % interval of the mean of some seeds (Student's t); 0 for a single one."""
+    if len(values) == 1:
+        return 0.0
+    return stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
 
 
 def round_to(value, digits=5):

@@ -74,15 +74,33 @@ def naive_siblings(sentence, templates):
 
 def _sibling_name(sentence, h, sib, mod, is_right, template):
     """Return the name of one feature; `sib` is None at the start, `mod` at the end."""
+    direction = "right" if is_right else "left"
+    distance = "1" if mod is None else naive_distance(h if sib is None else sib, mod)
+    words = {"head": h, "sib": sib or 0, "mod": mod or 0}
+    return _triple_name(sentence, words, direction, distance, template)
+
+
+def naive_grandparents(sentence, templates):
+    """Return the names of the features of each row of grandparents: a set for each candidate and modifier of a side."""
+    rows, n = [], len(sentence)
+    for h, side in naive_sides(n):
+        for grand in [g for g in range(n + 1) if g != h and h > 0]:
+            for mod in side:
+                words = {"head": h, "grand": grand, "mod": mod}
+                order, distance = "<".join(sorted(words, key=words.get)), naive_distance(grand, mod)
+                is_row = grand != mod
+                rows.append({_triple_name(sentence, words, order, distance, t) for t in templates if is_row})
+    return rows
+
+
+def _triple_name(sentence, words, direction, distance, template):
+    """Return the name of one feature of words with these numbers, of which 0 is the root."""
     values = []
     for atom in str(template).split("|"):
-        if atom == "direction":
-            values.append("right" if is_right else "left")
-        elif atom == "distance":
-            values.append("1" if mod is None else naive_distance(h if sib is None else sib, mod))
+        if atom in ("direction", "distance"):
+            values.append(direction if atom == "direction" else distance)
         else:
             side, rest = atom.rstrip("]").split(".", 1)
             field, offset = rest.split("[")
-            word = {"head": h, "sib": sib or 0, "mod": mod or 0}[side]
-            values.append(naive_arc_value(sentence, word + int(offset), field))
+            values.append(naive_arc_value(sentence, words[side] + int(offset), field))
     return f"{template}={'|'.join(values)}"

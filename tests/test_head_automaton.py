@@ -117,6 +117,16 @@ def test_without_siblings_words_are_independent():
     np.testing.assert_allclose(marginal_inference(HeadAutomaton(), scores).marginals, 1 / (1 + np.exp(-scores)))
 
 
+def test_a_root_has_no_candidates():
+    rng = np.random.default_rng(7)
+    for n in (1, 3):
+        scores, siblings = rng.normal(size=n), rng.normal(size=(n + 1, n + 1))
+        plain = sparsemap(HeadAutomaton(), scores, siblings=siblings)
+        root = sparsemap(HeadAutomaton(True), scores, siblings=siblings, grandparents=np.zeros((0, n)))
+        assert np.array_equal(plain.marginals, root.marginals)
+        assert root.additional_marginals["grandparents"].shape == (0, n)
+
+
 def test_entries_before_the_diagonal_are_not_used():
     rng = np.random.default_rng(5)
     scores, siblings = rng.normal(size=4), rng.normal(size=(5, 5))
@@ -154,7 +164,7 @@ def test_in_graphs_it_is_like_an_enumerated_structure(grandparents):
     [
         (HeadAutomaton(), [1.0, 2.0], {"siblings": np.zeros((2, 2))}, "siblings"),
         (HeadAutomaton(True), [1.0, 2.0], {}, "pass grandparents"),
-        (HeadAutomaton(True), [1.0], {}, "a candidate and a word"),
+        (HeadAutomaton(True), [1.0], {}, "pass grandparents"),
         (HeadAutomaton(True), np.zeros(4), {"grandparents": np.zeros((2, 2)), "siblings": np.eye(2)}, "siblings"),
         (HeadAutomaton(), [1.0, np.nan], {}, "must be finite"),
         (HeadAutomaton(), [0.0], {"siblings": np.full((2, 2), -np.inf)}, "infeasible"),

@@ -31,7 +31,7 @@ NAMES = {
     """,
     "factors": """
         AndOut AtLeast AtMost AtMostOne Budget Condition Exactly Exclusive FactorGraph Hierarchy Iff Implies Imply
-        Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph sibling_tree
+        Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph second_order_tree
     """,
     "features": """
         ArcTemplate ArcVectorizer DERIVED_FIELDS InformationGainSelector OnRows RowUnion SiblingTemplate

@@ -6,7 +6,7 @@ from ._label_constraints import Label
 from ._logic import AndOut, OrOut, Pair, StructureFactor, XorOut
 from ._rules import AtLeast, AtMost, AtMostOne, Budget, Exactly, Exclusive, Iff, Implies, Imply, Knapsack, Or, Xor
 from ._tables import PairTable, grid_graph
-from ._trees import sibling_tree
+from ._trees import second_order_tree
 from ._variables import Condition, WeightedSum
 
 __all__ = [
@@ -34,5 +34,5 @@ __all__ = [
     "Xor",
     "XorOut",
     "grid_graph",
-    "sibling_tree",
+    "second_order_tree",
 ]

@@ -85,5 +85,6 @@ class AdditionalScores:
 
 def _as_slice(places):
     """Return places that are adjacent as a slice, which copies nothing."""
-    is_range = np.array_equal(places, np.arange(len(places)) + places[0])
-    return slice(places[0], places[0] + len(places)) if is_range else places
+    first = places[0] if len(places) else 0
+    is_range = np.array_equal(places, np.arange(len(places)) + first)
+    return slice(first, first + len(places)) if is_range else places

@@ -107,7 +107,7 @@ class UserForms:
             return np.bincount(self.expand, flat, minlength=self.n_joined)
         plain, mixed = flat.copy(), np.zeros(self.n_joined)
         for places, first, features in self.mixes:
-            own = features.T @ flat[places].reshape(features.shape[0], -1)
+            own = features.T @ flat[places].reshape(features.shape[0], _width(flat[places], features))
             mixed[first : first + own.size] += own.ravel()
             plain[places] = 0.0
         return mixed + np.bincount(self.expand, plain, minlength=self.n_joined) if plain.any() else mixed
@@ -135,10 +135,15 @@ class UserForms:
         flat = joined[self.expand]
         for places, first, features in self.mixes:
             own = flat[places]
-            size = len(own) // max(features.shape[0], 1) * features.shape[1]
-            weights = joined[first : first + size].reshape(features.shape[1], -1)
+            n_features, width = features.shape[1], _width(own, features)
+            weights = joined[first : first + n_features * width].reshape(n_features, width)
             flat[places] = (features @ weights).reshape(own.shape)
         return flat
+
+
+def _width(scores, features):
+    """Return the number of scores for each row of features."""
+    return len(scores) // max(features.shape[0], 1)
 
 
 def _nest(arrays, nested):

@@ -312,11 +312,14 @@ class StructureFactor(Factor):
         In the shape of the structure's scores (a list counts as flat).
     name : str, default=None
         Name of its additional scores, and of its selected structures in the result.
+    shapes : dict of str -> tuple of int, default=None
+        Shapes of additional scores of which `structure` accepts several shapes, by the names of the scores. Scores that
+        come from features (`FactorGraph.with_features`) otherwise have the first shape that it accepts.
 
     Raises
     ------
     ValueError
-        If `structure` is not an instance of a structure, or has scores but no name.
+        If `structure` is not an instance of a structure, has scores but no name, or does not accept one of `shapes`.
 
     Examples
     --------
@@ -336,7 +339,12 @@ class StructureFactor(Factor):
     kind = STRUCTURE
 
     def __init__(
-        self, structure: Structure, variables: Variables | Iterable[Variables], *, name: str | None = None
+        self,
+        structure: Structure,
+        variables: Variables | Iterable[Variables],
+        *,
+        name: str | None = None,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         if not isinstance(structure, Structure):
             raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
@@ -349,18 +357,19 @@ class StructureFactor(Factor):
             raise ValueError(
                 f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
             )
-        structure.dims(self.shape, {name: shapes[0] for name, shapes in self.accepted_shapes.items()})
+        accepted = structure.additional_shapes(self.shape)
+        for score, shape in (shapes or {}).items():
+            if shape not in accepted.get(score, ()):
+                raise ValueError(f"{structure!r} over {self.shape} accepts shapes {accepted}; got {score!r}: {shape!r}")
+        # Accepted shapes of its additional scores, by their names.
+        chosen = {score: (shape,) for score, shape in (shapes or {}).items()}
+        self.accepted_shapes = {score: accepted[score] for score in structure.additional_names} | chosen
+        structure.dims(self.shape, {score: own[0] for score, own in self.accepted_shapes.items()})
         self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property
     def is_equality(self) -> bool:
         return self.structure.fixed_size
-
-    @property
-    def accepted_shapes(self) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """Accepted shapes of its additional scores, by their names."""
-        accepted = self.structure.additional_shapes(self.shape)
-        return {name: accepted[name] for name in self.structure.additional_names}
 
     @property
     def kernel_shape(self) -> tuple[int, ...]:

@@ -9,16 +9,18 @@ from ._rows.frames import sentences_from_frame
 from ._rows.on_rows import OnRows
 from ._rows.row_union import RowUnion
 from ._rows.token_dicts import TokenDictVectorizer
-from ._siblings.templates import SiblingTemplate, sibling_templates
-from ._siblings.vectorizer import SiblingVectorizer
 from ._tokens.templates import Template, chunking_templates, ner_templates, ngrams
 from ._tokens.vectorizer import TemplateVectorizer
+from ._triples.templates import GrandparentTemplate, SiblingTemplate, grandparent_templates, sibling_templates
+from ._triples.vectorizers import GrandparentVectorizer, SiblingVectorizer
 from ._words import DERIVED_FIELDS, word_case, word_digits, word_punctuation, word_shape
 
 __all__ = [
     "DERIVED_FIELDS",
     "ArcTemplate",
     "ArcVectorizer",
+    "GrandparentTemplate",
+    "GrandparentVectorizer",
     "InformationGainSelector",
     "OnRows",
     "RowUnion",
@@ -30,6 +32,7 @@ __all__ = [
     "arc_templates",
     "chunking_templates",
     "dependency_templates",
+    "grandparent_templates",
     "ner_templates",
     "ngrams",
     "sentences_from_frame",

@@ -24,7 +24,7 @@ class ArcPlan(Plan):
 
     def __init__(self, templates, derived_fields):
         super().__init__(templates, derived_fields)
-        self._relations = relation_totals(self)
+        self._relations = relation_totals(self, kernels.DIRECTIONS)
         between = [own[0] if own else ((None, None), 0) for own in self.atoms_of("between")]
         names = [name for (_, name), _ in between]
         middle_fields = list(dict.fromkeys(name for name in names if name is not None))
@@ -48,10 +48,10 @@ class ArcPlan(Plan):
         )
 
 
-def relation_totals(plan):
+def relation_totals(plan, directions):
     """Return the part of direction and distance in each template's key: shape (n_relations, n_templates)."""
-    values = {"direction": hash_values(kernels.DIRECTIONS)[:, None], "distance": hash_values(kernels.DISTANCES)}
-    totals = np.zeros((len(kernels.DIRECTIONS), len(kernels.DISTANCES), len(plan.templates)), dtype=np.uint64)
+    values = {"direction": hash_values(directions)[:, None], "distance": hash_values(kernels.DISTANCES)}
+    totals = np.zeros((len(directions), len(kernels.DISTANCES), len(plan.templates)), dtype=np.uint64)
     for relation, hashes in values.items():
         for j, atoms in enumerate(plan.atoms_of(relation)):
             for _, factor in atoms:

@@ -30,7 +30,7 @@ class HeadAutomaton(Structure):
         Whether the structure also has the head's own head. Exactly one of several candidates is chosen. Scores and
         structures then have shape (n_candidates + n,), the candidates first, then the modifiers. `grandparents`, shape
         (n_candidates, n), is then an additional score that must be given: ``grandparents[g, j]`` if candidate g is the
-        head's head, and word j a modifier.
+        head's head, and word j a modifier. The root of a tree has no candidates.
 
     Notes
     -----
@@ -86,15 +86,13 @@ class HeadAutomaton(Structure):
             return {"siblings": ((size + 1, size + 1),)}
         # The number of candidates is known from the additional scores only.
         return {
-            "siblings": tuple((n + 1, n + 1) for n in range(size - 1, 0, -1)),
-            "grandparents": tuple((size - n, n) for n in range(size - 1, 0, -1)),
+            "siblings": tuple((n + 1, n + 1) for n in (*range(size - 1, 0, -1), size)),
+            "grandparents": tuple((size - n, n) for n in (*range(size - 1, 0, -1), size)),
         }
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         if not self.grandparents:
             return shape[0], 0, int("siblings" in given), 0
-        if shape[0] < 2:
-            raise ValueError(f"with grandparents, scores are of a candidate and a word at least; got shape {shape}")
         if "grandparents" not in given:
             raise ValueError("pass grandparents, shape (n_candidates, n), which tell how many scores are of candidates")
         n_candidates, n = given["grandparents"]
@@ -104,7 +102,7 @@ class HeadAutomaton(Structure):
                 f"grandparents of shape {(n_candidates, n)} are for {n} words, whose siblings have shape "
                 f"{(n + 1, n + 1)}; got {siblings}"
             )
-        return n, n_candidates, int("siblings" in given), 1
+        return n, n_candidates, int("siblings" in given), int(n_candidates > 0)
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n, n_candidates, siblings, grandparents = dims

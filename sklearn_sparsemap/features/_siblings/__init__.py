@@ -1,1 +1,0 @@
-"""Features of consecutive modifiers of a head, for parsers of second order."""

@@ -1,0 +1,1 @@
+"""Features of triples of words, for parsers of second order."""
