@@ -21,55 +21,55 @@ from ..estimators._failures import warn_user
 from ._samples import samples_of
 from ._scores import SCORES
 
-# Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
+# Length of the first n-best list of a sample, and factor by which it grows while all of its structures are in the set.
 _FIRST, _GROWTH = 8, 4
-# Rounding of sums and of (n + 1) * confidence_level, relative to their size.
+# Rounding errors of sums and of (n + 1) * confidence_level, relative to their size.
 _ROUNDING = 1e-9
 
 
 class ConformalStructures(DocLinkMixin, BaseEstimator):
     """Sets of structures that contain the gold structure with a chosen probability.
 
-    Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the
-    model finds it plausible. `conformalize` computes that of gold structures of samples that the model was not trained
-    with. The set of a new sample consists of all structures whose nonconformity is at most a quantile of these. If
-    calibration samples and new ones are exchangeable, the gold structure is in the set with a probability of at least
-    `confidence_level`, whatever the model.
+    This is split conformal prediction [1]_ for a fitted model. Each structure has a nonconformity, which is small if
+    the structure is plausible under the model. `conformalize` computes it for the gold structures of calibration
+    samples, which the model was not trained with. The set of a new sample consists of all structures whose
+    nonconformity is at most a quantile of these values. If calibration samples and new samples are exchangeable, the
+    set contains the gold structure with a probability of at least `confidence_level`, whatever the model.
 
     Parameters
     ----------
     fitted_estimator : estimator
-        A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`; or a pipeline or a
-        search around one.
+        A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`, or a pipeline or a
+        search that contains one.
     confidence_level : float, default=0.9
-        Probability that the set contains the gold structure, between 0 and 1. Larger values make larger sets. It may be
+        Probability that the set contains the gold structure, between 0 and 1. Larger values give larger sets. It may be
         changed after calibration.
     max_size : int, default=1000
         Maximum number of structures that `predict_set` lists for a sample. It does not affect `covers`.
     score : {"reduced_cost", "log_loss"}, default="reduced_cost"
         The nonconformity.
 
-        - ``"reduced_cost"``: the distance of a structure from the best one under the scores minus half of the SparseMAP
-          marginals. It is zero for the best structure, so that no set is empty.
-        - ``"log_loss"``: minus the logarithm of the probability. For structures, that of the Gibbs distribution of
-          models trained with crf or margin_crf. For label sets, the labels are independent, with the log odds of
+        - ``"reduced_cost"``: the maximum score minus the score of the structure, where half of the SparseMAP marginals
+          are subtracted from the scores of parts. It is zero for the best structure, so no set is empty.
+        - ``"log_loss"``: minus the log-probability. For structures, the distribution is the Gibbs distribution of
+          models trained with crf or margin_crf. For label sets, labels are independent, with the log odds of
           `predict_proba`, over the sets that a tree of labels allows. Sets can be empty.
     groups : callable or "class", default=None
-        A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a threshold of
-        its own, so that the level holds within each of them (Mondrian calibration). ``"class"``, for one label a
-        sample: the level holds for each class. Groups can also be passed to the methods, as an array.
+        A function from a sample, an element of X, to its group, such as a bin of lengths. Each group has a separate
+        threshold, so the level holds within each group (Mondrian calibration). With ``"class"``, for one label for each
+        sample, the level holds for each class. Groups can also be passed to the methods, as an array.
 
     Attributes
     ----------
     nonconformity_ : ndarray of shape (n_samples,)
-        Nonconformity of the gold structures of the calibration samples; infinite for those that the model cannot
+        Nonconformity of the gold structures of the calibration samples. Infinite for structures that the model cannot
         predict.
     groups_ : list of length n_samples
         The group of each calibration sample; None without groups.
     threshold_ : float, or dict of group -> float
-        The largest nonconformity in a set. Infinite if the calibration samples are too few.
+        The largest nonconformity in a set. Infinite if there are too few calibration samples.
     truncated_ : bool ndarray of shape (n_samples,)
-        Which lists of the latest `predict_set` ended at `max_size`.
+        Whether the lists of the last call of `predict_set` were cut at `max_size`.
 
     See Also
     --------
@@ -79,24 +79,24 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
     Notes
     -----
     The threshold is the calibration score of rank ``ceil((n + 1) * confidence_level)``. Coverage is then between the
-    level and the level plus ``1 / (n + 1)``, unless nonconformities tie. All structures that are best have a reduced
-    cost of zero. So if the model predicts a larger fraction of samples correctly than `confidence_level`, most sets
-    have one structure, and the coverage is that fraction.
+    level and the level plus ``1 / (n + 1)``, unless nonconformities tie. The reduced cost of a best structure is zero.
+    So if the accuracy of the model exceeds `confidence_level`, most sets have one structure, and the coverage is the
+    accuracy.
 
-    **Reduced costs.** Let s be the scores over the temperature, and u the SparseMAP marginals. Under the scores s - u
-    all structures of the face that u is in are best, whose reduced cost is zero, and they are many in uncertain
-    samples. Half of u breaks these ties by the scores themselves. The temperature is that of the estimator, which was
-    chosen in training, so all calibration samples are left for the threshold.
+    **Reduced costs.** Let s be the scores divided by the temperature, and u the SparseMAP marginals. Under the scores
+    ``s - u``, all structures of the face that contains u are optimal: their reduced cost is zero, and there are many of
+    them for uncertain samples. ``s - u / 2`` breaks these ties by the scores. The temperature is that of the estimator,
+    which was chosen in training, so all calibration samples can be used for the threshold.
 
     **Hierarchies.** The set of a sample consists of coherent label sets, each of which contains the ancestors of its
-    labels. Its members that are subsets of others are the coarse answers.
+    labels. Members that are subsets of other members are the coarse predictions.
 
-    **What cannot be predicted.** A label that the model does not know, labels that violate its constraints, and trees
-    that its structure does not allow (`Structure.misfits`) are in no set. In calibration they count as not covered.
+    **Impossible structures.** Labels that do not occur in training, labels that violate constraints, and trees that the
+    structure does not allow (`Structure.misfits`) are in no set. In calibration they are not covered.
 
-    Lists are those of `n_best`, with a few structures at first, and more until one is outside the set. Label sets with
-    edges, or with constraints other than a tree of labels, and factor graphs are searched for one at a time: choose a
-    small `max_size`.
+    Lists are computed by `n_best`, with increasing length until a structure is outside the set. Label sets with edges,
+    or with constraints other than a tree of labels, and assignments of factor graphs need a search for each member, so
+    choose a small `max_size`.
 
     References
     ----------
@@ -147,7 +147,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         Parameters
         ----------
         X, y : as the estimator's `fit` takes them
-            Samples that the estimator was not fitted with.
+            Calibration samples, which the estimator was not fitted with.
         groups : array-like of shape (n_samples,), default=None
             The group of each sample, if the parameter `groups` is None. It must then be passed to the other methods,
             too.
@@ -159,13 +159,13 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the estimator is not fitted or none of this package, a parameter is out of range, or the data are not as
+            If the estimator is not fitted or not from this package, a parameter is out of range, or the data are not as
             described.
 
         Warns
         -----
         UserWarning
-            If the samples, or those of a group, are too few for the level. Sets then contain every structure.
+            If there are too few samples, or samples of a group, for the level. Sets then contain every structure.
         """
         check_parameters(self)
         found = self._nonconformity(X)
@@ -177,7 +177,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
             if n < needed:
                 warn_user(
                     f"confidence_level={self.confidence_level} needs at least {needed} calibration samples"
-                    f"{'' if group is None else f' of group {group!r}'}, and there are {n}, so that sets contain every "
+                    f"{'' if group is None else f' of group {group!r}'}, but there are {n}, so sets contain every "
                     "structure; add samples, or lower the level"
                 )
         return self
@@ -234,8 +234,8 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         Returns
         -------
         sets : list of lists of (structure, nonconformity)
-            For each sample the structure of least nonconformity first, at most `max_size`. A structure is as `predict`
-            of the estimator returns it. `truncated_` tells which lists are not complete.
+            At most `max_size` structures of each sample, in ascending order of nonconformity. Structures are as in
+            `predict` of the estimator. `truncated_` tells which lists are incomplete.
         """
         self._check_calibrated()
         self._check_given(groups)
@@ -269,7 +269,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
             raise ValueError(
                 "groups must be passed, because they were passed to conformalize; one for each sample"
                 if self._by_array
-                else "groups were not passed to conformalize, which has to be called with groups, too"
+                else "groups were not passed to conformalize; call it with groups, too"
             )
 
     def _groups_of(self, found, X, given, y=None):
@@ -283,7 +283,9 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
             return _check_hashable(given)
         if self.groups == "class":
             if not found.samples.has_classes:
-                raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
+                raise ValueError(
+                    "groups='class' is for one label for each sample; pass a function from a sample to its group"
+                )
             return np.asarray(y).ravel().tolist()
         if self.groups is None:
             return [None] * len(found)
@@ -296,9 +298,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         for group in dict.fromkeys(groups):
             own = np.sort(self.nonconformity_[[other == group for other in self.groups_]])
             if not len(own):
-                warn_user(
-                    f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure"
-                )
+                warn_user(f"no calibration sample is of group {quoted(group)}, so its sets contain every structure")
             rank = math.ceil((len(own) + 1) * self.confidence_level - _ROUNDING)
             found[group] = float(own[rank - 1]) if rank <= len(own) else np.inf
         return found
@@ -316,12 +316,12 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         return inside[: self.max_size], len(inside) > self.max_size
 
     def __sklearn_clone__(self):
-        # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
+        # A clone has the same fitted estimator, without the calibration.
         return type(self)(**self.get_params(deep=False))
 
 
 def _check_hashable(groups):
-    """Return the groups of samples; a ValueError names the first that cannot be one."""
+    """Return the groups of samples; a ValueError names the first invalid one."""
     for i, group in enumerate(groups):
         if not isinstance(group, Hashable):
             raise ValueError(f"the group of X[{i}] is {quoted(group)}; a group is a number, a str or a tuple of these")
