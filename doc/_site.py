@@ -73,6 +73,7 @@ RELATED = [
     ["structures.HeadAutomaton", "structures.DependencyTree", "factors.second_order_tree"],
     ["factors.second_order_tree", "factors.FactorGraph", "structures.HeadAutomaton", "features.SiblingVectorizer"],
     [f"features.{name}" for name in ("SiblingVectorizer", "SiblingTemplate", "sibling_templates", "ArcVectorizer")],
+    [f"features.{name}" for name in ("GrandparentVectorizer", "GrandparentTemplate", "grandparent_templates")],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
     ["factors.FactorGraph", "factors.PairTable", "factors.grid_graph", "StructuredSparseMAPClassifier"],

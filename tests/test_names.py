@@ -34,10 +34,10 @@ NAMES = {
         Knapsack Label Or OrOut Pair PairTable StructureFactor WeightedSum Xor XorOut grid_graph second_order_tree
     """,
     "features": """
-        ArcTemplate ArcVectorizer DERIVED_FIELDS InformationGainSelector OnRows RowUnion SiblingTemplate
-        SiblingVectorizer Template TemplateVectorizer TokenDictVectorizer arc_templates chunking_templates
-        dependency_templates ner_templates ngrams sentences_from_frame sibling_templates word_case word_digits
-        word_punctuation word_shape
+        ArcTemplate ArcVectorizer DERIVED_FIELDS GrandparentTemplate GrandparentVectorizer InformationGainSelector
+        OnRows RowUnion SiblingTemplate SiblingVectorizer Template TemplateVectorizer TokenDictVectorizer
+        arc_templates chunking_templates dependency_templates grandparent_templates ner_templates ngrams
+        sentences_from_frame sibling_templates word_case word_digits word_punctuation word_shape
     """,
     "inference": """
         LPSparseMAPBatch LPSparseMAPResult MAPBatch MAPResult MarginalBatch MarginalResult SparseMAPBatch
