@@ -31,15 +31,14 @@ logger = logging.getLogger("sklearn_sparsemap")
 
 
 class Progress:
-    """Reports the iterations of a fit.
+    """Follow the iterations of one fit.
 
     Messages go to the logger ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
 
     Parameters
     ----------
     estimator : estimator
-    X, y : object
-        The training data in the user's form.
+    X, y : the training data, as the user gave them
     max_iter : int
     """
 
@@ -56,11 +55,11 @@ class Progress:
             self._begin_iteration()
 
     def follow(self, step_name):
-        """Begin a phase: its steps are called `step_name` and counted from 1."""
+        """Begin a phase, whose steps have a name, and are counted from 1."""
         self.step_name, self.n_before = step_name, self.n_iter
 
     def iteration(self, loss, attributes, note=""):
-        """Report an iteration; return whether a callback requests to stop.
+        """Report one iteration; return whether a callback wants to stop.
 
         Parameters
         ----------
@@ -68,7 +67,7 @@ class Progress:
         attributes : callable
             Returns the fitted attributes of an estimator as if training stopped now.
         note : str
-            Text that is appended to the message.
+            Additional text of the message.
         """
         self.n_iter += 1
         number = self.n_iter - self.n_before

@@ -1,4 +1,4 @@
-"""Conversion of label sequences to flat lists, and weighted means over these."""
+"""Sequences of labels as flat lists, and weighted means over them."""
 
 from itertools import chain
 
@@ -45,7 +45,7 @@ def flatten(y, name):
 
 
 def weighted_mean(values, weights):
-    """Return the weighted mean as a float; raise ValueError if all weights are zero."""
+    """Return the mean as a float."""
     total = weights.sum()
     if total == 0:
         raise ValueError("sample_weight gives no weight to any label; make at least one positive")

@@ -1,4 +1,4 @@
-"""Metrics of label sets."""
+"""Metrics of sets of labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._flatten import weighted_mean
 def example_f1_score(
     y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None, zero_division: float = 1.0
 ) -> float:
-    """Compute the F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
+    """F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
 
     The F1 of a sample with gold labels A and predicted labels B is ``2 |A & B| / (|A| + |B|)``.
 
@@ -22,21 +22,21 @@ def example_f1_score(
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrices of the gold and the predicted labels.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        The weight of each sample.
     zero_division : float in [0, 1] or nan, default=1.0
-        F1 of a sample if A and B are both empty. NaN leaves such samples out.
+        Value of a sample if A and B are both empty. NaN leaves such samples out.
 
     Returns
     -------
     score : float
-        With ``zero_division=0.0`` it equals ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``, whose
-        default is 0 for samples with A and B empty.
+        With ``zero_division=0.0`` this is ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``,
+        whose default is 0 for samples with A and B empty.
 
     Raises
     ------
     ValueError
-        If the matrices are not indicator matrices or differ in shape, there is no sample to count, or a parameter is
-        invalid.
+        If the matrices are no indicators or differ in shape, there is no sample to count, or a parameter has
+        no meaning.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def example_f1_score(
     if np.isnan(zero_division):
         weights = np.where(is_empty, 0.0, weights)
         if not weights.any():
-            raise ValueError("no sample is left to count; set zero_division to a number")
+            raise ValueError("no sample is left to count; give zero_division a number")
     else:
         scores[is_empty] = zero_division
     return weighted_mean(scores, weights)
@@ -76,22 +76,20 @@ def example_f1_score(
 def hierarchical_f1_score(
     y_true: Any, y_pred: Any, hierarchy: Any, *, average: str = "micro", sample_weight: ArrayLike | None = None
 ) -> float:
-    """Compute the F1 of labels together with all their ancestors in a hierarchy.
+    """F1 of labels together with all labels above them in a hierarchy.
 
-    The ancestors of gold and predicted labels are added first, so a wrong prediction with the correct parent is
-    partially correct [1]_.
+    Gold and predicted labels are closed upwards first, so a prediction that is wrong but near, below the right parent,
+    counts in part [1]_.
 
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrices of the gold and the predicted labels; ancestors may be missing.
     hierarchy : Hierarchy
-        A hierarchy of `sklearn_sparsemap.factors`, with labels by index or paths.
+        From `sklearn_sparsemap.factors`, with labels by index or paths; an object with a method ``close``.
     average : {"micro", "samples"}, default="micro"
-        Whether to compute the F1 over all labels of all samples together, as in the paper, or to average the F1 of the
-        samples.
+        Over all labels of all samples together, as in the paper, or over the samples' own F1.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
 
     Returns
     -------
@@ -100,7 +98,7 @@ def hierarchical_f1_score(
     Raises
     ------
     ValueError
-        If the matrices are not indicator matrices, differ in shape, have no samples or, for "micro", no labels.
+        If the matrices are no indicators, differ in shape, have no samples or, for "micro", no label at all.
 
     References
     ----------
@@ -133,7 +131,7 @@ def hierarchical_f1_score(
 
 
 def _check_indicator(y, name):
-    """Check an indicator matrix; return it as a bool array, or as a sparse int64 matrix."""
+    """Return an indicator matrix as a boolean array, or a sparse one of ones, after checking it."""
     is_sparse = sparse.issparse(y)
     if not is_sparse:
         y = np.asarray(y)
@@ -144,12 +142,12 @@ def _check_indicator(y, name):
         )
     if is_sparse:
         check_matrix(y, name)
-        # Duplicate entries are summed before the check.
+        # Repeated entries count once as their sum.
         y = y.tocsr(copy=True)
         y.sum_duplicates()
     values = y.data if is_sparse else y
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must hold zeros and ones; apply a threshold to marginals first")
+        raise ValueError(f"{name} must hold zeros and ones; a matrix of marginals must be cut at a threshold first")
     return y.astype(np.int64 if is_sparse else bool)
 
 

@@ -1,12 +1,13 @@
-"""Records of a training in bounded memory."""
+"""The course of a training in a bounded number of entries."""
 
-MOST_ENTRIES = 2048  # default of the maximum number of entries
+MOST_ENTRIES = 2048
 
 
 class Course:
-    """Records of a training in a bounded number of entries.
+    """Records of a training; as it gets longer, each entry represents a longer period.
 
-    If there are `most` entries, pairs of entries are merged, and each entry then represents twice as many records.
+    When there are `most` entries, pairs of entries are merged, and from then on each entry represents twice as many
+    records.
 
     Parameters
     ----------
@@ -19,7 +20,7 @@ class Course:
     ----------
     entries : list
     last : object
-        The latest record; None if there is none.
+        The latest record, None at first.
     """
 
     def __init__(self, merge, most=None):
@@ -29,7 +30,7 @@ class Course:
 
     @classmethod
     def of(cls, merge, entries):
-        """Return the course of a sequence of records."""
+        """Return the course of some entries."""
         found = cls(merge)
         for entry in entries:
             found.note(entry)

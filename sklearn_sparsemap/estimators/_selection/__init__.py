@@ -1,1 +1,1 @@
-"""Selection of groups of features: paths, stability, cross-validation."""
+"""Selection among groups of features, and reports of it."""

@@ -1,4 +1,4 @@
-"""Addition of labels to a training state."""
+"""More labels in a training state."""
 
 from copy import copy
 
@@ -9,18 +9,18 @@ from .optimizers import BLANK
 
 
 def with_more_outputs(state, places, n_outputs, shapes_of):
-    """Return the training state of a model with more outputs. The weights of the new outputs are zero.
+    """Return the training state of a model with more outputs, whose weights are zero.
 
     Parameters
     ----------
     state : TrainingState
-        State of a linear model.
+        Of a linear model.
     places : int array of shape (n_outputs_before,), ascending
-        New index of each old output.
+        The output that each of the present ones becomes.
     n_outputs : int
-        New number of outputs.
+        Number of outputs then.
     shapes_of : callable
-        Maps a number of outputs to the shapes of the additional scores.
+        Returns the shapes of the additional scores for a number of outputs.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Linear classifiers of structures."""
+"""The linear classifiers of structures."""

@@ -1,4 +1,4 @@
-"""Conversion of labels, which are hashable objects, to integer codes."""
+"""Labels: any hashable for users, integer codes internally."""
 
 from contextlib import suppress
 from itertools import chain
@@ -67,7 +67,7 @@ def flatten_labels(y, lengths):
     Raises
     ------
     ValueError
-        If a sample is not a sequence, or has the wrong length; the message names the sample.
+        Names the sample that is not a sequence, or has the wrong length.
     """
     if isinstance(y, RaggedArray) and y.values.ndim == 1:
         samples, found = None, y.lengths
@@ -95,12 +95,12 @@ def flatten_labels(y, lengths):
 
 
 def check_padding(labels, lengths):
-    """Raise ValueError if sequences of one length end with -1 or -100, which is the padding of batches.
+    """Refuse codes of -1 or -100 at the ends of sequences of one length: padding of batches.
 
     Parameters
     ----------
     labels : list
-        Labels of all steps. Without a label 0, -1 and -100 are not padding.
+        Flat. If 0 is not among them, -1 may be a label.
     lengths : array of shape (n_samples,)
     """
     different = set(labels)
@@ -119,14 +119,14 @@ def check_padding(labels, lengths):
 
 
 def check_target(y, remedy):
-    """Raise ValueError for labels of flat samples that NumPy or scikit-learn would silently convert.
+    """Refuse labels of flat samples that NumPy or scikit-learn would silently convert.
 
     Parameters
     ----------
     y : object
         In the user's form. Only containers that can hold objects are checked.
     remedy : str
-        Advice for samples with several labels, which ends the message.
+        The remedy for samples with several labels, for messages.
 
     Raises
     ------
@@ -160,9 +160,9 @@ def given_classes(classes, known):
     Parameters
     ----------
     classes : array-like or None
-        The argument of `partial_fit`.
+        The parameter of `partial_fit`.
     known : array or None
-        The labels of the first call; None in the first call.
+        The labels of the first call; None if this is it.
     """
     if classes is None:
         if known is None:
@@ -175,7 +175,7 @@ def given_classes(classes, known):
 
 
 def codes_of(labels, classes, unknown=False):
-    """Return the codes of labels: -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
+    """Return the codes of flat labels, -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
     code_of = {label: code for code, label in enumerate(classes.tolist())}
     if unknown:
         code_of[None] = UNKNOWN
@@ -186,12 +186,12 @@ def where_known(labels):
     """Return the labels without None, which means unknown."""
     known = [label for label in labels if label is not None]
     if not known:
-        raise ValueError("all labels of y are None; at least one must be known")
+        raise ValueError("y has no labels but None; give at least some")
     return known
 
 
 def encode_labels(labels, classes, indptr, unknown=False):
-    """Return the codes of labels, as `codes_of`; a ValueError names the first label that is not in `classes`."""
+    """Return the codes of flat labels, see `codes_of`; a ValueError names the first label that is not in `classes`."""
     codes = codes_of(labels, classes, unknown)
     unseen = np.flatnonzero(codes == -1)
     if len(unseen):

@@ -15,11 +15,11 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
 from ..._core.threads import over_ranges
 from ...numerics.cholesky import dot
 
-# Length of a piece. Pieces of several vectors together fit into the processor's cache.
+# Length of a piece. Pieces of several vectors fit together into the processor's cache.
 PIECE = 2048
-# Minimum number of pieces for several threads.
+# Least number of pieces that is worth threads.
 _MANY = 32
-# Number of entries in a call on a single thread.
+# Numbers in a call on a single thread.
 _COST_PER_CALL = 2**20
 
 
@@ -32,15 +32,7 @@ def add_two(total, a, one, b, other):
 
 @entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
 def move_range(x, direction, step, out, start, stop, table):
-    """Fill pieces of `out` with ``x + step * direction``.
-
-    Parameters
-    ----------
-    x, direction, out : arrays of shape (n,)
-    step : float
-    start, stop, table
-        See the module; `table` has no columns.
-    """
+    """Fill pieces start..stop of `out` with ``x + step * direction``."""
     for i in range(start * PIECE, min(stop * PIECE, x.shape[0])):
         out[i] = x[i] + step * direction[i]
 
@@ -56,7 +48,7 @@ def _largest(vector):
 
 @entry(types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT))
 def slope_range(gradient, direction, start, stop, table):
-    """Write the products of pieces of two vectors, and the largest entries of pieces of the first, to `table`."""
+    """Write the product of pieces of two vectors, and the largest entry of the first, to their row of `table`."""
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
         table[p, 0] = dot(gradient[first:last], direction[first:last])
@@ -64,7 +56,7 @@ def slope_range(gradient, direction, start, stop, table):
 
 
 class Pieces:
-    """Calls of compiled functions on pieces of vectors, in threads.
+    """Calls of compiled functions for all pieces of vectors of one length, in threads.
 
     Parameters
     ----------
@@ -79,9 +71,9 @@ class Pieces:
         self._n_jobs = n_jobs if len(self._costs) >= _MANY else 1
 
     def over(self, n_columns, function, *arguments):
-        """Call ``function(*arguments, start, stop, table)`` for ranges of pieces; return the table.
+        """Call ``function(*arguments, start, stop, table)`` for ranges of pieces.
 
-        The table has a row for each piece, and is zero at first.
+        Returns the table, which has a row for each piece.
         """
         table = np.zeros((len(self._costs), n_columns))
         over_ranges(
