@@ -16,6 +16,7 @@ from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Ranking,
@@ -834,8 +835,8 @@ def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
         sparsemap(Matching(), forbidden, backend="native")
     with pytest.raises(ValueError, match=r"scores\[1\] contains NaN"):
         sparsemap(Simplex(), torch.tensor([[0.0, 1.0], [0.0, torch.nan]]), backend="native")
-    with pytest.raises(ValueError, match="is for the marginals of"):
-        sparsemap(DependencyTree(), torch.zeros(2, 4, 3), backend="native")
+    with pytest.raises(ValueError, match="no operations for HeadAutomaton"):
+        sparsemap(HeadAutomaton(), torch.zeros(2, 3), backend="native")
     with pytest.raises(ValueError, match="backend="):
         sparsemap(Simplex(), torch.zeros(2, 3), backend="gpu")
 

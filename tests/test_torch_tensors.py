@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsemap.structures import LinearChain, Ranking, SequenceBudget, Subset
+from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Ranking, Subset
 
 torch = pytest.importorskip("torch")
 
@@ -191,8 +191,8 @@ def test_infeasible_chains_and_wrong_scores_are_named():
     own[0, 1, 0, 0] = torch.inf
     with pytest.raises(ValueError, match=r"additional\[0, 1\] contains NaN or inf"):
         sparsemap(LinearChain(), torch.zeros(2, 2, 3, 2), backend="native", transitions=own)
-    with pytest.raises(ValueError, match="not SequenceBudget"):
-        sparsemap(SequenceBudget(1), torch.zeros(2, 3, 2), backend="native")
+    with pytest.raises(ValueError, match="no operations for HeadAutomaton"):
+        sparsemap(HeadAutomaton(), torch.zeros(2, 3), backend="native")
 
 
 def test_samples_that_need_too_many_structures_are_left_to_the_compiled_solver(mended, monkeypatch):
