@@ -392,7 +392,7 @@ def test_classes_have_thresholds_of_their_own(fitted, kind):
     for own, label, is_covered in zip(sets, y, covered, strict=True):
         assert (label in [other for other, _ in own]) == is_covered
         assert all(value <= expected[other] for other, value in own)
-    with pytest.raises(ValueError, match="groups='class' is for one label a sample"):
+    with pytest.raises(ValueError, match="groups='class' is for one label for each sample"):
         ConformalStructures(fitted("chain")[0], groups="class").conformalize(*fitted("chain")[1:3])
 
 
@@ -462,7 +462,9 @@ def test_bad_input_is_named(fitted):
         ConformalStructures(model, score="aps").conformalize(X, y)
     with pytest.raises(ValueError, match=r"score='log_loss' is for models of a Gibbs distribution"):
         ConformalStructures(model, score="log_loss").conformalize(X, y)
-    with pytest.raises(ValueError, match="score='log_loss' needs constraints in which each label implies one other"):
+    with pytest.raises(
+        ValueError, match="score='log_loss' needs constraints by which each label implies at most one other"
+    ):
         ConformalStructures(fitted("at most")[0], score="log_loss").conformalize(*fitted("at most")[1:3])
     with pytest.raises(NotFittedError):
         ConformalStructures(StructuredSparseMAPClassifier("chain")).conformalize(X, y)

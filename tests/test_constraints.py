@@ -200,7 +200,7 @@ def test_grid_searches_early_stopping_and_known_labels():
     longer = [x for x in held if len(x) > 1]
     completed = stopped.predict(longer, known=known)
     assert all(labels[-1] == "I-A" and allowed_by_bio(labels) for labels in completed) and len(completed) > 30
-    with pytest.raises(ValueError, match=r"known\[0\] goes with no structure, or with none that the model allows"):
+    with pytest.raises(ValueError, match=r"no structure, or none that the model allows, agrees with known\[0\]"):
         stopped.predict(longer[:1], known=[["I-A"] + [None] * (len(longer[0]) - 1)])
     assert stopped.score(held, gold) > 0.3
 
@@ -222,7 +222,7 @@ def test_partially_labelled_sequences(loss, solver):
     assert one.predict([np.eye(5)[:2]], known=[[None, "I-A"]])[0].tolist() == ["B-A", "I-A"]
     # The last label can be none.
     no_end = [("B-A", None), ("B-A", "O")]
-    with pytest.raises(ValueError, match=r"y\[0\] is no structure, whatever stands for None in it"):
+    with pytest.raises(ValueError, match=r"no structure agrees with the known labels of y\[0\]"):
         clone(model).set_params(constraints=no_end).fit([np.zeros((2, 5)), X[0][:1]], [["B-A", None], ["O"]])
 
 

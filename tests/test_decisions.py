@@ -311,7 +311,10 @@ X_60, V_60 = data()
         (lambda: SPOPlusLoss(GRID).loss_gradient(V_60, V_60, V_60), r"decisions\[0, 0\] is .*; decisions are 0 and 1"),
         (lambda: PerturbedFenchelYoungLoss(GRID, sigma=0.0), "sigma"),
         (lambda: normalized_regret(V_60, np.zeros((60, 3)), GRID), r"decisions has shape \(60, 3\)"),
-        (lambda: normalized_regret(np.zeros((2, 12)), np.zeros((2, 12)), GRID), "the best values of all samples are 0"),
+        (
+            lambda: normalized_regret(np.zeros((2, 12)), np.zeros((2, 12)), GRID),
+            "the optimal values of all samples are 0",
+        ),
     ],
 )
 def test_wrong_input_is_named(act, message):

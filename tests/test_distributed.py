@@ -78,7 +78,7 @@ def test_rounds_are_those_by_hand():
             worker.set_training_state(state.without_history())
             found.append(worker.partial_fit(X[rows], [y[i] for i in rows]).get_training_state())
         # Later rounds count more in averaged weights.
-        state = average_states(found, [len(rows) for rows in shards], start=state, share=4 / (number + 4))
+        state = average_states(found, [len(rows) for rows in shards], start=state, fraction=4 / (number + 4))
     twin = clone(CHAIN).set_training_state(state)
     for name in ("coef_", "intercept_", "transitions_"):
         np.testing.assert_allclose(getattr(mixing.estimator_, name), getattr(twin, name), rtol=1e-12)

@@ -305,7 +305,7 @@ def test_batches_threads_and_warm_starts():
     assert_array_equal(layout.arrays.links[:4], range(4))
     with pytest.raises(ValueError, match="warm_start holds 1 results for 9"):
         lp_sparsemap(graph, scores, additional=own, warm_start=many[:1])
-    with pytest.raises(ValueError, match="no result of this graph"):
+    with pytest.raises(ValueError, match="not a result of this graph"):
         lp_sparsemap(graph, scores[0], additional=own[0], warm_start=[3])
 
 
@@ -560,7 +560,7 @@ def test_wrong_input_is_refused():
         ({"link": good}, pairs, {}, r"names 'link', which the graph does not have; there are \['links'\]"),
         ({"links": good, "more": good}, pairs, {}, "names 'more'"),
         (good, pairs, {"solver": "fast"}, "solver='fast'"),
-        (good, pairs, {"solver": "pairwise"}, "no factors but Pair"),
+        (good, pairs, {"solver": "pairwise"}, "whose factors are all Pair"),
         (None, pairs, {}, "scores must be an array"),
         (good, pairs, {"warm_start": 3}, "warm_start must be"),
         (good + 1j, pairs, {}, "complex"),

@@ -268,7 +268,7 @@ def test_sample_weights_and_class_weights_count():
         ({"groups": [[0, 1], [1, 2], *([j] for j in range(3, 30))]}, "groups overlap without being nested"),
         ({"group_weights": "log2"}, "group 0 has weight 0 .* positive weight in group_weights"),
         ({"group_weights": [1.0]}, "one weight for each group"),
-        ({"groups": "templates"}, "groups='templates' needs features that know their templates"),
+        ({"groups": "templates"}, "groups='templates' needs features with the groups of their templates"),
         ({"loss": "hinge"}, "'loss' parameter of StructuredGroupLasso must be"),
         ({"alpha": 0.0}, "'alpha' parameter"),
         ({"l1_ratio": 1.5}, "'l1_ratio' parameter"),

@@ -97,7 +97,10 @@ def test_groups_from_transformers():
     assert {n: own.tolist() for n, own in groups_from(words).items()} == {"word[0]": [0, 1], "word[-1]": [2, 3]}
     dicts = TokenDictVectorizer().fit([[{"w": "a", "n": 1}, {"w": "b"}]])
     assert {n: own.tolist() for n, own in groups_from(dicts).items()} == {"w": [0, 1], "n": [2]}
-    for transformer, message in ((ColumnTransformer(parts), "fit it, or pass groups"), (X, "does not tell the names")):
+    for transformer, message in (
+        (ColumnTransformer(parts), "fit it, or pass groups"),
+        (X, "has no names of its output columns"),
+    ):
         with pytest.raises(ValueError, match=message):
             groups_from(transformer)
     with pytest.raises(ValueError, match="by='row' is not one of"):
@@ -187,7 +190,7 @@ def test_groups_by_name():
         groups_by_name(names, inputs=["b"])
     with pytest.raises(ValueError, match="groups='columns', or a function, needs names of features; pass a D"):
         quick(groups="columns").fit(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="the names are 'templates' and 'columns'"):
+    with pytest.raises(ValueError, match="is not one of 'templates', 'columns'"):
         as_groups("rows", 3)
     own = quick(groups=lambda names: [[0, 1], [2, 3, 4, 5]], budget=1).fit(
         pd.DataFrame(rng.normal(size=(20, 6)), columns=NAMES), [0, 1] * 10

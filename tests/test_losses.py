@@ -302,5 +302,5 @@ def test_losses_of_graphs_say_what_is_wrong():
         loss.loss_gradient(np.zeros((2, 3)), [[1, 0, 0]])
     with pytest.raises(ValueError, match="gold is forbidden"):
         loss.loss_gradient([-np.inf, 0.0, 0.0], [1, 0, 0])
-    with pytest.raises(TypeError, match="go by factor"):
+    with pytest.raises(TypeError, match="of a graph by factor"):
         loss.loss_gradient(np.zeros(3), [1, 0, 0], transitions=np.zeros((3, 3)))

@@ -302,7 +302,7 @@ def test_a_tuned_threshold_serves_example_f1(decision):
     ],
 )
 def test_what_has_no_smooth_objective_is_refused(data, params, named):
-    with pytest.raises(ValueError, match=f"it cannot be with {named}; use solver='auto'"):
+    with pytest.raises(ValueError, match=f"it cannot be used with {named}; use solver='auto'"):
         MultilabelLPSparseMAP(solver="lbfgs", **params).fit(*data)
 
 

@@ -97,17 +97,20 @@ def test_parameters_go_along_with_unknown_labels():
         model = StructuredSparseMAPClassifier("chain", loss="crf", alpha=0.1, **own).fit(X, hidden)
         assert model.score(X, y) > 0.6
     for model, message in (
-        (StructuredSparseMAPClassifier("chain", loss="margin_crf"), "y has labels of None, against which loss='margin"),
-        (GroupLassoPerceptron("chain"), "only fit of StructuredSparseMAPClassifier learns from such"),
+        (
+            StructuredSparseMAPClassifier("chain", loss="margin_crf"),
+            "y has labels of None, for which the cost of loss='margin",
+        ),
+        (GroupLassoPerceptron("chain"), "only fit of StructuredSparseMAPClassifier learns from samples with unknown"),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, hidden)
     with pytest.raises(ValueError, match="only fit of Structured"):
         StructuredSparseMAPClassifier("chain").partial_fit(X, hidden, classes=["x", "y", "z"])
-    with pytest.raises(ValueError, match="y has no labels but None"):
+    with pytest.raises(ValueError, match="all labels of y are None"):
         StructuredSparseMAPClassifier("chain").fit(X, [[None] * len(labels) for labels in y])
     model = StructuredSparseMAPClassifier("chain", loss="crf", alpha=0.1).fit(X, y)
-    with pytest.raises(ValueError, match="y has no labels but None"):
+    with pytest.raises(ValueError, match="all labels of y are None"):
         model.score(X, [[None] * len(labels) for labels in y])
 
 
@@ -119,11 +122,11 @@ def test_any_completion_will_do(loss):
     partly = clone(model).fit(X, [[0, 0, 1], [0, 1, 1], [0, None, 0]])
     whole = clone(model).fit(X, [[0, 0, 1], [0, 1, 1], [0, 1, 0]])
     assert partly.loss_curve_[-1] == pytest.approx(whole.loss_curve_[-1], rel=1e-4)
-    with pytest.raises(ValueError, match=r"y\[2\] is no structure, whatever stands for None"):
+    with pytest.raises(ValueError, match=r"no structure agrees with the known labels of y\[2\]"):
         model.fit([*X[:2], np.arange(4.0)[:, None]], [[0, 0, 1], [0, 1, 1], [0, 0, 0, None]])
 
 
 def test_a_sample_needs_a_label():
     for y in (["a", None, "b", "a"], np.array([0, None, 1, 0], dtype=object)):
-        with pytest.raises(ValueError, match=r"y\[1\] is None; samples without a label"):
+        with pytest.raises(ValueError, match=r"y\[1\] is None; leave out samples without a label"):
             StructuredSparseMAPClassifier().fit(np.eye(4), y)

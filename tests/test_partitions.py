@@ -250,7 +250,7 @@ def test_it_starts_anew_unless_it_is_to_go_on():
 
 def test_what_are_no_partitions():
     for partitions, message in [
-        (iter([chains(0)]), "an iterator, which can be gone through once"),
+        (iter([chains(0)]), "an iterator, which can be used only once"),
         ([], "partitions is empty"),
         (lambda: iter([]), "yields none"),
         ("train.txt", "must be a list of them"),

@@ -154,7 +154,7 @@ def test_known_heads_and_partners():
         tree.predict(trees[:1], known=[[7, None, None]])
     # Two words that are each other's head.
     for ask in (tree.predict, tree.predict_marginals, tree.predict_structures, partial(tree.predict_n_best, k=2)):
-        with pytest.raises(ValueError, match=r"known\[1\] goes with no structure"):
+        with pytest.raises(ValueError, match=r"agrees with known\[1\]"):
             ask(trees[:2], known=[[2, None, None], [2, 1, None]])
     subset = StructuredSparseMAPClassifier(Subset()).fit([np.ones((2, 1))], [[True, False]])
     with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels, and matchings"):

@@ -241,7 +241,7 @@ def test_losses_have_the_gradient_they_say(name, names):
         compared += 1
         slope = (du[0] * ds.ravel()).sum() + problems.layout.summed(dv[0]) @ np.concatenate(list(dw.values()))
         assert slope == pytest.approx((ahead + behind) / 2, abs=1e-3)
-        rough = graph_losses(name, 1.0, problems, (u[None], joint[None]), share=ROUGH)
+        rough = graph_losses(name, 1.0, problems, (u[None], joint[None]), accuracy=ROUGH)
         assert rough[0][0] == pytest.approx(losses[0], abs=0.05 * (1.0 + losses[0]))
     assert compared >= 8
 

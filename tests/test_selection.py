@@ -192,7 +192,7 @@ def test_stratified_by_labels_like_scikit_learn():
         ({"budgets": [True]}, r"budgets\[0\] must be a positive int; got True"),
         ({"budgets": [6]}, "budget=6 is more than the 5 groups"),
         ({"X_val": np.zeros((2, 20))}, "X_val and y_val go together"),
-        ({"X_val": np.zeros((2, 20)), "y_val": ["a", "b"], "cv": 3}, "either on X_val or cross-validated"),
+        ({"X_val": np.zeros((2, 20)), "y_val": ["a", "b"], "cv": 3}, "either on X_val or by cross-validation"),
         ({"y": ["a", "b"]}, "inconsistent numbers of samples"),
         ({"names": ["one"]}, "names has 1 entries for 5 groups"),
     ],

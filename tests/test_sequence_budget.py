@@ -318,7 +318,7 @@ def test_the_classifier_learns_and_predicts_within_the_budget(loss, solver):
     known = [["yes", "yes"] + [None] * (len(x) - 2) for x in X]
     completed = model.predict(X, known=known)
     assert all(list(own[:2]) == ["yes", "yes"] and list(own).count("yes") == 2 for own in completed)
-    with pytest.raises(ValueError, match=r"known\[1\] goes with no structure"):
+    with pytest.raises(ValueError, match=r"agrees with known\[1\]"):
         model.predict(X[:2], known=[None, ["yes"] * len(X[1])])
 
 

@@ -610,7 +610,7 @@ def test_nothing_but_sentences_without_words():
     assert [[w for _, w in best] for best in model.predict_structures(none)] == [[1.0], [1.0]]
     assert [[w for _, w in best] for best in model.predict_n_best(none, 3)] == [[0.0], [0.0]]
     np.testing.assert_array_equal(model.log_likelihood(none, [[], []]), [0.0, 0.0])
-    with pytest.raises(ValueError, match="nothing to compare with"):
+    with pytest.raises(ValueError, match="all labels of y are None"):
         model.score(none, [[], []])
     with pytest.raises(ValueError, match="there is nothing to explain"):
         explain(model, none[0])

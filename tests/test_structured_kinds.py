@@ -448,7 +448,7 @@ def test_targets_that_are_no_structures_are_refused():
     assert model.fit(list(X), y).score(list(X), y) > 0.8
     # From 0 to 2, and from 1 to 3.
     wrong = [*y[:13], [2, n + 3], *y[14:]]
-    message = r"y\[13\] is no structure: where its parts \[2, 7\] score high and all others low"
+    message = r"y\[13\] is no structure: with high scores for its parts \[2, 7\] and low scores for all others"
     for attempt in (
         lambda: clone(model).fit(list(X), wrong),
         lambda: clone(model).partial_fit(list(X), wrong),
@@ -458,7 +458,7 @@ def test_targets_that_are_no_structures_are_refused():
         with pytest.raises(ValueError, match=message):
             attempt()
     # It may be too long to be quoted.
-    with pytest.raises(ValueError, match=r"y\[0\] is no structure.* 10, 11, \.\.\.\] score high"):
+    with pytest.raises(ValueError, match=r"y\[0\] is no structure.* 10, 11, \.\.\.\] and low"):
         clone(model).fit(list(X), [range(n * n), *y[1:]])
     nothing_allowed = CustomStructure(lambda scores: None)
     with pytest.raises(ValueError, match=r"y\[0\] is no structure"):
@@ -474,7 +474,7 @@ def test_targets_are_compared_in_their_additional_parts_too():
         found = is_structure_of(structure, y)
         assert found.tolist() == [is_right or len(parts) - 1 == length(parts) for parts in y]
         if not is_right:
-            with pytest.raises(ValueError, match="Mend y, or encode"):
+            with pytest.raises(ValueError, match="Correct y, or encode"):
                 StructuredSparseMAPClassifier(structure).fit(list(X), y)
 
 

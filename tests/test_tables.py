@@ -143,8 +143,8 @@ def test_rough_losses_are_as_near_as_they_say(name):
         problems, _ = as_graph_problems(graph, [scores], tables)
         y = rng.integers(0, 3, (5, 5))
         gold = tuple(part[None] for part in gold_parts(graph, problems.layout, y))
-        (exact,), (u,), _, _ = graph_losses(name, 0.5, problems, gold, share=1e-10)
-        (rough,), (own,), _, inexact = graph_losses(name, 0.5, problems, gold, share=ROUGH)
+        (exact,), (u,), _, _ = graph_losses(name, 0.5, problems, gold, accuracy=1e-10)
+        (rough,), (own,), _, inexact = graph_losses(name, 0.5, problems, gold, accuracy=ROUGH)
         allowed = ROUGH * max(exact / 0.5, 1.0) + 1e-9
         assert not inexact.any()
         # The objective is that of marginals that satisfy the factors: never too large.
@@ -394,7 +394,7 @@ def test_the_function_gets_what_comes_with_a_sample(pictures):
     twin = fit(grid_of_shape, samples[:10], y[:10])
     assert_allclose(twin.coef_, model.coef_)
     assert_array_equal(twin.predict(samples[10:12])[1], model.predict(X[10:12])[1])
-    with pytest.raises(ValueError, match=r"X\[1\] is no tuple"):
+    with pytest.raises(ValueError, match=r"X\[1\] is not a tuple"):
         twin.predict([samples[0], X[1].reshape(-1, 3)])
     with pytest.raises(ValueError, match=r"y\[0\]: labels must hold whole numbers from 0 to 2"):
         twin.fit(samples[:1], [y[0] + 1])

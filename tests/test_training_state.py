@@ -180,9 +180,9 @@ def test_what_is_wrong_is_said():
     for weights in ([1.0], [0.0, 0.0], [1.0, -1.0], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="weights must be 2 numbers"):
             average_states([state, state], weights)
-    for share in (0.0, 1.5, np.nan):
-        with pytest.raises(ValueError, match="share must be above 0"):
-            average_states([state], share=share)
+    for fraction in (0.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match="fraction must be above 0"):
+            average_states([state], fraction=fraction)
     other = clone(model).partial_fit(*chains(5, 0, n_features=7), classes=["a", "b"]).get_training_state()
     with pytest.raises(ValueError, match=r"states\[1\] has shape \(7, 2\), but states\[0\] has \(6, 2\)"):
         average_states([state, other])

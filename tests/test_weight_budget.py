@@ -154,7 +154,7 @@ def test_searches_and_paths_know_it():
     assert len(again.selected_groups[0]) == 2
     with pytest.raises(ValueError, match="unit='pairs' is not one of"):
         group_path(model, X, y, [2], unit="pairs")
-    with pytest.raises(ValueError, match="ways to set the same strength"):
+    with pytest.raises(ValueError, match="both set the strength"):
         clone(model).set_params(budget=(3, "weights"), alpha=0.1).fit(X, y)
     for wrong in (0, (0, "weights"), (3, "groups"), (None, "weights"), "3"):
         with pytest.raises(ValueError, match=r"'budget' parameter .* must be an int in the range \[1, inf\).* a pair"):

@@ -1,4 +1,4 @@
-"""Samples under a fitted model, as linear problems: scores of the parts of the structures to choose among."""
+"""Samples of a fitted model as scores of the parts of structures."""
 
 import numpy as np
 from scipy import sparse
@@ -23,9 +23,9 @@ def samples_of(model, X, argmax):
     Parameters
     ----------
     model : estimator
-    X : as its `predict` takes it
+    X : as in `predict` of the model
     argmax : {"sparsemap", "gibbs"}
-        The kind of inference that the scores are for.
+        The kind of inference for which scores are computed.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def samples_of(model, X, argmax):
     Raises
     ------
     ValueError
-        If the model is none of this package, is not fitted, or `X` is not as it should be.
+        If the model is not from this package, is not fitted, or `X` is invalid.
     """
     if hasattr(model, "_linear_scores"):
         if argmax == "gibbs":
@@ -48,14 +48,15 @@ def samples_of(model, X, argmax):
         return LabelSamples(model, model._check_predict(X), argmax)
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
-        f"pipelines and searches around them; got {type(model).__name__}"
+        f"pipelines and searches that contain them; got {type(model).__name__}"
     )
 
 
 class StructureSamples:
-    """Samples of one kind of structure.
+    """Samples of one structure.
 
-    All kinds of samples have the same methods. `Parts` are what a kind needs to know of a structure to sum its scores.
+    All classes of samples have the same methods. *Parts* are a representation of a structure from which its score is
+    computed; they differ between the classes.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class StructureSamples:
     Attributes
     ----------
     scores : list of flat arrays
-        For each sample one score for each unary part, divided by the temperature.
+        Scores of the unary parts of each sample, divided by the temperature.
     varies : list of bool
         Whether the structures of a sample differ in their number of parts.
     has_classes : bool
@@ -96,7 +97,7 @@ class StructureSamples:
         return self._infer(marginal_inference, self.scores).log_partition
 
     def maxima(self, scores):
-        """Return the highest total score of any structure, under other scores of the unary parts: array."""
+        """Return the maximum total score over the structures of each sample, for given scores of unary parts: array."""
         return self._infer(map_inference, scores).values
 
     def maxima_with(self, scores, parts):
@@ -115,7 +116,7 @@ class StructureSamples:
         return self.maxima(raised) - bonuses, bonuses
 
     def n_best(self, i, scores, k):
-        """Return the `k` best structures of sample i, under scores of its unary parts: list of (structure, parts)."""
+        """Return the `k` best structures of sample i, for given scores of unary parts: list of (structure, parts)."""
         own = scores.reshape(self.shapes[i])
         found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
         dims = self.task.laid_out[0][i]
@@ -148,7 +149,7 @@ class StructureSamples:
 
 
 class GraphSamples:
-    """Samples of factor graphs, one graph for each; the methods are those of `StructureSamples`."""
+    """Samples with a factor graph each; the methods are those of `StructureSamples`."""
 
     has_classes = False
 
@@ -195,7 +196,7 @@ class LabelSamples:
             if len(self.graph.edges):
                 self.graph = LabelGraph(self.graph.n_labels, self.graph.edges[:0], self.graph.constraints)
         else:
-            # Only the SparseMAP loss has a regulariser, which subtracts 1/2 for each label that is on.
+            # The regulariser of the SparseMAP loss subtracts 1/2 for each label. Other losses compensate for that.
             tilt = 0.0 if model._single or model._loss == "sparsemap" else 0.5
             scores, self.edge_scores = model._finite(network.scores(X)) + tilt, network.additional
         self.scores, self.has_classes = list(scores), model._single
@@ -208,7 +209,7 @@ class LabelSamples:
         found = self.graph.log_partitions(np.array(self.scores))
         if found is None:
             raise ValueError(
-                "score='log_loss' needs constraints in which each label implies one other at most; use "
+                "score='log_loss' needs constraints by which each label implies at most one other label; use "
                 "score='reduced_cost'"
             )
         return found

@@ -1,9 +1,8 @@
-"""Nonconformity of structures: an offset minus a sum of scores of parts, so that n-best lists are in its order."""
+"""Nonconformity of structures: an offset minus a sum of scores of parts, so n-best lists are in its order."""
 
 import numpy as np
 
-# Relative to the offset. Differences below this are rounding, and count as zero, as for structures that tie.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # relative to the offset; smaller nonconformities are rounding errors, and are set to zero
 
 
 class Nonconformity:
@@ -13,8 +12,9 @@ class Nonconformity:
     ----------
     samples : StructureSamples, GraphSamples or LabelSamples
     scores : list of flat arrays
-        For each sample the scores of its unary parts. Those of its additional parts are as in `samples`.
+        Scores of the unary parts of each sample. Scores of additional parts are those of `samples`.
     offsets : array of shape (n_samples,)
+        The nonconformity of a structure with a total score of zero.
     """
 
     def __init__(self, samples, scores, offsets):
@@ -47,7 +47,7 @@ class Nonconformity:
         return found
 
     def n_best(self, i, k):
-        """Return the `k` structures of sample i of least nonconformity: list of (structure, float)."""
+        """Return the `k` structures of sample i with the smallest nonconformity: list of (structure, float)."""
         found = self.samples.n_best(i, self.scores[i], k)
         return sorted(((s, self._of(i, parts)) for s, parts in found), key=lambda pair: pair[1])
 
@@ -58,10 +58,11 @@ class Nonconformity:
 
 
 def reduced_costs(samples):
-    """Return the mean of two distances from a maximum: under the scores, and under the scores minus the marginals.
+    """Return the reduced costs under the scores minus half of the marginals.
 
-    All structures of SparseMAP's face are best under the scores minus the marginals. The scores break these ties. They
-    include the regulariser, which subtracts 1/2 for each part, if structures differ in their number of parts.
+    Under the scores minus the marginals, all structures of SparseMAP's face are optimal. Under the scores themselves,
+    these ties are broken. The mean of both is used. If structures differ in their number of parts, the regulariser,
+    which is 1/2 for each part, is included.
     """
     rows = zip(samples.scores, samples.marginals(), samples.varies)
     scores = [own - 0.5 * (u + 0.5 * varies) for own, u, varies in rows]
@@ -69,9 +70,9 @@ def reduced_costs(samples):
 
 
 def log_losses(samples):
-    """Return minus the logarithm of the Gibbs probability."""
+    """Return minus the logarithms of Gibbs probabilities."""
     return Nonconformity(samples, samples.scores, samples.log_partitions())
 
 
-# For each score: the inference that the scores of the samples are for, and the function of the samples.
+# Nonconformity by name: the kind of inference for which scores are computed, and the function of the samples.
 SCORES = {"reduced_cost": ("sparsemap", reduced_costs), "log_loss": ("gibbs", log_losses)}

@@ -1,4 +1,4 @@
-"""Training on many machines: shards of the data on the workers of a cluster, or on threads."""
+"""Training on many machines: workers of a cluster, or threads, learn from shards of the data."""
 
 from ._mixing import ParameterMixing
 

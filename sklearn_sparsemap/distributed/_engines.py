@@ -1,7 +1,7 @@
 """Execution of the tasks of a training: on threads of this process, or on the workers of dask.distributed.
 
-Both accept results of earlier tasks as arguments, and perform the same additions in the same order, so results are
-equal.
+Both engines accept results of earlier tasks as arguments, and perform the same additions in the same order, so results
+are equal.
 """
 
 import sys
@@ -12,7 +12,7 @@ from .._core.threads import count_threads
 
 _NO_DASK = (
     'client={!r} needs dask.distributed, which is not installed: pip install "sklearn-sparsemap[dask]"; without a '
-    "client shards are learned on threads"
+    "client, training is on threads"
 )
 
 
@@ -31,11 +31,11 @@ class ThreadEngine:
         self._pool = futures.ThreadPoolExecutor(count_threads(n_jobs), thread_name_prefix="sklearn_sparsemap")
 
     def submit(self, function, *args):
-        """Return the future of a call. A waiting task blocks its thread, but the tasks it waits for have begun."""
+        """Return the future of a call. A task may wait for its arguments, which have begun, so there is no deadlock."""
         return self._pool.submit(_call, function, args)
 
     def hold(self, parts):
-        """Return parts of data as arguments of `submit`. Lazy parts of dask are computed now."""
+        """Return parts of data as arguments of `submit`. Lazy parts of dask are computed first."""
         if not any(map(is_lazy, parts)):
             return parts
         import dask
@@ -63,14 +63,14 @@ class DaskEngine:
         self.client, self._running = client, []
 
     def submit(self, function, *args):
-        """Return the future of a call. The scheduler keeps other arguments than futures, to repeat lost tasks."""
+        """Return the future of a call. The scheduler stores arguments that are not futures, to repeat lost tasks."""
         with warnings.catch_warnings():
-            # Data in this process are sent on purpose, so Dask's warning about their size is not useful.
+            # Data of this process are sent on purpose, so Dask's warning about their size is not useful.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self.client.submit(function, *args, pure=False)
 
     def hold(self, parts):
-        """Return parts of data as futures on workers, if they are lazy."""
+        """Return parts of data; lazy parts become futures on the workers."""
         return [self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts]
 
     def close(self):
@@ -78,7 +78,7 @@ class DaskEngine:
 
 
 def engine_for(client, n_jobs, parts):
-    """Return the engine for a client (or the address of a scheduler, or None) and parts of data."""
+    """Return the engine for a client (or the address of a scheduler, or None) and for parts of data."""
     if isinstance(client, str):
         try:
             from distributed import Client
@@ -90,12 +90,12 @@ def engine_for(client, n_jobs, parts):
     if client is None:
         return ThreadEngine(n_jobs)
     if not hasattr(client, "submit") or getattr(client, "asynchronous", False):
-        raise ValueError(f"client={client!r} must be a distributed.Client that is not asynchronous, or its address")
+        raise ValueError(f"client={client!r} must be a synchronous distributed.Client, or the address of a scheduler")
     return DaskEngine(client)
 
 
 def current_client():
-    """Return the current client, or None. Within a task it is None, because its worker would wait for itself."""
+    """Return the current client, or None. Within a task it is None, because the worker would wait for itself."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None

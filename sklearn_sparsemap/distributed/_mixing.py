@@ -1,4 +1,4 @@
-"""ParameterMixing: one model from many workers, by averaging their models after each round."""
+"""ParameterMixing: training by many workers, whose models are averaged after each round."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _has(name):
     def check(mixing):
-        # Raises an AttributeError with the reason if it does not exist.
+        # If the estimator lacks the method, this raises an AttributeError with the reason.
         getattr(mixing.estimator_ if hasattr(mixing, "estimator_") else mixing.estimator, name)
         return True
 
@@ -35,37 +35,37 @@ def _has(name):
 
 
 class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
-    """Trains an online estimator on several shards of the data in parallel, by iterative parameter mixing.
+    """Parallel training of an online estimator on shards of the data, by iterative parameter mixing.
 
     In each round, all workers start from the same weights, and each visits the samples of its shard once. The results
-    are averaged, and the next round starts from the average [1]_. Workers are those of dask.distributed if there is a
-    client, else threads of this process. The result depends on `n_shards` and `random_state`, but not on the kind or
+    are averaged, and the next round starts from the average [1]_. The workers are those of dask.distributed if there is
+    a client, else threads of this process. The result depends on `n_shards` and `random_state`, but not on the kind or
     number of workers. If a worker is lost, other workers repeat its tasks.
 
-    AdaGrad's sums of squares and Adam's moments are averaged like the weights. The estimator returns the average of the
-    weights over the steps of all workers, in which later rounds have a larger weight (`recency`). With
-    `GroupLassoPerceptron`, a group that some workers have discarded counts with zeros for these workers. The mixture is
-    shrunk, so the budget holds after each round. Debiasing takes `debias_max_iter` further rounds.
+    AdaGrad's sums of squares and Adam's moments are averaged like the weights. The fitted estimator has the average of
+    the weights over the steps of all workers, in which later rounds have a larger weight (`recency`). With
+    `GroupLassoPerceptron`, the weights of a group are zero for workers that have discarded it. The mixture is shrunk,
+    so the budget holds after each round. Debiasing takes `debias_max_iter` further rounds.
 
     Parameters
     ----------
     estimator : StructuredSparseMAPClassifier, GroupLassoPerceptron or MultilabelLPSparseMAP
-        Learns by its online solver, as in `partial_fit`. Its `max_iter`, `early_stopping` and `warm_start` are not
-        used, nor its `random_state` for the order of samples.
+        The estimator, which learns by its online solver, as in `partial_fit`. Its `max_iter`, `early_stopping` and
+        `warm_start` are not used, nor its `random_state` for the order of samples.
     n_shards : int, default=None
         Number of shards. By default, each partition is a shard, and data in memory are split into four.
     n_rounds : int, default=10
         Number of rounds over all data.
     n_mixes : int, default=1
-        Number of times that weights are averaged in a round. A larger number is closer to serial training, and
-        multiplies the traffic.
+        Number of times that weights are averaged in a round. Larger numbers are closer to serial training, and need as
+        many times the traffic.
     recency : float, default=3.0
-        Weight of later rounds in averaged weights: round t has a weight of about ``t ** recency``. With 0 all rounds
-        have the same weight. The first mixtures of several shards are far from the optimum. With a single shard,
-        training is serial, and `recency` is not used.
+        Weight of later rounds in averaged weights: round t has a weight of about ``t ** recency``. 0 gives all rounds
+        the same weight; larger values reduce the weight of the first mixtures, which are far from the optimum. With a
+        single shard, training is serial, and `recency` is not used.
     client : distributed.Client or str, default=None
-        The workers, or the address of a scheduler. By default, the current client, or that of the futures passed to
-        `fit`; if there is none, threads. It is not pickled.
+        The client of the workers, or the address of a scheduler. By default, the current client, or the client of the
+        futures that are passed to `fit`; if there is none, workers are threads. It is not pickled.
     early_stopping : bool or float, default=False
         Whether to hold out data, to stop when the score on them no longer improves, and to return the best model. A
         number is the fraction to hold out.
@@ -87,19 +87,20 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     client_ : distributed.Client or None
         The client of the last `fit`. It is not pickled.
     loss_curve_ : list of float
-        Mean loss during each round, of all workers, without the penalty.
+        Mean loss of all workers during each round, without the penalty.
     validation_scores_ : list of float
         With early stopping: the score after each round.
     n_iter_ : int
         Number of rounds.
     n_shards_ : int
+        Number of shards.
     classes_, n_features_in_
-        Those of the estimator.
+        Attributes of the fitted estimator.
 
     Notes
     -----
-    A round saves time, but its model is no better than that of a serial epoch, and worse for features that occur in few
-    samples. The page "Large data" of the guide has measurements, and says when to mix more often.
+    A round takes less time than a serial epoch, but its model is not better, and it is worse for features that occur in
+    few samples. The page "Large data" of the guide has measurements, and says when to mix more often.
 
     Interrupting `fit` (Ctrl-C) keeps the model of the last complete round, and raises KeyboardInterrupt.
 
@@ -121,7 +122,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     StructuredSparseMAPClassifier()
     """
 
-    # For messages about training that diverges.
+    # Name of the step size in messages about training that diverges.
     _step_size = "the estimator's step size"
     _set_by_fit = ()
     monitor_class: type[Monitor] = Monitor
@@ -179,13 +180,13 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
         ----------
         X, y : data in one of these forms
             - Data in memory, as in `fit` of the estimator. They are split into shards at random.
-            - Data of dask, partition by partition: two bags, two arrays in blocks of rows, or two lists of delayed
-              objects or of futures. Data on workers are not moved.
-            - With y=None, a bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or
-              pairs (X, y), as in `fit_partitions` of the estimator. Workers must be able to read the files.
+            - Partitions of dask: two bags, two arrays in blocks of rows, or two lists of delayed objects or of futures.
+              Data on workers are not moved.
+            - With ``y=None``, a bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions,
+              files or pairs (X, y), as in `fit_partitions` of the estimator. Workers must be able to read the files.
         classes : sequence, default=None
-            For partitions: all labels that occur, if structures are made of labels. By default, they are collected when
-            all partitions are read to count their samples.
+            For partitions: all labels that occur, if structures are made of labels. By default, they are collected in
+            the pass over all partitions that counts the samples.
 
         Returns
         -------
@@ -194,7 +195,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, the data are not as described, or there are fewer parts than shards.
+            If a parameter is out of range, the data are not as described, or there are fewer partitions than shards.
         ImportError
             If `client` is an address, and dask.distributed is not installed.
         """
@@ -224,42 +225,53 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
         }
 
     def to_local(self) -> Any:
-        """Return a copy of the fitted estimator, without shards or clients.
+        """Return a copy of the fitted estimator, which needs no client.
 
         Returns
         -------
         estimator : estimator
+            The fitted estimator.
         """
         check_is_fitted(self)
         return copy(self.estimator_)
 
     @_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict by the fitted estimator, as its own method does."""
+        """Call `predict` of the fitted estimator."""
         return self._fitted().predict(X)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute probabilities by the fitted estimator, as its own method does."""
+        """Call `predict_proba` of the fitted estimator."""
         return self._fitted().predict_proba(X)
 
     @_has("predict_marginals")
     def predict_marginals(self, X: Any) -> NDArray[Any]:
-        """Compute marginals by the fitted estimator, as its own method does."""
+        """Call `predict_marginals` of the fitted estimator."""
         return self._fitted().predict_marginals(X)
 
     @_has("predict_structures")
     def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
-        """Find the structures that SparseMAP selects, as the estimator's own method does."""
+        """Call `predict_structures` of the fitted estimator."""
         return self._fitted().predict_structures(X)
 
     @_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Compute scores by the fitted estimator, as its own method does."""
+        """Call `decision_function` of the fitted estimator."""
         return self._fitted().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the score of the fitted estimator."""
+        """Call `score` of the fitted estimator.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `score` of the estimator.
+
+        Returns
+        -------
+        score : float
+        """
         return self._fitted().score(X, y, sample_weight)
 
     @property
@@ -278,7 +290,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
         return "estimator_" in vars(self)
 
     def __sklearn_clone__(self):
-        # A client cannot be copied.
+        # A client cannot be copied, so a clone has the same one.
         parameters = self.get_params(deep=False)
         client = parameters.pop("client")
         return type(self)(client=client, **{name: clone(value, safe=False) for name, value in parameters.items()})

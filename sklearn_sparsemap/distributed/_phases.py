@@ -1,7 +1,7 @@
 """The tasks of workers in a round: learn from a shard, add up the results, and end the round.
 
-If a training has two phases (selecting groups, and learning their weights again), each is a separate series of rounds.
-Tasks exchange a blank estimator, which knows the classes and the structure but has no weights, and training states.
+If training has two phases (selecting groups, and learning their weights again), each phase is a series of rounds. Tasks
+exchange training states and a blank estimator, which has the classes and the structure, but no weights.
 """
 
 from collections import namedtuple
@@ -16,9 +16,9 @@ from ..estimators._state.mixture import add_partial, finish_mixture, partial_mix
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState
 
-# A part of a round: the seed of the training, the number of the round, the piece of each shard, the number of pieces,
-# and the fraction of the mixture in averaged weights, see `average_states`.
-Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "share"])
+# A part of a round: the seed of the training, the index of the round, the index of the piece of each shard, the number
+# of pieces, and the weight of the mixture in averaged weights, see `fraction` of `average_states`.
+Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "fraction"])
 # The result of a part of a round on one or more shards: a partial mixture, the sums of losses and of sample weights,
 # the number of samples, and the number of violated constraints.
 Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
@@ -30,11 +30,13 @@ class Phase:
     Parameters
     ----------
     number : int
+        Index of the phase.
     n_samples : int
         Number of samples in all shards together.
     shuffle : bool
+        Whether workers visit their samples in random order.
     columns : int array, default=None
-        The features whose weights are learned again after the selection. None means all, and groups are selected.
+        The features whose weights are learned again after the selection of groups. None for the first phase.
     """
 
     def __init__(self, number, n_samples, shuffle, columns=None):
@@ -56,19 +58,19 @@ class Phase:
 
 
 def state_of(optimizer):
-    """Return the state of an optimiser, without the other attributes of an estimator."""
+    """Return the training state of an optimiser, without attributes of an estimator."""
     return TrainingState(**read_optimizer(optimizer))
 
 
 def begin(estimator, shard, classes):
-    """Return a blank estimator that has seen the first samples of a shard, and the state from which it learns."""
+    """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
     estimator = copy(estimator)
     for X, y in shard.parts():
         estimator._take_in(X, y, classes)
         if estimator._learned.optimizer is not None:
             break
     else:
-        raise ValueError("the first shard has no sample to learn from; mend its labels, or leave it out")
+        raise ValueError("the first shard has no sample to learn from; correct its labels, or leave it out")
     state = state_of(estimator._learned.optimizer)
     estimator._learned = Learned()
     return estimator, state
@@ -76,7 +78,7 @@ def begin(estimator, shard, classes):
 
 def learn(phase, blank, state, shard, turn):
     """Learn from a piece of a shard, starting from the common state; return the `Outcome`."""
-    # The order of samples is the same for all pieces of a round.
+    # All pieces of a round have the same order of samples.
     key = [turn.seed, phase.number, turn.round, shard.number]
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.awaken(blank, state.without_history(), dropout)
@@ -108,7 +110,7 @@ def end_turn(phase, blank, outcome, start, turn):
     """Return the state of the mixture of all shards, shrunk if groups are selected."""
     if outcome.n_samples == 0:
         return start
-    mixture = finish_mixture(outcome.partial, start, turn.share)
+    mixture = finish_mixture(outcome.partial, start, turn.fraction)
     if mixture.groups is None or phase.columns is not None:
         return mixture
     estimator = phase.awaken(blank, mixture)
@@ -122,7 +124,7 @@ def sums_of(outcome):
 
 
 def score_of(phase, state, blank, shard):
-    """Return the sum of the scores of the parts of a shard, weighted by samples, and the number of samples."""
+    """Return the sum of the scores on the parts of a shard, weighted by samples, and the number of samples."""
     estimator = phase.awaken(blank, state)
     return estimator._sum_of_scores(shard, estimator._learned.model)
 

@@ -1,4 +1,4 @@
-"""The rounds of a training: tasks are submitted to the workers, and their results are monitored."""
+"""The rounds of a training: submission of tasks to the workers, and monitoring of their results."""
 
 import numpy as np
 from sklearn.base import clone
@@ -21,8 +21,7 @@ from ._phases import (
 )
 from ._shards import Shard
 
-# Maximum number of outcomes that one task adds.
-_FAN_IN = 8
+_FAN_IN = 8  # maximum number of outcomes that a task adds
 
 
 class Training:
@@ -62,7 +61,8 @@ class Training:
             self.n_samples = _num_samples(source.X)
             if classes is None and (labels := estimator._labels_in(source.y)) is not None:
                 classes = list(labels)
-            # Check all data together, so that messages have the numbers of samples, and a label graph sees all labels.
+            # All data are checked together, so that messages have the indices of samples, and a label graph is made
+            # from all labels.
             begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
         self.estimator, state = begun
         self.blank, self.state = (engine.submit(_same, thing) for thing in (self.estimator, state))
@@ -87,7 +87,7 @@ class Training:
         monitor.follow(Rounds(self, self._phase(0), self.state, self.mixing.n_rounds))
         if not self._debiases() or monitor.stopped:
             return
-        # With validation, the second phase begins at the best state of the first one, and is not validated.
+        # With validation, the second phase starts from the best state of the first one, and is not validated.
         self.reached, monitor.validate = monitor.model(), None
         phase, state = self.reached[0]
         first = phase.awaken(self.estimator, state.result())
@@ -95,16 +95,16 @@ class Training:
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
-    def _share(self, n_before):
-        """Return the fraction of a mixture in averaged weights, after `n_before` others.
+    def _fraction(self, n_before):
+        """Return the weight of a mixture in averaged weights, after `n_before` previous mixtures.
 
-        None means the fraction of its steps, as in serial training, which a single shard is.
+        None means the fraction of its steps, as in serial training, to which a single shard is equivalent.
         """
         recency = self.mixing.recency
         return None if self.n_shards == 1 or recency == 0 else (recency + 1.0) / (n_before + 1.0 + recency)
 
     def _learn(self, phase, state, turn):
-        """Let all shards learn from a state; return the future of the sum of their outcomes, equal on all engines."""
+        """Learn from all shards, starting from a state; return the future of the sum of their outcomes."""
         outcomes = [self.engine.submit(learn, phase, self.blank, state, shard, turn) for shard in self.shards]
         while len(outcomes) > 1:
             groups = (outcomes[start : start + _FAN_IN] for start in range(0, len(outcomes), _FAN_IN))
@@ -119,12 +119,12 @@ class Training:
         return float(total / n)
 
     def fitted(self, reached, monitor):
-        """Return the estimator fitted by phases that ended in some states."""
+        """Return the fitted estimator, given the phases with their final states."""
         states = [(phase, state.result()) for phase, state in reached]
         awake = [phase.awaken(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
-        # A random state that was drawn for this fit is not kept.
+        # The seed that was drawn for this fit is replaced by the parameter.
         estimator.random_state = self.mixing.estimator.random_state
         estimator._take_rounds([each._learned.optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
@@ -164,19 +164,19 @@ class Rounds(Learner):
     def run(self, watch):
         training, phase, state = self.training, self.phase, self.state
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
-        # A phase may have millions of columns, which are sent to each worker once.
+        # A phase may have millions of columns, so it is sent to each worker only once.
         there = engine.submit(_same, phase)
         for number in range(self.n_rounds):
             loss = weight = 0.0
             for piece in range(n_pieces):
-                turn = Turn(training.seed, number, piece, n_pieces, training._share(number * n_pieces + piece))
+                turn = Turn(training.seed, number, piece, n_pieces, training._fraction(number * n_pieces + piece))
                 outcome = training._learn(there, state, turn)
                 state = engine.submit(end_turn, there, training.blank, outcome, state, turn)
                 sums = engine.submit(sums_of, outcome).result()
                 loss, weight = loss + sums.loss, weight + sums.weight
                 if phase.number == number == piece == 0:
                     training.n_violations = sums.n_violations
-            # Wait for the state: if its computation failed, this raises before the state is kept.
+            # If the computation of the state failed, this raises the error before the state is stored.
             engine.submit(_nothing, state).result()
             training.reached = [*before, (phase, state)]
             if watch(loss / max(weight, np.finfo(float).tiny)):

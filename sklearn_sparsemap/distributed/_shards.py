@@ -4,15 +4,15 @@ from ..estimators._partitions import Partitions, read_partition
 
 
 class Shard(Partitions):
-    """Parts of the data from which a worker learns, one after the other.
+    """The data of a worker: one or more parts, which it visits one after the other.
 
-    The worker of a shard lays out its samples in the first round, and stores the result for the following rounds. A
-    pickle does not contain it. Parts that are functions or files are read in each round, and not stored.
+    The worker lays out the samples in the first round, and stores the result for the following rounds, but not in
+    pickles. Parts that are functions or files are read in each round, and not stored.
 
     Parameters
     ----------
     number : int
-        Number of the shard, part of the seed of the order of its samples.
+        Index of the shard, which is part of the seed of the order of its samples.
     names : list of str
         Names of the parts in messages. Empty for data in memory.
     parts : partitions
@@ -28,7 +28,7 @@ class Shard(Partitions):
         return self.__dict__ | {"_laid_out": {}, "_phase": None}
 
     def samples(self, phase, estimator):
-        """Yield the task and the features of each part, laid out for the optimiser of an estimator in a phase."""
+        """Yield the task and the features of each part, for the optimiser of an estimator in a phase."""
         if self._phase != phase.number:
             self._laid_out, self._phase = {}, phase.number
         for place, source in enumerate(self.source):
@@ -48,11 +48,11 @@ class Shard(Partitions):
 
 
 def join_parts(X, y):
-    """Return the pair (X, y) of separately computed parts; bags are iterables."""
+    """Return a partition (X, y) whose parts were computed separately; partitions of bags are iterables."""
     return tuple(part if hasattr(part, "__len__") else list(part) for part in (X, y))
 
 
 def unzip_part(samples):
-    """Return the pair (X, y) of samples (x, y)."""
+    """Convert a partition of pairs (x, y) to a pair (X, y)."""
     X, y = zip(*samples)
     return list(X), list(y)

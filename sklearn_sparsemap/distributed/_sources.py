@@ -1,4 +1,4 @@
-"""The data of `ParameterMixing.fit`: tasks of dask, functions, files, or samples in memory, split into shards."""
+"""The division of the data of `ParameterMixing.fit` into shards: tasks of dask, functions, files, or data in memory."""
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -9,22 +9,23 @@ from .._core.validation import check_matrix, check_same_length, quoted
 from ._engines import is_lazy
 from ._shards import Shard, join_parts, unzip_part
 
-# Default number of shards of data in memory. It is not the number of workers, because the result would depend on it.
+# Default number of shards of data in memory. It does not depend on the number of workers, so neither does the result.
 _N_SHARDS = 4
 
 
 class Source:
-    """Data in parts, of which shards are made.
+    """The data of a training, which are divided into shards.
 
     Parameters
     ----------
-    X, y : as `ParameterMixing.fit` takes them
+    X, y
+        As in `ParameterMixing.fit`.
 
     Attributes
     ----------
     parts : list of tuples
-        For each partition a function that makes the partition, or None, and its argument or the partition. Empty for
-        samples in memory.
+        For each partition, a function that makes it and the arguments of the function, or None and the partition. Empty
+        for data in memory.
     """
 
     def __init__(self, X, y):
@@ -42,7 +43,7 @@ class Source:
         elif hasattr(X, "to_delayed") or hasattr(y, "to_delayed") or _are_lazy(X):
             pair = [_delayed(part) if hasattr(part, "to_delayed") else list(part) for part in (X, y)]
             if len(pair[0]) != len(pair[1]):
-                raise ValueError(f"X has {len(pair[0])} partitions, but y has {len(pair[1])}; cut them alike")
+                raise ValueError(f"X has {len(pair[0])} partitions, but y has {len(pair[1])}; partition both alike")
             self.parts = [(join_parts, *parts) for parts in zip(*pair)]
         else:
             check_matrix(X)
@@ -75,9 +76,9 @@ class Source:
         Returns
         -------
         shards : list
-            Futures of shards to learn from.
+            Futures of the shards for training.
         held_out : list
-            Those to validate on.
+            Futures of the shards for validation.
         """
         if not self.parts:
             n = _num_samples(self.X)
@@ -105,7 +106,7 @@ class Source:
         return learned, [shard(k, [i]) for k, i in enumerate(held_places.tolist())]
 
     def _held_parts(self, engine):
-        """Return the partitions, as futures if they must be computed first."""
+        """Return the partitions; those that must be computed first are futures."""
         things = iter(engine.hold([thing for _, *things in self.parts for thing in things]))
         found = []
         for function, *own in self.parts:
@@ -115,7 +116,7 @@ class Source:
 
 
 def _delayed(collection):
-    """Return the partitions of a bag, an array in blocks of rows, or a data frame of dask as delayed ones."""
+    """Return the partitions of a bag, an array in blocks of rows, or a data frame of dask as delayed objects."""
     parts = np.asarray(collection.to_delayed(), dtype=object)
     if parts.ndim == 2 and parts.shape[1] > 1:
         raise ValueError(f"X has {parts.shape[1]} blocks of columns; rechunk it to one: X.rechunk({{1: -1}})")
@@ -127,10 +128,10 @@ def _are_lazy(X):
 
 
 def _samples(values, rows):
-    """Return a selection of samples, which are an array, a list or a RaggedArray."""
+    """Return some of the samples of an array, a list or a RaggedArray."""
     return values[rows] if isinstance(values, RaggedArray) else _safe_indexing(values, rows)
 
 
 def _check_enough(n, n_shards, what):
     if n < n_shards:
-        raise ValueError(f"{n} {what} are left to learn from, too few for n_shards={n_shards}; lower it")
+        raise ValueError(f"{n} {what} are left for training, too few for n_shards={n_shards}; lower n_shards")

@@ -50,51 +50,56 @@ if TYPE_CHECKING:
 
 LOSSES = ("spo_plus", "sparsemap", "perturbed")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
+# Default of `tol` for L-BFGS: largest entry of the gradient, in units of `scale_`.
 _LBFGS_TOL = 1e-4
-# Maximum number of times that a pool of solutions grows by those for the model; with 0 to 3, regrets were alike.
+# Maximum number of times that the pool grows by the solutions for the current model. Regrets were alike with 0 to 3.
 _MOST_ROUNDS = 1
 
 
 class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
-    """Predicts values of parts so that the decisions by them are good: predict, then optimise.
+    """Linear regression of the values of parts, trained for good decisions: predict, then optimise.
 
-    A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It is made by predicted
-    values, and judged by true ones, which are known in training. Linear regression minimises the error of all values
-    alike. Here the loss is that of the decisions, so the model is most accurate for values that decide.
+    A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It maximises the
+    predicted values, and is judged by the true values, which are known in training. Linear regression minimises the
+    error of all values equally. Here the loss is the regret of the decisions, so the model is most accurate for the
+    values that change decisions.
 
     Parameters
     ----------
     structure : Structure, FactorGraph or callable
-        The possible decisions. If constraints differ between samples, a function from the features of a sample,
-        ``X[i]``, to its structure or graph. Single parts are forbidden by values of -inf, and by `mask` in `predict`.
+        The set of possible decisions. If constraints differ between samples: a function from the features of a sample,
+        ``X[i]``, to its structure or graph. Values of -inf in `fit`, and `mask` in `predict`, forbid single parts.
     loss : {"sparsemap", "spo_plus", "perturbed"}, default="sparsemap"
-        ``"spo_plus"`` is a convex upper bound of the regret [1]_, and ``"sparsemap"`` its smooth version; see
-        `losses.SPOPlusLoss`. ``"perturbed"`` is the perturbed Fenchel-Young loss [2]_, for which true values only give
-        the best decisions; see `losses.PerturbedFenchelYoungLoss`. For graphs, losses are those of their linear
-        relaxation.
+        Training loss. ``"spo_plus"`` is a convex upper bound of the regret [1]_, and ``"sparsemap"`` its smooth
+        version; see `losses.SPOPlusLoss`. ``"perturbed"`` is the perturbed Fenchel-Young loss [2]_, which uses the true
+        values only to compute the optimal decisions; see `losses.PerturbedFenchelYoungLoss`. For graphs, losses are
+        those of the linear relaxation.
     temperature : float, default=0.3
-        Smoothness of ``"sparsemap"``, in units of the mean absolute value; small is like ``"spo_plus"``.
+        Smoothness of ``"sparsemap"``, in units of the mean absolute value. Small values approach ``"spo_plus"``.
     sigma : float, default=0.3
         Standard deviation of the noise of ``"perturbed"``, in units of the mean absolute value.
     n_samples : int, default=10
         Number of draws of the noise of ``"perturbed"`` for each sample and epoch.
     alpha : float, default=0.3
         Strength of the penalty ``alpha / 2 * |W - W_0|^2``, in which W_0 is a ridge regression of the same strength.
-        Training starts there; a large alpha stays there.
+        Training starts at W_0. Larger values keep the weights closer to it.
     fit_intercept : bool, default=True
-        Whether values have an intercept: one for each part, or one for all if they share weights.
+        Whether to learn an intercept: one for each part, or one for all parts if they share weights.
     solver : {"auto", "lbfgs", "adagrad"} or ("adagrad", step), default="auto"
-        ``"lbfgs"`` is for ``"sparsemap"`` only, and its default; others are not smooth. AdaGrad learns from
-        mini-batches. Its step size is 0.1 by default, in units of the mean absolute value.
+        Optimiser. ``"lbfgs"`` is the default for the loss ``"sparsemap"``; it needs a smooth loss, which the others are
+        not. ``"adagrad"`` learns from mini-batches. Its step size is 0.1 by default, in units of the mean absolute
+        value.
     max_iter : int, default=None
-        Maximum number of iterations (L-BFGS) or epochs. Default: 1000 and 100.
+        Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad.
     tol : float, default=None
-        L-BFGS stops if no entry of the gradient is larger (default 1e-4); AdaGrad if an epoch lowers the loss by at
-        most this fraction of the mean loss so far, on average over `n_iter_no_change` (default 1e-3).
+        Tolerance. L-BFGS stops if no entry of the gradient exceeds it (default: 1e-4). AdaGrad stops if an epoch lowers
+        the loss by at most this fraction of the mean loss so far, on average over `n_iter_no_change` epochs (default:
+        1e-3).
     batch_size : int, default=32
         Number of samples in a step of AdaGrad.
     early_stopping : bool or float, default=False
-        Whether to hold out samples, and keep the model with the lowest regret on them. A number is their fraction.
+        Whether to hold out samples, and to return the model with the lowest regret on them. A number is the fraction to
+        hold out.
     validation_fraction : float, default=0.1
         Fraction of the samples that ``early_stopping=True`` holds out.
     n_iter_no_change : int, default=5
@@ -123,14 +128,14 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
 
     See Also
     --------
-    StructuredSparseMAPClassifier : Learns from best decisions by losses with a margin.
+    StructuredSparseMAPClassifier : Learns from optimal decisions alone.
     metrics.normalized_regret : The regret of decisions.
 
     Notes
     -----
-    If the oracle of a structure is a Python function, such as that of `LinearProgram`, training is over a pool of
-    solutions [3]_: first the best decisions of all samples, and then also those for the model so far. So the solver is
-    called at most twice for each sample. The loss is a lower bound of that over all solutions.
+    If the oracle of a structure is a Python function, such as that of `LinearProgram`, the loss is over a pool of
+    solutions [3]_: first the optimal decisions of all samples, then also those for the current model. So the solver is
+    called at most twice for each sample. The loss is a lower bound of the loss over all solutions.
 
     References
     ----------
@@ -158,7 +163,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
     monitor_class = Monitor
     _set_by_fit = ("n_features_in_", "feature_names_in_", "scale_", "_structure", "_shape")
     _step_size, _epoch_tol = "the step size of solver", 1e-3
-    # As in other estimators, but not parameters here.
+    # Parameters of the other online estimators, which are fixed here.
     average, shuffle = True, True
 
     _parameter_constraints = {
@@ -236,7 +241,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, n_parts, n_features)
             Features of a sample, or of each of its parts. Parts share weights in the second form. If the scores of the
-            structure have several axes, these stand in the place of the axis of parts, in `y` too.
+            structure have several axes, these replace the axis of parts, also in `y`.
         y : array-like of shape (n_samples, n_parts)
             True values V, which are maximised: costs are negative values. -inf forbids a part.
 
@@ -289,7 +294,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
         return self
 
     def _learn(self, solver, task, X, monitor, structures, rng):
-        """Train over all solutions or, if the oracle is slow, over a pool of them that grows in rounds."""
+        """Train over all solutions or, if the oracle is slow, over a pool of solutions that grows in rounds."""
         zeros = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
         is_slow = isinstance(structures, Structure) and structures.is_slow
         if not is_slow:
@@ -303,7 +308,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
                 return
             model = monitor.model()
             predicted = task.predicted(X.values @ model.coef + model.intercept)
-            # The decisions at which the loss over all solutions exceeds that over the pool.
+            # The loss over all solutions is attained at the best decisions for these scores, so these join the pool.
             scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
             scores = np.where(task.values > -np.inf, scores, -np.inf)
             found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
@@ -347,7 +352,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
         )
 
     def _weights(self, model):
-        """Return the weights and intercepts of a model, which is trained as a difference, in units of the values."""
+        """Return weights and intercepts in units of the values; a model is the difference from the start."""
         coef = self.scale_ * (self._start.coef + model.coef)
         intercept = self.scale_ * (self._start.intercept + model.intercept)
         return coef, intercept
@@ -372,7 +377,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
     def predict_values(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the values of the parts.
 
-        They serve decisions. Unlike those of a regression, they need not be close to true values.
+        Decisions are made by them. They need not be close to the true values, as those of a regression are.
 
         Parameters
         ----------
@@ -391,13 +396,13 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
         return (X @ self.coef_.T + self.intercept_).reshape(len(X), *self._shape)
 
     def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Make the decisions that are best for the predicted values.
+        """Return the optimal decisions for the predicted values.
 
         Parameters
         ----------
         X : as in `fit`
         mask : array-like of bool of shape (n_samples, n_parts), default=None
-            True for allowed parts. By default all are allowed.
+            True for allowed parts. By default, all parts are allowed.
 
         Returns
         -------

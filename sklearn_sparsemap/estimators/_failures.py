@@ -1,4 +1,4 @@
-"""Failures and interruptions of training: the estimator remains consistent, and the user is told."""
+"""Failures and interruptions of training: estimators remain consistent; warnings and errors point at the user."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keep_if(estimator, begun, take=lambda: None):
     begun : callable
         Returns whether there is progress to keep.
     take : callable
-        Stores it in the estimator.
+        Stores the progress in the estimator.
     """
     estimator._kept = begun, take
 
@@ -71,7 +71,7 @@ def _keep(estimator):
 
 
 def check_finite_loss(loss, step_size="eta0"):
-    """Raise ValueError, which names the parameter for the step size, if the loss is not finite."""
+    """Raise ValueError if the loss is not finite; the message names the parameter `step_size`."""
     if not np.isfinite(loss):
         raise ValueError(
             "training diverged: the loss is not finite; scale the features (for example to unit variance), or lower "
@@ -80,7 +80,7 @@ def check_finite_loss(loss, step_size="eta0"):
 
 
 def warn_of_inference(unconverged):
-    """Issue a ConvergenceWarning if the inference of training samples did not converge."""
+    """Issue a ConvergenceWarning if inference did not converge for a number of training samples."""
     if unconverged:
         warn_of_convergence(
             f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
@@ -89,12 +89,12 @@ def warn_of_inference(unconverged):
 
 
 def warn_of_convergence(message):
-    """Issue a ConvergenceWarning that points at the user."""
+    """Issue a ConvergenceWarning; see `warn_user`."""
     warn_user(message, ConvergenceWarning)
 
 
 def warn_user(message, category=UserWarning):
-    """Issue a warning that points at the first caller outside this package and scikit-learn."""
+    """Issue a warning whose location is the first caller outside this package and scikit-learn."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Online training of an estimator: its optimiser, and visits of all samples or of a mini-batch; held-out samples."""
+"""Online training of an estimator: its optimiser, and passes over all samples or over a mini-batch."""
 
 import numpy as np
 from scipy import sparse
@@ -12,26 +12,27 @@ from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ._failures import check_finite_loss, keep_if, warn_of_inference
 from ._learners import ONLINE_TOL, Epochs
 
-# The gap as a fraction of the mean loss of the samples before. Larger values save time for chains of many labels; up to
-# 0.1, held-out scores of chunks, entities, letters and trees stay within those of two seeds.
+# Duality gap of inference in training, as a fraction of the mean loss of the previous samples. Larger values save time
+# for chains with many labels. Up to 0.1, held-out scores for chunks, entities, letters and trees differ by less than
+# those of two seeds.
 _ROUGH = 0.03
-# Ends of the second and third part of the first visit, as fractions of the samples. The first part, one mini-batch, has
-# exact inference, which takes long for chains of many labels, because the scores are small.
+# Ends of the second and third part of the first visit, as fractions of the samples. The first part is one mini-batch
+# with exact inference. It is short because exact inference is slow for chains with many labels while scores are small.
 _FIRST_PARTS = 0.01, 0.1
 # AdaGrad's step size, if the estimator's `solver` does not give one.
 _ADAGRAD_STEP = 0.1
-# Up to this number of weights of merged columns, an online optimiser stores all of them.
+# Maximum number of weights of merged columns that an online optimiser stores in a dense array.
 _MOST_DENSE = 2**22
 
 
 def held_out_fraction(estimator):
-    """Return the fraction of the samples that early stopping holds out, 0.0 without it."""
+    """Return the fraction of the samples that early stopping holds out; 0.0 without early stopping."""
     stops = estimator.early_stopping
     return estimator.validation_fraction * stops if isinstance(stops, bool | np.bool_) else float(stops)
 
 
 def relative(weights):
-    """Return sample weights with mean 1, as the objective, which is a mean, uses them."""
+    """Return sample weights scaled to mean 1, because the objective is a mean over the samples."""
     weights = weights / weights.max()
     return weights / weights.mean()
 
@@ -51,8 +52,8 @@ def learn_online(estimator, task, X, model, max_iter, rng):
 def visits(estimator, optimizer, task, X, rng, remember=True):
     """Return a function that visits all samples once, and returns their mean loss.
 
-    Inference ends at a gap relative to the mean loss of the samples before: those of the previous visit or, in the
-    first visit, those of the previous part.
+    Inference ends at a duality gap relative to the mean loss of the previous visit or, in the first visit, of the
+    previous part.
     """
     epoch, order, total_weight = task.epochs(optimizer, X, remember), np.arange(len(X)), task.weights.sum()
     is_rough = task.sequential and task.form.quadratic
@@ -74,7 +75,7 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
 
 
 def _first_cuts(n_samples, optimizer):
-    """Return where the parts of the first visit end, at whole mini-batches."""
+    """Return the ends of the parts of the first visit, which are multiples of the size of a mini-batch."""
     size = optimizer.batch_size
     return sorted({size, *(size * round(fraction * n_samples / size) for fraction in _FIRST_PARTS)})
 
@@ -82,8 +83,8 @@ def _first_cuts(n_samples, optimizer):
 def learn_batch(estimator, optimizer, task, X, keep=False):
     """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
-    If that is interrupted, completed steps are kept. With `keep`, the estimator's present state is kept even before the
-    first step. A warning counts the samples whose inference did not converge.
+    If training is interrupted, completed steps are kept. With `keep`, the estimator's current state is kept even before
+    the first step. A warning counts the samples whose inference did not converge.
     """
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
     keep_if(estimator, lambda: keep or optimizer.n_steps > before)
@@ -95,7 +96,7 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
 
 
 def new_optimizer(estimator, model, columns=None, sequential=True):
-    """Make the online optimiser for an estimator's parameters, and for tasks that are `sequential` or not."""
+    """Make the online optimiser for an estimator's parameters; `sequential` tasks are learned sample by sample."""
     kind = _kind(estimator, sequential)
     return _configured(estimator, kind(model, average=estimator.average, columns=columns))
 

@@ -9,7 +9,7 @@ from ..training._objective import BatchObjective
 from ..training._online.optimizer import OnlineOptimizer
 from ..training._scores import linear_scores
 
-# Smallest duality gap at which the inference of online training ends. Losses are inexact by this much.
+# Smallest duality gap at which inference in online training ends: the largest error of a loss.
 ONLINE_TOL = 1e-8
 # Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
@@ -18,7 +18,7 @@ _MOST_ROUNDS = 10
 
 
 class Learner:
-    """Learns a model in steps. A subclass has `run`, `model` and `begun`.
+    """Training of a model in steps. A subclass has `run`, `model` and `begun`.
 
     Attributes
     ----------
@@ -29,19 +29,19 @@ class Learner:
     columns : Columns or None
         The merged columns of its models, if any.
     step_name : str
-        The name of a step in messages of progress.
+        Name of a step in progress messages.
     """
 
     columns, unconverged = None, 0
     step_name = "iteration"
 
     def run(self, watch):
-        """Take all steps. After each, call `watch` with the loss, and stop if the result is true.
+        """Take all steps. After each, call `watch` with the loss, and stop if it returns True.
 
         Returns
         -------
         message : str
-            The reason if training did not converge, else empty.
+            The reason why training did not converge; empty if it converged.
         """
         raise NotImplementedError
 
@@ -134,9 +134,9 @@ class Batch(Learner):
     def _warm_up(self):
         """Run a few epochs of AdaGrad, with fixed parameters.
 
-        At zero all structures tie. This is the sharpest kink of the loss, where the negative gradient need not be a
-        descent direction, and near it solutions have the most structures. A few epochs lead away from there at little
-        cost.
+        At zero weights all structures tie. There the loss has its sharpest kink, at which the negative gradient need
+        not be a descent direction, and solutions near it have the largest supports. A few epochs leave this region at
+        little cost.
         """
         optimizer = OnlineOptimizer(self._model.copy(), average=True)
         optimizer.configure(alpha=self.alpha, eta0=_WARM_UP_STEP, tol=ONLINE_TOL, fit_intercept=self.fit_intercept)
@@ -177,7 +177,8 @@ class Batch(Learner):
 class PartialBatch(Batch):
     """L-BFGS on samples with unknown labels, a `PartialTask`.
 
-    Without kinks, once. Otherwise, this is followed by a sequence of convex upper bounds.
+    A smooth loss is minimised once. Otherwise, convex upper bounds of the loss are minimised after that, one after the
+    other.
     """
 
     def run(self, watch):

@@ -13,28 +13,28 @@ from ._failures import check_finite_loss, keep_if, warn_of_convergence, warn_of_
 class Monitor:
     """Watches the steps of training, stops it, and keeps the best model.
 
-    If training is interrupted after the first step, the model so far is kept. A subclass may stop by a rule of its own:
-    the attribute `monitor_class` of an estimator is the class of its monitors.
+    If training is interrupted after the first step, the current model is kept. A subclass may have its own stopping
+    rule: the attribute `monitor_class` of an estimator is the class of its monitors.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator that is fitted.
+        The estimator that is being fitted.
     progress : object
         Reports each step to the user.
     validate : callable, default=None
-        Maps a model to its score on the held-out samples. The best model is then kept.
+        Maps a model to its score on the held-out samples. With it, the model with the best score is kept.
     held_out_loss : callable, default=None
-        Maps a model to its mean loss on the held-out samples. As long as this improves, training continues, and among
-        equally good models the last one is kept.
+        Maps a model to its mean loss on the held-out samples. Training continues while this loss decreases, and of
+        models with equal scores the last one is kept.
     watch_loss : bool, default=False
-        Whether to stop when the loss hardly decreases (if there is no `validate`): by at most the estimator's `tol`
-        times the mean loss so far, on average over the last `n_iter_no_change` steps.
+        Without `validate`: whether to stop if the loss hardly decreases, by at most the estimator's `tol` times the
+        mean loss so far, on average over the last `n_iter_no_change` steps.
 
     Attributes
     ----------
     learner : object
-        The learner that takes steps, or took them last, with a method ``model()``.
+        The current learner, or the last one. It has a method ``model()``.
     losses, scores : list of float
         The loss after each step; the validation score, if there are held-out samples.
     stopped : bool
@@ -72,11 +72,11 @@ class Monitor:
 
     @property
     def n_iter(self) -> int:
-        """Number of steps, at least 1."""
+        """Number of steps; at least 1, also if the first model was optimal."""
         return max(1, len(self.losses))
 
     def follow(self, learner: Any) -> None:
-        """Let a learner take its steps."""
+        """Run a learner."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         self.progress.follow(learner.step_name)
         keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
@@ -96,14 +96,14 @@ class Monitor:
         vars(self.estimator).update(self.estimator._outcome(self, self.model()))
 
     def end(self) -> None:
-        """Issue warnings at the end: why training did not converge, and the number of inexact samples."""
+        """Report the end of training, with warnings if training or the inference of samples did not converge."""
         if self.message:
             warn_of_convergence(self.message)
         warn_of_inference(self.learner.unconverged)
         self.progress.end(lambda: self.attributes(self.model()))
 
     def step(self, loss: float) -> bool:
-        """Note the loss of a step; return whether to stop.
+        """Record the loss of a step; return whether to stop.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Monitor:
         Raises
         ------
         ValueError
-            If the loss is not finite. The estimator is then as before.
+            If the loss is not finite. The estimator is then unchanged.
         """
         self.diverged = not np.isfinite(loss)
         check_finite_loss(loss, self.estimator._step_size)
@@ -136,7 +136,7 @@ class Monitor:
         return self.stopped or self._is_done(value, held_out_loss)
 
     def _is_done(self, value, held_out_loss):
-        """Tell whether further steps promise too little, given the score and the loss on held-out samples."""
+        """Tell whether to stop, given the score and the loss on held-out samples."""
         if self.validate is None:
             return self.watch_loss and self._hardly_falls()
         # With few samples, scores can be constant for epochs: at the start no label may be predicted.
@@ -150,7 +150,7 @@ class Monitor:
         return len(self.losses) > n and self.losses[-1 - n] - self.losses[-1] <= n * self._little()
 
     def _little(self):
-        """Return the largest decrease of the loss that counts as none."""
+        """Return the largest decrease of the loss that does not count as an improvement."""
         tol = self.estimator._epoch_tol if self.estimator.tol is None else self.estimator.tol
         return tol * abs(np.mean(self.losses))
 

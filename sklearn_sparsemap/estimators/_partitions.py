@@ -32,13 +32,14 @@ class Partitions:
     source : sequence, iterable or callable
         As in `fit_partitions`.
     shuffle : bool
+        Whether partitions of a sequence, and the samples of each, are visited in random order.
     """
 
     def __init__(self, source, shuffle=True):
         if isinstance(source, Iterator):
             raise ValueError(
-                "partitions is an iterator, which can be gone through once only; pass a list, or the function that "
-                "returns the iterator"
+                "partitions is an iterator, which can be used only once; pass a list, or the function that returns the "
+                "iterator"
             )
         if isinstance(source, str | bytes | dict) or not (callable(source) or isinstance(source, Iterable)):
             raise ValueError(f"partitions must be a list of them, or a function that yields them; got {quoted(source)}")
@@ -54,7 +55,7 @@ class Partitions:
         return found
 
     def parts(self, rng=None):
-        """Read the partitions one after the other; in a random order if they are a sequence and `rng` is given."""
+        """Yield the partitions; in a random order if they are a sequence and `rng` is given."""
         if self.places is None:
             source = self.source() if callable(self.source) else self.source
             for number, partition in enumerate(source):
@@ -65,7 +66,7 @@ class Partitions:
             yield read_partition(self.source[number], number)
 
     def read_first(self):
-        """Read one partition."""
+        """Read the first partition."""
         for part in self.parts():
             return part
         raise ValueError("partitions yields none; give at least one")
@@ -95,7 +96,7 @@ class Partitions:
 
 
 def read_partition(partition, number):
-    """Return (X, y) of a partition, which is a pair of them, a function that returns it, or the path of a file."""
+    """Return (X, y) of a partition: a pair, a function that returns one, or the path of a file that holds one."""
     name = f"partitions[{number}]"
     if isinstance(partition, str | PathLike):
         return load_partition(partition)
@@ -107,7 +108,7 @@ def read_partition(partition, number):
 
 
 def survey(source, estimator):
-    """Return the set of the labels of all partitions, or None if there are no labels, and the number of samples."""
+    """Return the set of all labels (None if structures are not made of labels), and the number of samples."""
     labels, n_samples = set(), 0
     for X, y in source.parts():
         found = estimator._labels_in(y)
@@ -130,14 +131,14 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and the following.
+    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
     """
 
-    # The class of the monitor that watches training. A subclass of `Monitor` may replace it.
+    # The class of the monitor that watches training, `Monitor` or a subclass.
     monitor_class: type[Monitor] = Monitor
-    # The attribute that exists if the estimator was fitted before.
+    # An attribute that exists once the estimator has been fitted.
     _fitted_mark = "_structure"
-    # Whether step sizes depend on the number of all samples.
+    # Whether step sizes depend on the number of samples in all partitions.
     _counts_samples = False
 
     @with_callbacks
@@ -154,15 +155,15 @@ class PartitionsMixin:
         Parameters
         ----------
         partitions : sequence, iterable, or function without arguments
-            A partition is a pair (X, y), a function without arguments that returns one, or the path of a file that
-            `sklearn_sparsemap.datasets.save_partition` has written. A sequence is visited in a new random order in each
+            The data. A partition is a pair (X, y), a function without arguments that returns one, or the path of a file
+            written by `sklearn_sparsemap.datasets.save_partition`. A sequence is visited in a new random order in each
             epoch. Any other iterable, or the result of the function, is iterated once in each epoch, in its order.
             Samples are shuffled within a partition.
         classes : sequence, default=None
             All labels that occur, if structures are made of labels. By default, all partitions are read once to collect
             them.
         validation : partition, default=None
-            For early stopping by its score, and for selecting the best model. By default, if the parameter
+            Held-out data for early stopping, and for selecting the best model. By default, if the parameter
             `early_stopping` is set, its fraction of the partitions of a sequence is held out.
 
         Returns
@@ -211,7 +212,7 @@ class PartitionsMixin:
             return source, Partitions([validation])
         n = 0 if source.places is None else len(source.places)
         if n < 2:
-            raise ValueError("early_stopping holds out partitions, of a sequence of two or more; pass validation")
+            raise ValueError("early_stopping holds out partitions of a sequence of two or more; pass validation")
         n_held = min(n - 1, int(np.ceil(held_out_fraction(self) * n)))
         places = rng.permutation(n)
         return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
@@ -258,14 +259,14 @@ class PartitionsMixin:
         return self.score(X, y)
 
     def _data_of(self, optimizer, task, X):
-        """Return samples as an optimiser learns from them."""
+        """Return task and features in the form in which an optimiser learns from them."""
         return task, X
 
     def _begin_pass(self):
-        """Reset counts of an epoch."""
+        """Reset the counts of an epoch."""
 
     def _configure_epoch(self, n_samples, number=0):
-        """Configure the optimiser for an epoch over `n_samples` samples, after `number` others."""
+        """Configure the optimiser for an epoch over `n_samples` samples; `number` counts the epochs from 0."""
 
     def _end_partitions(self, held):
         """Set attributes that depend on the final model."""

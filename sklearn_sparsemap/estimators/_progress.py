@@ -31,14 +31,15 @@ logger = logging.getLogger("sklearn_sparsemap")
 
 
 class Progress:
-    """Follow the iterations of one fit.
+    """Reports the iterations of a fit.
 
     Messages go to the logger ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
 
     Parameters
     ----------
     estimator : estimator
-    X, y : the training data, as the user gave them
+    X, y : object
+        The training data in the user's form.
     max_iter : int
     """
 
@@ -55,11 +56,11 @@ class Progress:
             self._begin_iteration()
 
     def follow(self, step_name):
-        """Begin a phase, whose steps have a name, and are counted from 1."""
+        """Begin a phase: its steps are called `step_name` and counted from 1."""
         self.step_name, self.n_before = step_name, self.n_iter
 
     def iteration(self, loss, attributes, note=""):
-        """Report one iteration; return whether a callback wants to stop.
+        """Report an iteration; return whether a callback requests to stop.
 
         Parameters
         ----------
@@ -67,7 +68,7 @@ class Progress:
         attributes : callable
             Returns the fitted attributes of an estimator as if training stopped now.
         note : str
-            Additional text of the message.
+            Text that is appended to the message.
         """
         self.n_iter += 1
         number = self.n_iter - self.n_before

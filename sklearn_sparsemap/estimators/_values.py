@@ -1,4 +1,4 @@
-"""Parts of `DecisionFocusedRegressor`: structures of samples, best decisions, and a regression of the values."""
+"""Functions of `DecisionFocusedRegressor`: structures of samples, optimal decisions, and ridge regression of values."""
 
 import numpy as np
 from sklearn.linear_model import Ridge
@@ -10,17 +10,17 @@ from ..training._data import LinearModel
 
 
 def rows_of(X):
-    """Return one row of features for each sample, or for each part."""
+    """Return features with one row for each sample or, if X has more axes, for each part."""
     return X if X.ndim == 2 else X.reshape(-1, X.shape[-1])
 
 
 def structures_for(structure, X):
-    """Return the structure of all samples, or a list with that of each, if it is a function of the features."""
+    """Return the structure of all samples; if `structure` is a function, a list with the structure of each sample."""
     if isinstance(structure, Structure | FactorGraph):
         return structure
     if not callable(structure) or isinstance(structure, type):
         raise ValueError(
-            f"structure must be a Structure, such as Subset(1, 3), a FactorGraph, or a function from the features of a "
+            "structure must be a Structure, such as Subset(1, 3), a FactorGraph, or a function from the features of a "
             f"sample to one of these; got {structure!r}"
         )
     found = []
@@ -33,7 +33,7 @@ def structures_for(structure, X):
 
 
 def decide(structures, predicted, allowed, n_jobs):
-    """Return the best decisions for predicted values, as ints."""
+    """Return the optimal decisions for predicted values, as ints."""
     scores = np.where(allowed, predicted, -np.inf)
     problems = decisions_of(structures, scores.shape[1:])
     best = problems.best(scores.reshape(len(scores), -1), n_jobs)
@@ -41,7 +41,7 @@ def decide(structures, predicted, allowed, n_jobs):
 
 
 def ridge(features, values, alpha, fit_intercept, is_shared):
-    """Return a ridge regression of the values; forbidden ones count as the mean of the others."""
+    """Return a ridge regression of the values, in which forbidden ones are replaced by the mean of the others."""
     finite = values > -np.inf
     mean = values[finite].mean() if finite.any() else 0.0
     targets = np.where(finite, values, mean).reshape(len(features), -1)

@@ -1,4 +1,4 @@
-"""Inference for problems that are laid out for the kernels: one compiled call for each thread."""
+"""Inference for problems that are laid out for the kernels, with one compiled call for each thread."""
 
 from functools import partial
 
@@ -50,7 +50,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
 
 
 def map_where_feasible(structure, problems, n_jobs=None):
-    """Like `map_problems`, but a problem in which all structures are forbidden gets the value -inf."""
+    """Do the same as `map_problems`, but give problems in which all structures are forbidden the value -inf."""
     slot_ptr = readonly(starts(problems.sizes[:, 0]), np.int64)
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
@@ -69,14 +69,15 @@ def argmax_problems(
     Parameters
     ----------
     structure : Structure
-        With a marginal oracle if `argmax` is ``"gibbs"``.
+        For ``"gibbs"`` it must have a marginal oracle.
     problems : Problems
     argmax : {"sparsemap", "map", "gibbs"}, default="sparsemap"
-        MAP and Gibbs marginals ignore `solver`, `tol` and `max_iter`. The objective of the latter is the log-partition.
+        MAP and Gibbs marginals ignore `solver`, `tol` and `max_iter`. The objective of Gibbs marginals is the
+        log-partition function.
     solver, tol, max_iter, n_jobs
         As in `sparsemap`.
     many : bool, default=True
-        Whether messages number the samples.
+        Whether error messages contain the index of the sample.
 
     Returns
     -------
@@ -109,7 +110,7 @@ def argmax_problems(
 def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     """Compute the Gibbs marginals of problems that are laid out for the kernels.
 
-    As `argmax_problems`, but in half the time and memory where there are many additional scores.
+    With many additional scores, this takes half the time and memory of `argmax_problems`.
 
     Returns
     -------
@@ -150,14 +151,14 @@ def _solve(oracle, problems, entry, tol, max_iter, n_jobs):
 
 
 def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
-    """Yield pairs of solver and problems, in the order of solution, depending on the results so far.
+    """Yield solvers with the problems that they solve next, which depend on the results so far.
 
     Parameters
     ----------
     own : PolytopeSolver
-        The structure's specialised solver. The active set takes over problems that it gives up.
+        The specialised solver of the structure. The active set takes over problems at which it gives up.
     is_auto : bool
-        Whether the active set solves those problems for which it is faster.
+        Whether the active set solves the problems for which it is faster.
     statistics : array of shape (n_problems, N_STATISTICS)
         Statistics of the solutions so far, filled in by the caller between two stages.
 
@@ -165,12 +166,12 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
     ------
     solver : Entry
     chosen : int array
-        The problems.
+        Indices of the problems.
     max_iter : int
     """
     left = np.arange(len(problems.sizes))
     if is_auto and own.budget is not None:
-        # Each problem has its own limit of calls, so that its solution does not depend on the others.
+        # Each problem has its own limit of calls, so that its solution does not depend on other problems.
         most, is_tried = np.empty((2, len(left)), np.int64)
         over_ranges(lambda start, stop: own.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs)
         is_left = (is_tried == 0) & (most < max_iter)
@@ -213,7 +214,7 @@ def _merge(problems, solution, chosen, found):
 
 
 def solver_of(structure, solver="auto"):
-    """Return the compiled solver of a structure that works for any scores: its closed form, if it has one."""
+    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
     own = structure.polytope_solver
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
@@ -233,5 +234,5 @@ def check_feasible(feasible, many):
         which = f"scores[{int(np.argmin(feasible))}]" if many else "scores"
         raise ValueError(
             f"infeasible: {which} (with the additional scores) forbid every structure; allow at least one by "
-            "a score above -inf"
+            "scores above -inf"
         )

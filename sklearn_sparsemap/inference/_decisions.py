@@ -1,4 +1,4 @@
-"""Decisions: the parts that samples choose under values of the parts, as arrays in the shape of the values."""
+"""Optimal decisions under values of the parts, as arrays in the shape of the values."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ _TOL, _MAX_ITER = 1e-8, 5000
 
 
 class StructureDecisions:
-    """The decisions of samples over one structure.
+    """The decisions of samples whose possible decisions are one structure.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class StructureDecisions:
         self.structure, self._plan = structure, plan_of(structure, shape, {})
 
     def take(self, rows):
-        """Return the decisions of a selection of the samples."""
+        """Return the decisions of some of the samples."""
         return self
 
     def _problems(self, scores):
         n, n_parts = scores.shape
-        # One row of dims for all, because a `Pool` may have thousands. Facet solvers need one for each sample.
+        # Facet solvers need a row of dims for each sample. Others get a single row, because `Pool` has long ones.
         n_dims = 1 if self.structure.polytope_solver is None else n
         dims, sizes = (np.array([own], np.int64) for own in (self._plan.dims, self._plan.sizes))
         none = readonly(np.zeros(n), np.int64)
@@ -74,7 +74,7 @@ class StructureDecisions:
 
 
 class GraphDecisions:
-    """The decisions of samples over one factor graph; see `StructureDecisions`. `argmax` is of the relaxation."""
+    """The decisions of samples for one factor graph; see `StructureDecisions`. `argmax` solves the relaxation."""
 
     def __init__(self, graph, shape):
         blank, _ = as_graph_problems(graph, np.zeros((1, *shape)), None)
@@ -100,7 +100,7 @@ class GraphDecisions:
 
 
 class MixedDecisions:
-    """The decisions of samples over a list of structures or graphs, one for each; see `StructureDecisions`."""
+    """The decisions of samples, each with its own structure or graph; see `StructureDecisions`."""
 
     def __init__(self, structures, shape):
         self._structures, self._shape, places = structures, shape, {}
@@ -130,14 +130,14 @@ def decisions_of(structure, shape):
     Parameters
     ----------
     structure : Structure, FactorGraph, or list of these
-        A list has one for each sample.
+        The structure of all samples, or a list with that of each sample.
     shape : tuple of int
         Shape of the values of a sample.
 
     Raises
     ------
     ValueError
-        If values cannot have this shape.
+        If the shape is invalid for a structure.
     """
     if isinstance(structure, list):
         return MixedDecisions(structure, shape)

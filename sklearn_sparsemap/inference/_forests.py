@@ -6,12 +6,12 @@ from .._core.jit import readonly
 from .._core.threads import over_ranges
 from ..graphs.pair_forest import best_range, project_range
 
-# Steps of a call on a single thread, which take some milliseconds.
+# Number of labels in a call on a single thread, which takes some milliseconds.
 _COST_PER_CALL = 2**17
 
 
 class Forest:
-    """Trees of labels.
+    """Trees of labels, each of which implies its parent.
 
     Parameters
     ----------
@@ -42,15 +42,17 @@ class Forest:
         ----------
         scores : array of shape (n_samples, n_labels)
         known : array of shape (n_samples, n_labels), default=None
-            1.0 and 0.0 for known labels, -1.0 for others. Implications of known labels are fixed, too.
+            1.0 and 0.0 for known labels, -1.0 for others. Labels that follow from known ones are fixed, too.
         n_jobs : int or None
         keep_blocks : bool, default=True
+            Whether to return the blocks.
 
         Returns
         -------
         marginals : array of shape (n_samples, n_labels)
         blocks : int array of shape (n_samples, n_labels)
-            For each label, the first label of its block, whose labels share a mean. No rows without `keep_blocks`.
+            For each label, the first label of its block. Before the bounds, the labels of a block have the same value,
+            their mean. Without `keep_blocks` there are no rows.
         """
         scores = readonly(scores, np.float64)
         known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
@@ -61,8 +63,8 @@ class Forest:
         return out, blocks
 
     def pool(self, scores, n_jobs=None):
-        """Return the nearest scores of which none exceeds that of its parent, without the bounds of `project`."""
-        # Scaled into a small interval around 1/2, they do not reach the bounds.
+        """Return the nearest scores such that no label exceeds its parent, without the bounds of `project`."""
+        # Scores in a small interval around 1/2 do not reach the bounds.
         scale = 4.0 * max(1.0, np.abs(scores).max(initial=0.0))
         return (self.project(scores / scale + 0.5, n_jobs=n_jobs, keep_blocks=False)[0] - 0.5) * scale
 
@@ -70,7 +72,7 @@ class Forest:
     def vjp(marginals, blocks, v):
         """Return the product of vectors with the derivative of `project`, which is symmetric.
 
-        Within a block whose value is neither 0 nor 1 it is the mean, else zero.
+        The product is the mean over a block whose value is neither 0 nor 1, else zero.
         """
         n_labels = marginals.shape[1]
         places = (blocks + n_labels * np.arange(len(blocks))[:, None]).ravel()
@@ -80,7 +82,7 @@ class Forest:
         return np.where(inside, (sums / counts)[places].reshape(marginals.shape), 0.0)
 
     def best(self, scores, n_jobs=None):
-        """Return the best sets that contain the parent of each of their labels: array of 1.0 and 0.0."""
+        """Return the best sets that contain the parents of all their labels: array of 1.0 and 0.0."""
         scores = readonly(scores, np.float64)
         out = np.empty(scores.shape)
         self._over(lambda start, stop: best_range(self.order, self.parents, scores, start, stop, out), scores, n_jobs)
@@ -89,7 +91,8 @@ class Forest:
     def log_partitions(self, scores):
         """Return the logarithms of the sums of ``exp(score)`` over the sets that contain the parents of their labels.
 
-        From the leaves up: either a label and all labels below it are off, or it is on and those below it are free.
+        The recursion goes from the leaves up. Either a label is off with all labels below it, or it is on and the
+        labels below it are free.
         """
         below, total = np.zeros(scores.shape), np.zeros(len(scores))
         for label in self.order[::-1].tolist():
@@ -106,7 +109,7 @@ class Forest:
         return (labels[:, children] > labels[:, self.parents[children]]).any(axis=1)
 
     def contradicted(self, labels, known):
-        """Tell which rows have `known` labels that no values of the other labels can complete."""
+        """Tell which rows have `known` labels that contradict each other."""
         implied = labels & known
         for child in self.order[::-1]:
             if self.parents[child] >= 0:
@@ -119,9 +122,9 @@ class Forest:
 
 
 def n_best_in_forest(scores, forest, k):
-    """Find the `k` best sets that contain the parent of each of their labels.
+    """Find the `k` best sets that contain the parents of all their labels.
 
-    From the leaves up, each label gets a list of the best sets of itself and the labels below it. Lists of siblings are
+    From the leaves up, each label gets a list of the best sets of the labels in its subtree. Lists of siblings are
     joined.
 
     Parameters
@@ -152,8 +155,8 @@ def n_best_in_forest(scores, forest, k):
 
 
 def _joined(first, second, k):
-    """Return the `k` best unions of a set of one list and a set of another one."""
-    # Before the union of set i and set j come at least (i + 1) (j + 1) - 1 others.
+    """Return the `k` best unions of a set of the first list and a set of the second list."""
+    # At least (i + 1) (j + 1) - 1 unions are as good as that of set i and set j.
     n_seconds = np.minimum(len(second[0]), k // np.arange(1, min(len(first[0]), k) + 1))
     i = np.repeat(np.arange(len(n_seconds)), n_seconds)
     j = np.arange(len(i)) - np.repeat(np.cumsum(n_seconds) - n_seconds, n_seconds)
@@ -169,7 +172,7 @@ def _ordered(values, sets, k):
 
 
 def forest_of(n_labels, constraints):
-    """Return the `Forest` of resolved constraints; None if they are not just one parent for each label."""
+    """Return the `Forest` of resolved constraints; None unless each label implies at most one other label."""
     parents = np.full(n_labels, -1)
     for _, (indices, signs, low, high) in constraints:
         if len(indices) != 2 or low != 1.0 or np.isfinite(high) or signs[0] * signs[1] > 0.0:

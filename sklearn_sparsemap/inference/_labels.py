@@ -1,4 +1,4 @@
-"""Label sets: one variable for each label, scores of pairs, and constraints; for many samples that share the graph."""
+"""Inference of label sets: one variable for each label, scores of pairs, and constraints, for many samples."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -21,8 +21,7 @@ from ._graph.n_best import n_best_of_graph
 from ._graph.problems import GraphProblems
 from ._graph.solve import check_feasible, solve_graph
 
-# Samples are solved together as long as their results fit into this many bytes.
-_CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
 _MAX_ITER = 1000
 
 
@@ -33,7 +32,7 @@ class LabelSolution(NamedTuple):
     ----------
     marginals : array of shape (n_samples, n_labels)
     joint : array of shape (n_samples, n_edges) or None
-        Marginals of the pairs; None if they follow from those of the labels.
+        Marginals of the pairs; None if they are functions of the marginals of the labels.
     objective, gap : arrays of shape (n_samples,)
     """
 
@@ -44,19 +43,19 @@ class LabelSolution(NamedTuple):
 
 
 class LabelGraph:
-    """Labels, scored pairs of labels, and constraints: a factor graph that many samples share.
+    """Labels, scored pairs of labels, and constraints: the factor graph of all samples.
 
     Parameters
     ----------
     n_labels : int
     edges : int array of shape (n_edges, 2)
-        In each pair the lower label comes first.
+        Pairs of labels, the smaller index first.
     constraints : list of (LabelConstraint, (indices, signs, low, high))
         As `LabelConstraint.resolve` returns.
     """
 
     def __init__(self, n_labels, edges, constraints=()):
-        # Read-only, because the layout is made from them later.
+        # The edges are read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
         if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
@@ -89,7 +88,7 @@ class LabelGraph:
         return self.graph.layout({"edges": (len(self.edges),)})
 
     def _chunks(self, scores, edge_scores, n_long):
-        """Lay out samples that need `n_long` numbers each; yield as many at a time as fit into memory."""
+        """Lay out samples for the kernels, and yield chunks that fit into memory. A sample has `n_long` numbers."""
         additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
         size = max(1, _CHUNK_BYTES // (64 * n_long))
         for start in range(0, len(scores), size):
@@ -113,8 +112,8 @@ class LabelGraph:
             return _solution(scores, np.where(known, gold, np.clip(scores, 0.0, 1.0)))
         if self.forest is None:
             raise ValueError(
-                "labels that are NaN need a model without edges, and with no constraints or such that each label "
-                "implies one other at most; fill them in, or drop edges and constraints"
+                "labels that are NaN need a model without edges, and without constraints except those by which each "
+                "label implies at most one other label; fill them in, or drop edges and constraints"
             )
         return _solution(scores, self._projected(scores, np.where(known, gold, -1.0), n_jobs))
 
@@ -193,21 +192,21 @@ class LabelGraph:
 
     @property
     def _recursive(self):
-        """The `Forest`, in which all labels are roots if there are no constraints; None as for `forest`."""
+        """The `Forest` for recursions, also if there are no constraints; None if there is none."""
         return Forest(np.full(self.n_labels, -1)) if self.is_plain else self.forest
 
     def log_partitions(self, scores):
         """Return the logarithms of the sums of ``exp(score)`` over all sets of each sample: array, or None.
 
-        There is no recursion, and hence None, with edges or if a label implies several others.
+        None is returned if there is no recursion: with edges, or if a label implies several others.
         """
         return None if self._recursive is None else self._recursive.log_partitions(scores)
 
     def n_best(self, scores, edge_scores, k):
         """Find the `k` best label sets of one sample that satisfy all constraints, the best first: list of bool arrays.
 
-        Without edges, and if each label implies at most one other label, by a recursion. Otherwise, each set is
-        searched for on its own.
+        They are found by a recursion if there are no edges and each label implies at most one other label, else by one
+        search for each set.
         """
         if self._recursive is not None:
             return list(n_best_in_forest(scores, self._recursive, k))
@@ -215,7 +214,7 @@ class LabelGraph:
         return [labels for labels, _ in found]
 
     def check_feasible(self):
-        """Raise ValueError that names contradictory constraints if no set of labels satisfies all."""
+        """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""
         if self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
@@ -239,7 +238,7 @@ def _solution(scores, u):
 
 
 class OneLabel:
-    """Exactly one label is on: multiclass. The methods are those of `LabelGraph`, in closed form.
+    """Inference for one label in each sample (multiclass). The methods are those of `LabelGraph`, in closed form.
 
     Parameters
     ----------

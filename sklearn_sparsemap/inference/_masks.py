@@ -1,9 +1,9 @@
-"""Large negative scores that mean "forbidden", reduced so that they do not cost the other scores their digits.
+"""Reduction of masks, which are large negative scores that mean "forbidden", so that other scores do not lose digits.
 
-A sum of an ordinary score with -1e10, or with float32's minimum, has no digits of the ordinary score. Such masks form
-levels. A part of one level outweighs all parts of the levels above it. So a solution has as few parts of the lowest
-level as any structure allows, then as few of the next one, and so on. The order of the structures, and hence the
-solution, does not change if each level is raised until it outweighs the levels above it by just enough.
+A sum of an ordinary score and -1e10, or the minimum of float32, has few or no digits of the ordinary score. Such masks
+form levels. A part of one level outweighs all parts of the levels above it. So a solution has as few parts of the
+lowest level as any structure allows, then as few of the next level, and so on. The order of the structures, and hence
+the solution, does not change if each level is raised until it just outweighs the levels above it.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,10 @@ import numpy as np
 from .._core.jit import readonly
 from ..numerics.places import places_of
 
-# Scores above this are not changed; solvers keep twelve digits of the others.
+# Smallest ordinary score, which is not changed. In sums with scores of this size, others keep twelve digits.
 _ORDINARY = -1e4
-# Least difference between structures with and without a part of a level, in addition to the regulariser and the
-# logarithm of the number of structures. In a Gibbs distribution, exp(-50) is less than rounding.
+# Minimum difference between the scores of structures with and without a part of a level, in addition to the regulariser
+# and the logarithm of the number of structures. In a Gibbs distribution, exp(-50) is less than rounding.
 _MARGIN = 50.0
 
 
@@ -26,9 +26,9 @@ class Moved(NamedTuple):
     Attributes
     ----------
     raises : list of float
-        One amount for each level.
+        The amount for each level.
     scores, additional : int arrays
-        The level of each score and additional score, from 1; 0 for scores that were not changed.
+        The level of each score and additional score, counted from 1; 0 for scores that were not changed.
     """
 
     raises: list
@@ -45,21 +45,21 @@ class Moved(NamedTuple):
         for level, amount in enumerate(self.raises, 1):
             count = np.add.reduceat(np.where(self.scores == level, marginals, 0.0), problems.score_ptr[:-1])
             count += np.bincount(of_problem, np.where(levels == level, expected, 0.0), minlength=len(first))
-            # All structures with weight have the same number of parts of a level.
+            # All structures in the support have the same number of parts of a level.
             raised += amount * np.rint(count)
         return raised
 
 
 def _lowest(values):
-    """Return the lowest finite value, or 0 if that is lower."""
+    """Return the minimum of 0 and the finite values."""
     lowest = values.min(initial=0.0)
     return lowest if lowest > -np.inf else values.min(initial=0.0, where=values > -np.inf)
 
 
 def raise_masks(problems):
-    """Return problems with the same solutions and small masks, and the changes (None if there are none).
+    """Return problems with the same solutions and smaller masks, and the changes (None if there are none).
 
-    The problems of a batch are changed together, because they may share additional scores.
+    The problems of a batch are changed together, because they may have common additional scores.
     """
     if _lowest(problems.scores) >= _ORDINARY and _lowest(problems.additional) >= _ORDINARY:
         return problems, None
@@ -67,8 +67,8 @@ def raise_masks(problems):
     is_low = (values < _ORDINARY) & (values > -np.inf)
     n_slots, sizes = (problems.sizes[:, 0] + problems.sizes[:, 1]).max(), problems.sizes
     n_parts = np.diff(problems.score_ptr).max() + (problems.additional_stop - problems.additional_start).max()
-    # A bound of the squared norm of a structure, whose parts may repeat, plus the logarithm of the number of
-    # structures.
+    # The margin includes bounds of the squared norm of a structure, whose parts may repeat, and of the logarithm of the
+    # number of structures.
     margin = _MARGIN + n_slots * ((n_parts if sizes.shape[1] > 4 else 1.0) + np.log(n_parts))
     ordinary = np.abs(values[~is_low & (values > -np.inf)]).max(initial=1.0)
     levels, ordinary = _find_levels(np.unique(values[is_low])[::-1], ordinary, float(n_slots), margin)
@@ -102,7 +102,7 @@ def _find_levels(low, reach, n_slots, margin):
     Returns
     -------
     levels : list of (top, bottom, reach)
-        Scores from `top` down to `bottom`; the magnitude of the scores above is at most `reach`.
+        A level has the scores from `top` down to `bottom`; scores above it have magnitudes of at most `reach`.
     ordinary : float
         The magnitude of the scores above the first level.
     """

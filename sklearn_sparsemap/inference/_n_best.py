@@ -1,4 +1,4 @@
-"""`n_best`: the k structures of highest score."""
+"""`n_best`: the k structures with the highest scores."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def n_best(
     n_jobs: int | None = None,
     **additional: Any,
 ) -> list[Any]:
-    """Find the `k` structures of highest score, the best first.
+    """Find the `k` structures with the highest scores, the best first.
 
-    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of matchings
-    of items and places). The structures other than the best are partitioned by the first part of the best that they
-    lack, and the MAP oracle searches each of these sets. In a factor graph each assignment is the best one under a rule
-    that excludes those before it.
+    The result is exact. Chains use the k-best Viterbi algorithm, all other structures a partition [1]_ (rankings a
+    partition of the matchings of items and places): the remaining structures are partitioned by the first part of the
+    best structure that they lack, and the MAP oracle searches each of these sets. In a factor graph, each assignment is
+    the best one under factors that exclude the previous ones.
 
     Parameters
     ----------
     structure : Structure or FactorGraph
-        The kind of structure, for example ``LinearChain()``.
+        The structure, for example ``LinearChain()``.
     scores : array-like, or a list of them
         As in `map_inference`.
     k : int
@@ -50,7 +50,7 @@ def n_best(
     Returns
     -------
     best : list of (structure, value)
-        For a list of samples, a list of such lists.
+        The structures and their scores. For a list of samples, a list of such lists.
 
     Raises
     ------
@@ -59,8 +59,8 @@ def n_best(
 
     Notes
     -----
-    Structures are distinguished by their unary parts: if structures of a `CustomStructure` differ only in additional
-    parts, one of them is returned.
+    Structures are identified by their unary parts. If structures of a `CustomStructure` differ only in additional
+    parts, only one of them is returned.
 
     References
     ----------
@@ -112,7 +112,7 @@ def partition(structure, sample, k, n_jobs=None):
             parts = [part for part in own if part not in required]
             below = [((*required, *parts[:i]), (*forbidden, part)) for i, part in enumerate(parts)]
             if not structure.fixed_size:
-                # Also partition the structures that contain all of its parts, and others.
+                # Also partition the structures that contain all of its parts and further ones.
                 known = {*own, *forbidden}
                 others = [part for part in range(sample.n_parts) if part not in known]
                 below += [((*required, *parts, part), (*forbidden, *others[:i])) for i, part in enumerate(others)]
@@ -121,7 +121,7 @@ def partition(structure, sample, k, n_jobs=None):
 
 
 class _Search:
-    """The best structures of sets of structures; a set is given by its required and its forbidden parts."""
+    """A heap with the best structure of each set of a partition. A set is given by required and forbidden parts."""
 
     def __init__(self, structure, sample, n_jobs):
         self.structure, self.sample, self.n_jobs, self.heap = structure, sample, n_jobs, []
@@ -141,7 +141,7 @@ class _Search:
         slots, slot_ptr, values = map_where_feasible(self.structure, problems, self.n_jobs)
         for i, (required, forbidden) in enumerate(sets):
             own = slots[slot_ptr[i] : slot_ptr[i + 1]].copy()
-            # With bonuses, the oracle also returns a structure for an empty set; it then lacks a required part.
+            # With bonuses, the oracle returns a structure even for an empty set; it then lacks a required part.
             if values[i] > -np.inf and set(required) <= set(own.tolist()):
                 value = self._value(own, values[i], len(required))
                 heapq.heappush(self.heap, (-value, next(self._ties), own, required, forbidden))

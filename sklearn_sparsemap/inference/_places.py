@@ -1,10 +1,10 @@
-"""Required parts of structures, by forbidding the alternatives at their places, or by a bonus."""
+"""Scores that require parts: alternatives at their places are forbidden, or the parts get a bonus."""
 
 import numpy as np
 
 
 def require(scores, places, parts, bonus):
-    """Require parts, by forbidding the alternatives at their places or, without places, by a bonus.
+    """Change scores so that the best structure has some parts: forbid alternatives or, without places, add a bonus.
 
     Parameters
     ----------
@@ -13,7 +13,7 @@ def require(scores, places, parts, bonus):
     places : int array of shape (n_places, n_alternatives), or None
     parts : iterable of int
     bonus : float
-        More than the largest difference of two structures' scores; used if there are no places.
+        A number larger than any difference of two structures' scores.
     """
     for part in parts:
         if places is None:
@@ -25,8 +25,8 @@ def require(scores, places, parts, bonus):
 
 
 def bonus_for(problem):
-    """Return a number that exceeds the difference of the scores of any two structures of a problem."""
+    """Return a number that exceeds any difference of the scores of two structures of a problem."""
     arrays = [a[np.isfinite(a)] for a in (problem.scores, problem.additional)]
-    # An additional part can occur as often as there are additional slots.
+    # An additional part can be in each additional slot.
     slots = max(1, int(problem.sizes[1]))
     return 1.0 + 2.0 * (np.abs(arrays[0]).sum() + slots * np.abs(arrays[1]).max(initial=0.0))

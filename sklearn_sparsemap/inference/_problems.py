@@ -1,4 +1,4 @@
-"""The user's input, checked and laid out for the kernels."""
+"""Checks of the user's input, and its layout for the kernels."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,14 +17,14 @@ from ._masks import raise_masks
 
 
 class Plan(NamedTuple):
-    """The properties of a problem that follow from its shapes.
+    """The properties of a problem that depend only on its shapes.
 
     Attributes
     ----------
     shape : tuple of int
         Shape of the scores.
     given : dict of str -> tuple of int
-        Shapes of the additional scores that are given, in the structure's order.
+        Shapes of the given additional scores, in the structure's order.
     dims, sizes : tuple of int
         See structures/_base.py.
     """
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(structure, shape, given):
-    """Return the `Plan` of problems of these shapes; raise ValueError if the structure does not have them."""
+    """Return the `Plan` of problems with these shapes; raise ValueError if they are invalid for the structure."""
     dims = check_dims(structure, structure.dims(shape, given))
     return Plan(shape, given, dims, structure.layout(dims))
 
@@ -49,8 +49,8 @@ def problems_of(plans, kind, scores, additional, stop):
     plans : list of Plan
     kind : int array of shape (n_problems,)
         The plan of each problem.
-    scores, additional : arrays
-        Flat. The scores of the problems follow one another. The additional scores of problem i end at stop[i].
+    scores, additional : flat arrays
+        The scores of the problems follow one another. The additional scores of problem i end at stop[i].
     stop : int array of shape (n_problems,)
     """
     n_parts, n_additional = ([prod(plan.shape) for plan in plans], [size_of(plan.given) for plan in plans])
@@ -72,9 +72,9 @@ class Problem(NamedTuple):
     ----------
     plan : Plan
     scores, additional : read-only float64 arrays
-        Flat.
+        Flat arrays.
     dims, sizes : read-only int64 arrays
-        Those of the plan.
+        The same as in the plan.
     """
 
     plan: Plan
@@ -99,11 +99,11 @@ class Problem(NamedTuple):
         return values.ravel()
 
     def split_additional(self, flat):
-        """Split a flat array, joined like the additional scores, into a dict of arrays in their shapes."""
+        """Split a flat array of the additional scores into a dict of arrays in their shapes."""
         return split_flat(flat, self.plan.given)
 
     def join_additional(self, given):
-        """Join arrays in the shapes of the additional scores; arrays that are not given are zero."""
+        """Join arrays in the shapes of the additional scores to a flat array; missing arrays are zero."""
         unknown = set(given) - set(self.plan.given)
         if unknown:
             raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.plan.given)}")
@@ -117,7 +117,7 @@ class Problem(NamedTuple):
 
 
 class Samples(Sequence):
-    """The samples of a batch that is laid out for the kernels; each is a `Problem`, made on demand.
+    """The samples of a batch that is laid out for the kernels: a sequence of `Problem`, each made on demand.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Samples(Sequence):
         self.moved = None
 
     def raise_masks(self):
-        """Reduce large masks, which does not change solutions and their derivatives; return the problems."""
+        """Reduce large masks, which changes neither solutions nor derivatives; return the problems."""
         self.problems, self.moved = raise_masks(self.problems)
         return self.problems
 
@@ -149,7 +149,7 @@ class Samples(Sequence):
             values -= self.moved.of(self.problems, marginals, expected)
 
     def take(self, chosen):
-        """Return a selection of the samples, without the changes by `raise_masks`."""
+        """Return some of the samples, without the record of changes by `raise_masks`."""
         return Samples(self.structure, take_problems(self.problems, chosen), self.plans, self.kind[chosen])
 
     def __len__(self):
@@ -208,11 +208,11 @@ def _plan_all(structure, shapes, additional, own_names, label):
     shapes : list of tuple of int
         The shape of the scores of each sample.
     additional : dict
-        As the user gives them, without those that are None.
+        Additional scores in the user's form, without those that are None.
     own_names : set of str
         Names of additional scores that differ between samples.
     label : str
-        The name of the scores of a sample in messages, with ``{}`` in place of its number.
+        The name of the scores of a sample in messages, with ``{}`` in place of its index.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def _plan_all(structure, shapes, additional, own_names, label):
     stop : int array of shape (n_samples,)
         The end of the additional scores of each sample.
     """
-    # Samples of one kind have equal shapes. Unless they have their own additional scores, they also share these.
+    # Samples of one kind have equal shapes and, unless these differ between samples, the same additional scores.
     kinds, plans, kind, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
     pieces, stop, n_joined = [np.zeros(0)], np.empty(len(shapes), np.int64), 0
     for i, shape in enumerate(shapes):
@@ -257,7 +257,7 @@ def _plan_all(structure, shapes, additional, own_names, label):
 
 
 def _check_all(scores, ndim, name=None):
-    """Check the scores of many samples; return a flat, concatenated copy, and their shapes."""
+    """Check the scores of samples; return a flat, concatenated copy, and their shapes."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub" and scores.size:
         flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
     elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
@@ -278,7 +278,7 @@ def check_structure(structure):
 
 
 def check_additional(label, value, structure, shape, name=None):
-    """Return additional scores as a float64 array of a shape that is valid for scores of `shape`."""
+    """Check additional scores for scores of `shape`; return them as a float64 array."""
     accepted = structure.additional_shapes(shape)[name or label]
     found, wanted = _shape(value), " or ".join(map(str, accepted))
     if found not in accepted:
@@ -287,7 +287,7 @@ def check_additional(label, value, structure, shape, name=None):
 
 
 def _shape(value):
-    """Return the shape of an array-like, or a word if it has none."""
+    """Return the shape of an array-like; "ragged" if it has none."""
     try:
         return np.shape(value)
     except ValueError:
@@ -295,7 +295,7 @@ def _shape(value):
 
 
 def _is_per_sample(value, structure, shapes, name):
-    """Tell whether additional scores are a sequence with one array for each sample, not one array for all."""
+    """Tell whether additional scores are a sequence with one array for each sample, instead of one array for all."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.ndim > max(len(s) for s in structure.additional_shapes(shapes[0])[name])
     if not hasattr(value, "__len__") or len(value) == 0:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     # A list of arrays, or of graphs, is many samples.
     Many = list[NDArray[Any]] | RaggedArray
 
-# Type checkers take an array, or nested lists of numbers, as one sample. Many samples in one array have the right type
-# as a list of arrays.
+# For type checkers, an array or nested lists of numbers are one sample. To get the type of a batch, pass a list of
+# arrays.
 
 
 @overload
@@ -40,30 +40,30 @@ def map_inference(
     n_jobs: int | None = None,
     **additional: Any,
 ) -> Any:
-    """Find the structure of highest score.
+    """Find the structure with the highest score.
 
     Parameters
     ----------
     structure : Structure, FactorGraph, or a list of FactorGraph
-        The kind of structure, for example ``LinearChain()``; its class documents the shapes below. For a graph, or a
-        list with one graph for each sample, `scores` and `additional` are as in `lp_sparsemap`. The linear relaxation
-        is solved and, if it is fractional, the best assignment is searched for.
+        The structure, for example ``LinearChain()``; its class documents the shapes below. For a graph, or a list with
+        one graph for each sample, `scores` and `additional` are as in `lp_sparsemap`. The linear relaxation is solved
+        and, if it is fractional, followed by a search for the best assignment.
     scores : array-like, or a list of them
-        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+        Scores of the unary parts of one sample, or of many samples. -inf forbids a part.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores.
     **additional : array-like
-        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or a
-        list (or tuple) with one array for each. For graphs: `additional`, `tol` (default=1e-9, of the relaxation) and
-        `map_time_limit` (default=10.0), the maximum number of seconds for a sample, relaxation and search together. If
-        time runs out, the best assignment found is returned, with a ConvergenceWarning that names the samples. It is at
-        least as good as the rounded relaxation if that satisfies all factors. None sets no limit. With structure
-        factors the search goes on until there is an assignment.
+        Additional scores by name, for example `transitions`. With a list of samples: one array for all samples, or a
+        list (or tuple) with one array for each. For graphs: `additional`; `tol` (default=1e-9), the tolerance of the
+        relaxation; and `map_time_limit` (default=10.0), the maximum number of seconds for a sample, relaxation and
+        search together. If time runs out, the best assignment found is returned, with a ConvergenceWarning that names
+        the samples. It is at least as good as the rounded relaxation if that satisfies all factors. With structure
+        factors, the search continues until an assignment is found. None sets no limit.
 
     Returns
     -------
     result : MAPResult or MAPBatch
-        A named tuple ``(structure, value)``. For a list, a sequence with one for each sample, made on demand, with
+        A named tuple ``(structure, value)``. For a list, a sequence of such tuples, each made on demand, with
         ``values`` as an array and ``structures`` as a list. For graphs the tuple is ``(structure, value, integral,
         bound, marginals)``; `integral` tells whether the relaxation proves that no assignment is better.
 
@@ -83,14 +83,14 @@ def map_inference(
     if isinstance(structure, FactorGraph | list | tuple):
         unknown = sorted(set(additional) - {"additional", "tol", "map_time_limit"})
         if unknown:
-            raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
+            raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)
     samples, many, _ = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
     if samples.moved is None:
         found = map_problems(structure, problems, n_jobs=n_jobs, many=many)
     else:
-        # The values of the scores as given need the additional parts, too.
+        # Values under the original scores depend on additional parts, which only `argmax_problems` returns.
         solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
         best = SparseMAPBatch(samples, set(), *solution, 0.0, n_jobs)
         found = solution[2][0], starts(problems.sizes[:, 0]), best.objective
@@ -130,43 +130,44 @@ def sparsemap(
     n_jobs: int | None = None,
     **additional: Any,
 ) -> Any:
-    """Solve SparseMAP: marginals that are a mixture of a few structures.
+    """Solve SparseMAP: marginals of a sparse mixture of structures.
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
-    structures ([1]_, section 3). The marginals are unique. The solution also has the structures of the mixture.
+    structures ([1]_, section 3). The marginals u are unique. The result also contains the structures of the mixture and
+    their weights.
 
     Parameters
     ----------
     structure : Structure
-        The kind of structure, for example ``LinearChain()``; its class documents the shapes below.
+        The structure, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
-        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+        Scores of the unary parts of one sample, or of many samples. -inf forbids a part.
     solver : {"auto", "active_set", "facets", "interior_point", "cg", "away_step", "pairwise"}, default="auto"
-        All except the last three are exact. ``"active_set"`` works with structures, and is fast if few are selected, as
-        for large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, rankings, `Simplex`)
-        works with the inequalities of the marginals, and ``"interior_point"`` (chains) with their flow. Both are 10 to
-        400 times faster if scores are small, or hundreds of structures tie. They compute structures and their weights
-        on demand. ``"auto"`` chooses by the scores. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are
-        conditional gradient, for comparison.
+        All except the last three are exact. ``"active_set"`` solves over the structures, and is fast if the support is
+        small, as for large scores. ``"facets"`` (non-projective trees, matchings, subsets, rankings, `Simplex`) solves
+        over the inequalities of the marginal polytope, and ``"interior_point"`` (chains) over its flows. Both are 10 to
+        400 times faster if scores are small, or hundreds of structures tie. They compute structures and weights on
+        demand. ``"auto"`` chooses by the scores. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are conditional
+        gradient methods, for comparison.
     tol : float, default=1e-9
-        Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding permits.
-        If scores are so large that rounding exceeds `tol`, rounding decides.
+        Largest duality gap of a converged solution. Solvers usually end below it. For scores so large that rounding
+        errors exceed `tol`, the gap must be within rounding.
     max_iter : int, default=None
-        Maximum number of calls of the MAP oracle for a sample, but at least 2 are made; by facets, of Newton steps, and
-        then of calls for `structures`. The default is ``10_000 + 100 * n_parts``, far more than usual. A result says
-        whether it has converged; no warning is given.
+        Maximum number of calls of the MAP oracle for a sample; at least 2 are made. For ``"facets"``, the maximum
+        number of Newton steps, and then of calls for `structures`. Default: ``10_000 + 100 * n_parts``, which is rarely
+        reached. There is no warning; see `converged` of the result.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
-        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
-        a list (or tuple) with one array for each.
+        Additional scores by name, for example `transitions`. With a list of samples: one array for all samples, or a
+        list (or tuple) with one array for each.
 
     Returns
     -------
     result : SparseMAPResult or SparseMAPBatch
-        For a list, a sequence with one result for each sample, made on demand. It has `marginals`, `gap`, `objective`,
-        `n_iter` and `converged` of all samples as arrays, and its `vjp`, `jvp` and `weights_vjp` take all samples in
-        one compiled call.
+        For a list, a sequence of results, each made on demand. It has `marginals`, `gap`, `objective`, `n_iter` and
+        `converged` of all samples as arrays, and its `vjp`, `jvp` and `weights_vjp` process all samples in one compiled
+        call.
 
     Raises
     ------
@@ -224,15 +225,15 @@ def marginal_inference(
 def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.
 
-    By forward-backward (chains), the Matrix-Tree theorem and inside-outside (trees), elementary symmetric polynomials
-    (subsets) or softmax.
+    Methods: forward-backward (chains), the Matrix-Tree theorem (trees), inside-outside (projective trees), elementary
+    symmetric polynomials (subsets), softmax (`Simplex`).
 
     Parameters
     ----------
     structure : Structure
-        The kind of structure, for example ``LinearChain()``; its class documents the shapes below.
+        The structure, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
-        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+        Scores of the unary parts of one sample, or of many samples. -inf forbids a part.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -241,14 +242,14 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     Returns
     -------
     result : MarginalResult or MarginalBatch
-        Has `marginals`, `additional_marginals` and `log_partition`. For a list, a sequence with one result for each
-        sample, made on demand, with `marginals` and `log_partition` of all as arrays.
+        It has `marginals`, `additional_marginals` and `log_partition`. For a list, a sequence of results, each made on
+        demand, with `marginals` and `log_partition` of all samples as arrays.
 
     Raises
     ------
     ValueError
-        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure; or if marginals of the
-        structure cannot be computed: those of matchings are #P-complete.
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure; or if the marginals of the
+        structure are intractable, such as those of matchings, which are #P-complete.
 
     Examples
     --------

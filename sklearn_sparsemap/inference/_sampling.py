@@ -1,4 +1,4 @@
-"""Exact samples of Gibbs distributions, by a specialised algorithm or one place at a time."""
+"""Exact sampling from Gibbs distributions, by a specialised algorithm or one place at a time."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def _draw_slots(structure, sample, n, rng):
     """Draw the part at each place from its marginals, given the parts at earlier places."""
     places, bonus = structure.places(sample.dims), bonus_for(sample) + 40.0
     given = sample.split_additional(sample.additional)
-    # Draws with equal parts so far share one problem.
+    # Draws with the same parts so far are grouped, because they have the same problem.
     groups = [(np.arange(n), sample.scores.copy(), ())]
     # Without places, each part is either on or off.
     choices = range(sample.n_parts) if places is None else places
@@ -61,7 +61,7 @@ def _draw_slots(structure, sample, n, rng):
         if places is None:
             own = structure.slots_of(np.array(parts, np.int64), sample.dims)
         else:
-            # A part is in the slot with the number of its place.
+            # The slot of a part is the index of its place.
             own = np.arange(len(parts))
         slots[members[:, None], own] = parts
     return slots

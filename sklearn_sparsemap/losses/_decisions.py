@@ -1,7 +1,7 @@
-"""Losses of predicted values, by the decisions that they lead to: SPO+, its smooth version, and the perturbed loss.
+"""Losses of predicted values that measure the resulting decisions: SPO+, its smooth version, and the perturbed loss.
 
-All are Fenchel-Young losses against the decision that is optimal for the true values, at scores that depend on the
-predicted values u: at 2 u - v with the true values v (SPO+), or at u with noise.
+All are Fenchel-Young losses whose gold structure is the optimal decision for the true values v. Their scores depend on
+the predicted values u: they are 2 u - v (SPO+), or u plus noise.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class SPOPlusLoss:
     """SPO+, a convex upper bound of the regret of decisions, and its smooth version by SparseMAP.
 
     The regret of predicted values u is the value that is lost if decisions maximise u instead of the true values v.
-    SPO+ [1]_ is the perceptron loss at scores ``2 u - v``, against the decision that is optimal for v. Its smooth
-    version is the SparseMAP loss [2]_ there.
+    SPO+ [1]_ is the perceptron loss at the scores ``2 u - v``; gold is the optimal decision for v. Its smooth version
+    is the SparseMAP loss [2]_ at these scores.
 
     Parameters
     ----------
     structure : Structure, FactorGraph, or list of these
-        The possible decisions; a list has one for each sample. Of a graph, the losses are those of its linear
-        relaxation.
+        The set of possible decisions, of all samples or a list with that of each sample. For a graph, the losses are
+        those of its linear relaxation.
     temperature : float, default=0.0
-        Factor of SparseMAP's regulariser, in units of the values; larger is smoother. 0 is SPO+ itself.
+        Factor of SparseMAP's regulariser, in units of the values. Larger values are smoother; 0 gives SPO+ itself.
 
     Raises
     ------
@@ -68,11 +68,12 @@ class SPOPlusLoss:
         Parameters
         ----------
         predicted : array-like of shape (n_samples, n_parts)
-            Predicted values. If scores of the structure have more axes, so have values and decisions.
+            Predicted values. If the scores of the structure have several axes, these replace the axis of parts, in all
+            arrays.
         values : array-like of shape (n_samples, n_parts)
             True values, which are maximised; -inf forbids a part.
         decisions : array-like of shape (n_samples, n_parts), default=None
-            Optimal decisions for the true values: 0 and 1. By default they are computed at each call.
+            Optimal decisions for the true values, 0 and 1. By default, they are computed at each call.
         n_jobs : int, default=None
             Number of threads over the samples.
 
@@ -100,18 +101,19 @@ class SPOPlusLoss:
 class PerturbedFenchelYoungLoss:
     """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores [1]_.
 
-    Its gradient is the mean of the best decisions minus gold. It needs optimal decisions, but no true values.
+    Its gradient is the mean of the optimal decisions under noise, minus the gold decision. It needs the gold decisions,
+    but no true values.
 
     Parameters
     ----------
     structure : Structure, FactorGraph, or list of these
         As in `SPOPlusLoss`.
     sigma : float, default=1.0
-        Standard deviation of the noise, in units of the values; larger is smoother.
+        Standard deviation of the noise, in units of the values. Larger values are smoother.
     n_samples : int, default=10
         Number of draws of the noise for each sample. Time is proportional to it.
     random_state : int, RandomState or None, default=None
-        Seed of the noise. With an int, all calls draw the same.
+        Seed of the noise. With an int, all calls use the same noise.
 
     Raises
     ------
@@ -155,7 +157,7 @@ class PerturbedFenchelYoungLoss:
         predicted : array-like of shape (n_samples, n_parts)
             Predicted values; -inf forbids a part.
         decisions : array-like of shape (n_samples, n_parts)
-            Optimal decisions: 0 and 1.
+            Gold decisions, 0 and 1: those that are optimal for the true values.
         n_jobs : int, default=None
             Number of threads over the samples.
 
@@ -179,12 +181,13 @@ class PerturbedFenchelYoungLoss:
 
 
 def spo_plus(problems, predicted, values, gold, temperature, n_jobs=None):
-    """Compute SPO+ losses, at a positive temperature their smooth version.
+    """Compute SPO+ losses; at a positive temperature, their smooth version.
 
     Parameters
     ----------
-    problems : StructureDecisions or another one of inference/_decisions.py
+    problems : StructureDecisions or another class of inference/_decisions.py
     predicted, values, gold : arrays of shape (n_samples, n_parts)
+        Predicted values, true values, and optimal decisions for the true values.
     temperature : float
     n_jobs : int or None
 
@@ -200,7 +203,7 @@ def spo_plus(problems, predicted, values, gold, temperature, n_jobs=None):
 
 
 def perturbed(problems, predicted, gold, sigma, n_draws, rng, n_jobs=None):
-    """Compute perturbed Fenchel-Young losses; see `spo_plus`. Results are means over `n_draws` draws of the noise.
+    """Compute perturbed Fenchel-Young losses: means over `n_draws` draws of the noise.
 
     Parameters
     ----------
@@ -210,6 +213,11 @@ def perturbed(problems, predicted, gold, sigma, n_draws, rng, n_jobs=None):
         Standard deviation of the noise.
     n_draws : int
     rng : RandomState
+
+    Returns
+    -------
+    losses, gradient
+        As in `spo_plus`.
     """
     losses, gradient = np.zeros(len(predicted)), np.zeros_like(predicted)
     for _ in range(n_draws):
@@ -221,7 +229,7 @@ def perturbed(problems, predicted, gold, sigma, n_draws, rng, n_jobs=None):
 
 
 def _fenchel_young(problems, scores, gold, temperature, n_jobs):
-    """Return losses and their gradients by the scores: of SparseMAP or, at temperature 0, of MAP."""
+    """Return losses and their gradients with respect to the scores: of SparseMAP or, at temperature 0, of MAP."""
     argmax, scale = ("sparsemap", temperature) if temperature > 0.0 else ("map", 1.0)
     scores = scores / scale
     marginals, optima = problems.argmax(argmax, scores, n_jobs)

@@ -33,29 +33,33 @@ if TYPE_CHECKING:
 class FenchelYoungLoss:
     """A loss between scores and a gold structure, with its gradient.
 
+    The loss is ``max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold`` for a regulariser Omega. Its gradient is the
+    regularised argmax minus the gold structure.
+
     Parameters
     ----------
     structure : Structure or FactorGraph
-        The kind of structure. For a graph, SparseMAP and MAP are those of its linear relaxation.
+        The structure. For a graph, SparseMAP and MAP are those of its linear relaxation.
     name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The regulariser Omega, which also determines q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference`
-        (perceptron, hinge); negative entropy and `marginal_inference` (crf). In the losses named ``margin_``, and the
-        structured hinge loss, the regulariser also subtracts the cost of wrong structures, so inference adds the cost
-        to the scores. The score of gold must then exceed other scores by their cost.
+        The regulariser, and with it the inference that computes the argmax: ``1/2 |u|^2`` and `sparsemap`; zero and
+        `map_inference` (perceptron, hinge); negative entropy and `marginal_inference` (crf). In the losses named
+        ``margin_``, and the structured hinge loss, the regulariser also subtracts the cost of wrong structures, so
+        inference adds the cost to the scores. The loss is then zero only if the score of gold exceeds that of each
+        other structure by its cost.
     temperature : float, default=1.0
         Factor of the regulariser and of the cost: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
-        For structures of labels: the cost of predicting the label of the column if gold has the label of the row, not
-        negative, and 0 on the diagonal. By default each part that is not in gold costs 1. If structures differ in their
-        number of parts, each missing gold part costs 1, too (otherwise a wrong part implies a missing one).
+        For structures made of labels: the cost of predicting the label of the column if gold has the label of the row,
+        not negative, and 0 on the diagonal. By default, each part that is not in gold costs 1. If structures differ in
+        their number of parts, each missing gold part costs 1, too. (Otherwise a wrong part implies a missing one.)
     tol : float, default=1e-9
-        Duality gap of the inference.
+        Largest duality gap of the inference.
 
     Raises
     ------
     ValueError
-        If a parameter is out of range, or the structure has no marginals, which crf losses need.
+        If a parameter is out of range, or the loss is a crf loss and the structure has no Gibbs marginals.
 
     Examples
     --------
@@ -98,21 +102,21 @@ class FenchelYoungLoss:
         Parameters
         ----------
         scores : array-like, or a list of them
-            As in `sparsemap`.
+            The scores of a sample, or of several, as in `sparsemap`.
         gold : structure, or a list of them
-            In the form in which the structure decodes; for a graph an assignment: True and False, or 1 and 0, in the
-            shape of the variables, or a dict of these.
+            The gold structure, in the form that inference returns. For a graph: an assignment, True and False or 1 and
+            0, in the shape of the variables, or a dict of these.
         n_jobs : int, default=None
             Number of threads over the samples of a list.
         **additional : array-like
-            Additional scores, as in `sparsemap`; for a graph ``additional``, as in `lp_sparsemap`.
+            Additional scores, as in `sparsemap`. For a graph ``additional``, as in `lp_sparsemap`.
 
         Returns
         -------
         loss : float
         gradient : dict of str -> ndarray
-            With respect to ``"scores"`` and to each given additional score; for a graph to ``"scores"`` and
-            ``"additional"``. For a list of samples, a list of such pairs is returned.
+            Gradients with respect to ``"scores"`` and to each given additional score; for a graph to ``"scores"`` and
+            ``"additional"``. For a list of samples, a list of pairs (loss, gradient) is returned.
 
         Raises
         ------
@@ -123,7 +127,7 @@ class FenchelYoungLoss:
         if isinstance(self.structure, FactorGraph):
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
-                raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
+                raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
             given = additional.get("additional")
             return graph_loss_gradient(self.structure, self.name, self.temperature, scores, gold, given, n_jobs)
         laid_out, many, _ = lay_out(self.structure, scores, additional)
@@ -189,12 +193,12 @@ def inference_of(structure, name):
 
 
 def loss_form(structure, name, temperature, cost, n_labels=None):
-    """Check the cost, and lay a loss out for the kernels.
+    """Check the cost, and return a loss in the form that kernels take.
 
     Raises
     ------
     ValueError
-        If the cost is invalid (see `FenchelYoungLoss`), or the loss has no margin.
+        If the cost is invalid (see `FenchelYoungLoss`), or is given for a loss without margin.
     """
     flat = np.zeros(0)
     if cost is not None:

@@ -18,9 +18,10 @@ _TOL, _MAP_TOL = 1e-7, 1e-9
 _MAX_ITER = 1000
 # Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-4
-# With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
-# squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
-# If structures share variables, mini-batches end at a residual as large as this error.
+# Accuracy of inference in training, in full batches and in mini-batches: with pair tables, it ends at a duality gap of
+# this fraction of max(loss, 1). The loss is at least half the squared error of the marginals, so the relative error of
+# the gradient is at most the square root of this fraction. If structures have common variables, mini-batches end at a
+# residual as large as this error.
 EXACT, ROUGH = 5e-5, 1e-3
 
 
@@ -32,8 +33,9 @@ def gold_parts(graph, layout, y):
     graph : FactorGraph
     layout : Layout
     y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
-        For variables with several values, also the indices of the values, ints in their shape without the last axis;
-        for arrays that are `structured`, also the structure in its own form.
+        An assignment. Variables with several values may also be given by the indices of their values, ints in their
+        shape without the last axis. An array whose variables are the parts of a structure may also be given as this
+        structure.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def gold_parts(graph, layout, y):
     Raises
     ------
     ValueError
-        If y is not an assignment of the variables, or violates a factor, which the message names.
+        If y is not an assignment of the variables, or violates a factor; the message names the factor.
     """
     arrays, u = layout.arrays, read_assignment(graph, layout, y)
     rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
@@ -58,14 +60,14 @@ def gold_parts(graph, layout, y):
     if len(arrays.structures):
         wrong = add_structure_parts(arrays, layout.all_oracles(layout.oracles[0]), readonly(u), joint)
         if wrong >= 0:
-            raise ValueError(f"the assignment is no structure of {layout.factor_of(wrong)!r}")
+            raise ValueError(f"the assignment is not a structure of {layout.factor_of(wrong)!r}")
     return u, joint
 
 
 def read_assignment(graph, layout, y, partly=False):
-    """Return an assignment in the user's form, see `gold_parts`, as a flat float array.
+    """Convert an assignment in the user's form (see `gold_parts`) to a flat float array.
 
-    With `partly`, entries may be None and arrays may be missing: they are unknown, and NaN in the result.
+    With `partly`, entries that are None and missing arrays are unknown. They become NaN.
     """
     if not isinstance(y, dict):
         if len(graph.shapes) > 1:
@@ -77,7 +79,7 @@ def read_assignment(graph, layout, y, partly=False):
     for name, shape in graph.shapes.items():
         array = np.asarray(y.get(name, np.full(shape, np.nan)))
         if array.dtype == object:
-            # A mixture of bools and ints; None, which is unknown, becomes NaN.
+            # The entries are bools and ints, or None, which becomes NaN.
             array = np.array(array.tolist(), np.float64 if partly else None)
         n_states, whole = graph.n_states.get(name), layout.structured.get(name)
         if whole is not None and (array.shape != shape or array.dtype.kind not in "buif"):
@@ -85,7 +87,7 @@ def read_assignment(graph, layout, y, partly=False):
         if n_states is not None and array.shape == shape[:-1]:
             array = _one_of_each(array, n_states, name, partly)
         if array.shape != shape:
-            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, of the numbers of their values"
+            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, for the indices of their values"
             raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
         if array.dtype.kind not in "buif" or not (np.isin(array, (0, 1)) | (partly & (array != array))).all():
             raise ValueError(f"{name} must hold True and False, or 1 and 0")
@@ -94,7 +96,7 @@ def read_assignment(graph, layout, y, partly=False):
 
 
 def _one_of_each(y, n_states, name, partly):
-    """Return indices of values as one-hot vectors; those of unknown values are NaN."""
+    """Return indices of values as one-hot vectors; vectors of unknown values are NaN."""
     unknown = partly & (y != y)
     if y.dtype.kind not in "buif" or not (np.isin(y, np.arange(n_states)) | unknown).all():
         raise ValueError(f"{name} must hold whole numbers from 0 to {n_states - 1}, the values of its variables")
@@ -102,7 +104,7 @@ def _one_of_each(y, n_states, name, partly):
 
 
 def learned_shapes(graph):
-    """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
+    """Return the shapes of the learned additional scores, in the form that `FactorGraph.layout` takes."""
     shapes = {}
     for factor in graph.scored:
         if factor.kind == STRUCTURE:
@@ -124,7 +126,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     ----------
     graph : FactorGraph
     name : str
-        A name in LOSSES, except for losses with Gibbs marginals.
+        A name in LOSSES, but not of a loss with Gibbs marginals.
     temperature : float
     scores, gold, additional, n_jobs
         As in `FenchelYoungLoss.loss_gradient`.
@@ -153,22 +155,23 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     return pairs if many else pairs[0]
 
 
-def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, share=EXACT):
+def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, accuracy=EXACT):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
     ----------
     name : str
-        A name in LOSSES, except for losses with Gibbs marginals.
+        A name in LOSSES, but not of a loss with Gibbs marginals.
     temperature : float
     problems : GraphProblems
     gold : (u, joint)
         As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
-        Memory of these samples between calls, for graphs with tables, or in which structures share variables. Inference
-        starts from ``memory["warm"]``, one row for each sample, unless that is NaN, and stores its solutions there.
-    share : float
-        For graphs with tables, or in which structures share variables: how exact inference is; see `EXACT`.
+        Memory of these samples between calls, for graphs with tables or whose structures have common variables.
+        Inference starts from ``memory["warm"]``, one row for each sample, unless it is NaN, and stores its solutions
+        there.
+    accuracy : float
+        Accuracy of inference in graphs with tables or whose structures have common variables; see `EXACT`.
 
     Returns
     -------
@@ -177,7 +180,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         Gradients with respect to the scores.
     joint_residuals : array of shape (n_samples, n_additional)
     inexact : bool array of shape (n_samples,)
-        Whether inference ended so far from the optimum that the loss is inaccurate.
+        Whether inference ended too far from the optimum for an accurate loss.
     """
     recipe, layout, (u, joint) = LOSSES[name], problems.layout, gold
     # Each part that is not in gold costs 1. Each missing gold part also costs 1, unless all assignments have the same
@@ -187,23 +190,22 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
     scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
-    is_rough = layout.shares_variables and share > EXACT
-    tol = np.sqrt(2.0 * share) if is_rough else _TOL
+    is_rough = layout.shares_variables and accuracy > EXACT
+    tol = np.sqrt(2.0 * accuracy) if is_rough else _TOL
     if recipe.argmax == "map":
-        accuracy = share if is_rough else _MAP_TOL
-        solutions = relax(scaled, accuracy, n_jobs)
+        solutions = relax(scaled, accuracy if is_rough else _MAP_TOL, n_jobs)
     else:
         is_tables = layout.tables is not None
         if is_tables:
             scaled = scaled.scaled(np.ones(len(scores)))
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
-            tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
+            tol, most = np.sqrt(2.0 * accuracy), max(most, 2.0 * accuracy)
         is_kept = (is_tables or is_rough) and memory is not None
         warm = memory.get("warm") if is_kept else None
         if warm is not None and is_rough:
-            # Block coordinate ascent starts from zeros if it knows nothing.
+            # Block coordinate ascent starts from zeros if there is no warm start.
             warm = np.nan_to_num(warm)
-        # These solvers use no multipliers.
+        # The solvers of these graphs do not use the multipliers of a warm start.
         start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_kept:
@@ -218,11 +220,11 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
 
 
 def check_graph_loss(name, cost=None):
-    """Raise ValueError for a loss that graphs do not have."""
+    """Raise ValueError for a loss that is not available for graphs."""
     if LOSSES[name].argmax == "gibbs":
         raise ValueError(
-            f"loss={name!r} needs Gibbs marginals, which factor graphs do not have: their sum over all assignments is "
-            "#P-hard. Use 'sparsemap', 'perceptron', or these with a margin, 'margin_sparsemap', 'hinge'"
+            f"loss={name!r} needs Gibbs marginals, which are not available for factor graphs: the sum over all "
+            "assignments is #P-hard. Use 'sparsemap', 'perceptron', or these with a margin, 'margin_sparsemap', 'hinge'"
         )
     if cost is not None:
         raise ValueError("cost is for structures made of labels, which a FactorGraph is not; leave it at None")
@@ -234,7 +236,7 @@ def check_graph(graph, n_rows):
     Returns
     -------
     n_outputs : int
-        Number of scores of a row: one or, if variables have several values and rows are variables, one for each value.
+        Number of scores of a row: 1 or, if rows are variables with several values, the number of values.
     """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
@@ -245,7 +247,7 @@ def check_graph(graph, n_rows):
             return n
     if graph.n_variables != n_rows:
         raise ValueError(
-            f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} "
-            "variables; there must be one row of features for each variable, or for each one of several values"
+            f"the sample has {n_rows} rows, but the graph that `structure` returned for it has {graph.n_variables} "
+            "variables; give one row of features for each variable, or for each variable of several values"
         )
     return 1

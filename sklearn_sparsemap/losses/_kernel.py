@@ -12,8 +12,8 @@ from ..numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
 from ..numerics.support import parts_repeat, score
 
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
-# contains the cost. The cost is the sum of `cost[g * m + j]` over predicted labels j in the place of gold labels g, or,
-# if `cost` is empty, the number of predicted parts that are not gold (Hamming). In addition, each missing gold part
+# contains the cost. The cost is the sum of `cost[g * m + j]` over all steps, for gold label g and predicted label j. If
+# `cost` is empty, it is the number of predicted parts that are not gold (Hamming). In addition, each missing gold part
 # costs `missing`.
 LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "missing", "cost"])
 LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
@@ -22,33 +22,45 @@ LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
 
-# Input of the loss of one sample: its problem, its gold structure, and its weight.
+# Input of the loss of a sample: its problem, its gold structure, and its weight.
 Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
 
-# The losses of many samples, with their gradients by the scores and by the additional scores, flat.
+# The losses of many samples, and their gradients with respect to the scores and to the additional scores, flat.
 Losses = namedtuple("Losses", ["losses", "residuals", "additional_residuals"])
 LOSSES_TYPE = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
 
-# The structures of each sample's last solution, as warm start for the next one: up to `capacity` of them, at
-# slots[slot_start[i]:] and so on; capacity 0 stores nothing. `limit[0]` is the maximum number of oracle calls for a
-# loss, as in numerics/solver.py. Setting it to 0 ends the running inference.
+# The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
+# from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
+# of oracle calls for a loss, as in numerics/solver.py. Setting it to 0 ends the running inference.
 Memory = namedtuple(
     "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )
 MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
 
-# Maximum number of oracle calls for a loss. Scores near zero with nearly tied structures would take many more, for a
-# gain that is negligible in training.
+# Maximum number of oracle calls for a loss. Nearly tied structures would take many more, for a gain that is negligible
+# in training.
 _MAX_ITER = 1000
-# Maximum number of stored structures of a sample.
+# Maximum number of stored structures of a sample. More take memory, and warm starts are hardly better.
 _MOST_STORED = 16
-# Largest gap, relative to 1 + loss, of a converged loss.
+# Largest duality gap, relative to 1 + loss, of a converged loss.
 _INEXACT = 1e-4
 
 
 @kernel
 def _remember(memory, i, slots, additional_slots, weights, k):
-    """Store the structures of a solution with the largest weights for the next one."""
+    """Store the structures with the largest weights as warm start of sample `i`.
+
+    Parameters
+    ----------
+    memory : Memory
+    i : int
+        Index of the sample.
+    slots, additional_slots : int arrays with one row for each structure
+        The structures of the solution.
+    weights : array of shape (k,)
+    k : int
+        Number of structures.
+    """
     n_slots, n_additional = slots.shape[1], additional_slots.shape[1]
     kept = min(k, memory.capacity)
     chosen = np.zeros(k, np.bool_)
@@ -68,10 +80,10 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 @kernel
 def _add_cost(scores, gold_slots, cost, missing, repeats):
-    """Add to the score of each part its cost with respect to the gold structure.
+    """Add the cost of each part to its score.
 
-    Missing a gold part costs `missing`. An empty structure has the cost `missing` times the number of gold parts, and
-    each gold part subtracts `missing`. If parts repeat, there is no other cost.
+    An empty structure costs `missing` times the number of gold parts, a constant that is not in the scores. So each
+    gold part gets a cost of ``-missing``. If parts repeat, there is no other cost.
     """
     if repeats:
         for part in gold_slots:
@@ -93,15 +105,28 @@ def _add_cost(scores, gold_slots, cost, missing, repeats):
 
 @kernel
 def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual):
-    """Compute the loss of a sample, which has index `i` in the memory, and its gradient.
+    """Compute the loss of a sample and its gradient.
 
-    `residual` is overwritten with the gradient with respect to the scores. The target's weight times the gradient with
-    respect to the additional scores is added to `additional_residual`.
+    Parameters
+    ----------
+    oracle : compiled function
+    solvers : Solvers
+    form : LossForm
+    target : Target
+    tol : float
+        Duality gap of inference.
+    memory : Memory
+    i : int
+        Index of the sample in the memory.
+    residual : array of shape (n_parts,)
+        Output: the gradient with respect to the scores.
+    additional_residual : array of shape (n_additional,)
+        The gradient with respect to the additional scores, times the weight of the sample, is added.
 
     Returns
     -------
     loss : float
-        NaN if the scores forbid all structures, infinite if they forbid only gold.
+        NaN if the scores forbid all structures; infinite if they forbid only the gold structure.
     gap : float
         Duality gap of the inference, an upper bound of the error of the loss.
     """
@@ -145,17 +170,17 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         objective = np.nan
         residual[:] = 0.0
     elif status == BY_STRUCTURES:
-        # Facets are not remembered. Structures with additional parts have no facet solver.
+        # Only structures are stored, not facets. Structures with additional parts have no facet solver.
         k = weights.shape[0]
         if memory.capacity > 0 and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]
         for s in range(k):
-            share = target.weight * weights[s]
+            weight = target.weight * weights[s]
             for a in range(n_columns):
                 part = additional_slots[s, a]
                 if part >= 0:
-                    additional_residual[part] += share
+                    additional_residual[part] += weight
     # Squared norm of gold. Repeated parts are adjacent, and a part that occurs k times contributes k^2 = 1 + 3 + ... +
     # (2k - 1).
     n_gold, run, before = 0.0, 0.0, -1
@@ -168,7 +193,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     for part in target.gold_additional:
         if part >= 0:
             additional_residual[part] -= target.weight
-    # The cost of gold is zero: its parts subtract exactly the cost of missing all of them.
+    # The constant that `_add_cost` omits: the cost of missing all gold parts. With it, the cost of gold is zero.
     loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
     return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
@@ -176,7 +201,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
 
 @kernel
 def is_inexact(loss, gap):
-    """Tell whether the inference of a loss ended so far from the optimum that the loss is inaccurate."""
+    """Tell whether inference ended too far from the optimum for an accurate loss."""
     return gap > _INEXACT * (1.0 + abs(loss))
 
 
@@ -184,7 +209,19 @@ def is_inexact(loss, gap):
     types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES_TYPE)
 )
 def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
-    """Compute the losses and gradients of samples start..stop, with separate additional gradients for each sample."""
+    """Compute the losses and gradients of samples start..stop, with separate additional gradients for each sample.
+
+    Parameters
+    ----------
+    oracle, solvers, form, tol, memory
+        As in `loss_of_sample`.
+    problems : Problems
+    gold : Gold
+    start, stop : int
+        Range of samples.
+    out : Losses
+        Output, for all samples.
+    """
     offset = 0
     for i in range(start):
         offset += problems.additional_stop[i] - problems.additional_start[i]
@@ -223,10 +260,10 @@ def new_memory(sizes, max_bytes):
 
     Parameters
     ----------
-    sizes : array with one row a sample
+    sizes : array with one row for each sample
         See `Structure.layout`.
     max_bytes : int
-        Memory limit. If it has no room for two structures of each sample, nothing is stored.
+        Memory limit. Below the size of two structures for each sample, nothing is stored.
     """
     n = len(sizes)
     a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n

@@ -5,24 +5,29 @@ import numpy as np
 from .._core.validation import check_choice
 
 LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
-# Tolerances of inference in training: of LP-SparseMAP, whose solver aims far below, and of the relaxation of MAP.
+# Tolerances of inference in training: of LP-SparseMAP, whose solver is more accurate than asked, and of the relaxation
+# of MAP.
 _TOL, _RELAX_TOL = 1e-3, 1e-5
 # Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-3
 
 
 def partly_known_losses(name, temperature, graph, scores, gold, known, weights, n_jobs=None):
-    """Compute losses and gradients of label sets in which some labels are unknown, and free.
+    """Compute losses and gradients of label sets in which some labels are unknown.
 
-    The SparseMAP loss is the maximum over all label sets minus the maximum with the known labels fixed.
+    The SparseMAP loss is the unconstrained regularised maximum minus the maximum with the known labels fixed.
 
     Parameters
     ----------
     known : bool array of shape (n_samples, n_labels)
+        Whether a label is known.
+    name, temperature, graph, scores, gold, weights, n_jobs
+        As in `label_losses`.
 
     Returns
     -------
-    As in `label_losses`, which describes the other parameters.
+    losses, residuals, edge_gradient, inexact
+        As in `label_losses`.
     """
     own = scores / temperature
     if name == "sparsemap":
@@ -48,9 +53,9 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
     scores : array of shape (n_samples, n_labels)
     edge_scores : array of shape (n_edges,)
     gold : array of shape (n_samples, n_labels)
-        1.0 and 0.0.
+        Gold labels, 1.0 and 0.0.
     weights : array of shape (n_samples,)
-        Weights of the samples in sums of gradients.
+        Weights of the samples, which multiply the gradients.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
     edge_gradient : array of shape (n_edges,)
         Weighted sum of the gradients with respect to the edge scores.
     inexact : int
-        Number of samples whose inference ended too far from the optimum.
+        Number of samples whose inference ended too far from the optimum for an accurate loss.
     """
     check_choice("loss", name, LABEL_LOSSES)
     gold_scores = (scores * gold).sum(axis=1)

@@ -1,19 +1,19 @@
-"""The components of a loss."""
+"""Fenchel-Young losses by name, and their common formula."""
 
 from collections import namedtuple
 
-# The regularised argmax, and whether the cost of a wrong structure is part of the regulariser.
+# A loss: its regularised argmax, and whether the regulariser contains the cost of wrong structures.
 Recipe = namedtuple("Recipe", ["argmax", "margin"])
 
 
 def fenchel_young(recipe, values, squares, missing, gold_scores):
-    """Return the losses ``max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold``; arrays or tensors.
+    """Return the losses ``max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold`` of arrays or tensors.
 
     Parameters
     ----------
     recipe : Recipe
     values : array of shape (n_samples,)
-        The regularised maxima, of scores that include the cost if there is a margin.
+        The regularised maxima. With a margin, their scores include the cost.
     squares : array of shape (n_samples,)
         Squared norms of gold.
     missing : float, or array of shape (n_samples,)

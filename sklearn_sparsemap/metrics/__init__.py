@@ -2,13 +2,12 @@
 
 Conventions
 -----------
-`y_true` and `y_pred` are sequences with one sequence of labels for each sample (a sentence, say): lists,
-arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths. For
-`example_f1_score` and `hierarchical_f1_score` they are indicator matrices, for `parts_f1_score` sequences of
-structures. `precision_at_k` and `propensity_scored_precision_at_k` take scores of labels instead of predictions. Every
-metric is a fraction in [0, 1], higher is better; except `normalized_regret` of decisions, which is 0 for the best ones.
-Metrics with more arguments get a scorer by
-``sklearn.metrics.make_scorer(hierarchical_f1_score, hierarchy=hierarchy)``.
+`y_true` and `y_pred` are sequences with one sequence of labels for each sample, such as a sentence: lists, arrays, 1-D
+object arrays of these, or `RaggedArray`. Both must have the same samples of the same lengths. For `example_f1_score`
+and `hierarchical_f1_score` they are indicator matrices, for `parts_f1_score` sequences of structures. `precision_at_k`
+and `propensity_scored_precision_at_k` take scores of labels instead of predictions. Metrics are fractions in [0, 1],
+and higher is better, except `normalized_regret` of decisions, which is 0 for optimal decisions. To make a scorer of a
+metric with further arguments, use ``sklearn.metrics.make_scorer(hierarchical_f1_score, hierarchy=hierarchy)``.
 """
 
 from sklearn.metrics import make_scorer

@@ -1,4 +1,4 @@
-"""Sequences of labels as flat lists, and weighted means over them."""
+"""Conversion of label sequences to flat lists, and weighted means over these."""
 
 from itertools import chain
 
@@ -45,7 +45,7 @@ def flatten(y, name):
 
 
 def weighted_mean(values, weights):
-    """Return the mean as a float."""
+    """Return the weighted mean as a float; raise ValueError if all weights are zero."""
     total = weights.sum()
     if total == 0:
         raise ValueError("sample_weight gives no weight to any label; make at least one positive")

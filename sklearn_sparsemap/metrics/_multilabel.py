@@ -1,4 +1,4 @@
-"""Metrics of sets of labels."""
+"""Metrics of label sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._flatten import weighted_mean
 def example_f1_score(
     y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None, zero_division: float = 1.0
 ) -> float:
-    """F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
+    """Compute the F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
 
     The F1 of a sample with gold labels A and predicted labels B is ``2 |A & B| / (|A| + |B|)``.
 
@@ -22,21 +22,21 @@ def example_f1_score(
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrices of the gold and the predicted labels.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each sample.
+        Weights of the samples.
     zero_division : float in [0, 1] or nan, default=1.0
-        Value of a sample if A and B are both empty. NaN leaves such samples out.
+        F1 of a sample if A and B are both empty. NaN leaves such samples out.
 
     Returns
     -------
     score : float
-        With ``zero_division=0.0`` this is ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``,
-        whose default is 0 for samples with A and B empty.
+        With ``zero_division=0.0`` it equals ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``, whose
+        default is 0 for samples with A and B empty.
 
     Raises
     ------
     ValueError
-        If the matrices are no indicators or differ in shape, there is no sample to count, or a parameter has
-        no meaning.
+        If the matrices are not indicator matrices or differ in shape, there is no sample to count, or a parameter is
+        invalid.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def example_f1_score(
     if np.isnan(zero_division):
         weights = np.where(is_empty, 0.0, weights)
         if not weights.any():
-            raise ValueError("no sample is left to count; give zero_division a number")
+            raise ValueError("no sample is left to count; set zero_division to a number")
     else:
         scores[is_empty] = zero_division
     return weighted_mean(scores, weights)
@@ -76,20 +76,22 @@ def example_f1_score(
 def hierarchical_f1_score(
     y_true: Any, y_pred: Any, hierarchy: Any, *, average: str = "micro", sample_weight: ArrayLike | None = None
 ) -> float:
-    """F1 of labels together with all labels above them in a hierarchy.
+    """Compute the F1 of labels together with all their ancestors in a hierarchy.
 
-    Gold and predicted labels are closed upwards first, so a prediction that is wrong but near, below the right parent,
-    counts in part [1]_.
+    The ancestors of gold and predicted labels are added first, so a wrong prediction with the correct parent is
+    partially correct [1]_.
 
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrices of the gold and the predicted labels; ancestors may be missing.
     hierarchy : Hierarchy
-        From `sklearn_sparsemap.factors`, with labels by index or paths; an object with a method ``close``.
+        A hierarchy of `sklearn_sparsemap.factors`, with labels by index or paths.
     average : {"micro", "samples"}, default="micro"
-        Over all labels of all samples together, as in the paper, or over the samples' own F1.
+        Whether to compute the F1 over all labels of all samples together, as in the paper, or to average the F1 of the
+        samples.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples.
 
     Returns
     -------
@@ -98,7 +100,7 @@ def hierarchical_f1_score(
     Raises
     ------
     ValueError
-        If the matrices are no indicators, differ in shape, have no samples or, for "micro", no label at all.
+        If the matrices are not indicator matrices, differ in shape, have no samples or, for "micro", no labels.
 
     References
     ----------
@@ -131,7 +133,7 @@ def hierarchical_f1_score(
 
 
 def _check_indicator(y, name):
-    """Return an indicator matrix as a boolean array, or a sparse one of ones, after checking it."""
+    """Check an indicator matrix; return it as a bool array, or as a sparse int64 matrix."""
     is_sparse = sparse.issparse(y)
     if not is_sparse:
         y = np.asarray(y)
@@ -142,12 +144,12 @@ def _check_indicator(y, name):
         )
     if is_sparse:
         check_matrix(y, name)
-        # Repeated entries count once as their sum.
+        # Duplicate entries are summed before the check.
         y = y.tocsr(copy=True)
         y.sum_duplicates()
     values = y.data if is_sparse else y
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must hold zeros and ones; a matrix of marginals must be cut at a threshold first")
+        raise ValueError(f"{name} must hold zeros and ones; apply a threshold to marginals first")
     return y.astype(np.int64 if is_sparse else bool)
 
 

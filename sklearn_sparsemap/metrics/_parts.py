@@ -9,10 +9,10 @@ from .._core.validation import check_sample_weight
 
 
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
-    """F1 of the parts of structures, over all samples together.
+    """Compute the F1 of the parts of structures, over all samples together.
 
-    For structures that contain few of all possible parts: subsets, intervals, assignments of a factor graph. The
-    accuracy of the parts is high for empty predictions, their F1 is 0.
+    It is for structures that contain few of all possible parts: subsets, intervals, assignments of a factor graph. The
+    accuracy of the parts would be high for empty predictions, but their F1 is 0.
 
     Parameters
     ----------
@@ -22,19 +22,19 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
         - a bool array of any shape, True for the parts of the structure; one of `y_true` and `y_pred` may consist of 0
           and 1 instead;
         - a dict of such arrays;
-        - a sequence or set of the parts, each once: indices, or hashable objects such as tuples (first, last).
+        - a sequence or set of distinct parts: indices, or hashable objects such as tuples (first, last).
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each part of a sample.
+        Weights of the samples, which apply to each of their parts.
 
     Returns
     -------
     score : float
-        1.0 if there are no parts at all, since the two agree.
+        1.0 if there are neither gold nor predicted parts.
 
     Raises
     ------
     ValueError
-        If the samples or their forms differ, there is no sample, or the weights are not usable.
+        If the samples or their forms differ, there is no sample, or the weights are invalid.
 
     Examples
     --------
@@ -58,12 +58,12 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
             counts.append(_count(true, pred))
         except ValueError as error:
             raise ValueError(f"sample {i}: {error}") from error
-    n_right, n_both = weights @ np.array(counts, dtype=np.float64)
-    return float(2.0 * n_right / n_both) if n_both else 1.0
+    n_correct, n_both = weights @ np.array(counts, dtype=np.float64)
+    return float(2.0 * n_correct / n_both) if n_both else 1.0
 
 
 def _count(true, pred):
-    """Return how many parts are right, and how many there are in the two structures."""
+    """Return the number of correct parts, and the number of parts of both structures together."""
     if isinstance(true, dict) or isinstance(pred, dict):
         if not (isinstance(true, dict) and isinstance(pred, dict) and set(true) == set(pred)):
             raise ValueError("y_true and y_pred must both be dicts, with the same keys")
@@ -74,7 +74,7 @@ def _count(true, pred):
         return len(true & pred), len(true) + len(pred)
     for name, array in zip(("y_true", "y_pred"), arrays):
         if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-            raise ValueError(f"one of the two is an array of bool, but {name} does not hold zeros and ones, either")
+            raise ValueError(f"one of y_true and y_pred is an array of bool, so {name} must hold zeros and ones")
     true, pred = (array.astype(bool) for array in arrays)
     if true.shape != pred.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
@@ -82,14 +82,14 @@ def _count(true, pred):
 
 
 def _as_array(structure):
-    """Return an array of numbers or bools; an empty one of objects if there is none."""
+    """Return a structure as an array of numbers or bools; an empty array of objects if this is impossible."""
     if isinstance(structure, list | tuple | np.ndarray):
         try:
             array = np.asarray(structure)
-            # Bools among objects.
+            # An array of objects may contain only bools.
             return np.asarray(array.tolist()) if array.dtype == object else array
         except ValueError:
-            # Parts of different lengths.
+            # The parts have different lengths.
             pass
     return np.empty(0, dtype=object)
 
@@ -102,8 +102,8 @@ def _as_set(parts, name):
         found = set(parts)
     except TypeError as error:
         raise ValueError(
-            f"{name} is no array of bool, and its parts cannot be hashed; write parts as ints or tuples"
+            f"{name} is not an array of bool, and its parts are not hashable; pass parts as ints or tuples"
         ) from error
     if len(found) < len(parts):
-        raise ValueError(f"{name} has a part more than once; to tell which parts are in, pass an array of bool")
+        raise ValueError(f"{name} has a part more than once; pass distinct parts, or an array of bool")
     return found

@@ -12,17 +12,18 @@ from ._multilabel import _check_indicator
 
 
 def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: ArrayLike | None = None) -> float:
-    """Fraction of the k labels with the highest scores that are gold, averaged over the samples.
+    """Compute the fraction of gold labels among the k labels with the highest scores, averaged over the samples.
 
     Parameters
     ----------
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrix of the gold labels.
     y_score : array-like of shape (n_samples, n_labels)
-        Scores or probabilities. If scores tie, earlier labels come first.
+        Scores or probabilities. Ties are broken in favour of the first label.
     k : int
-        At most the number of labels.
+        Number of labels that are ranked, at most the number of all labels.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples.
 
     Returns
     -------
@@ -49,27 +50,28 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
 def propensity_scored_precision_at_k(
     y_true: Any, y_score: ArrayLike, k: int, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Precision at k in which a gold label counts the inverse of its propensity, divided by the best possible value.
+    """Compute the precision at k with gold labels weighted by inverse propensity, relative to the best possible value.
 
-    The propensity is the probability that a label of a sample is noted at all. Rare labels are missing more often, and
-    count more [1]_.
+    The propensity of a label is the probability that it is annotated in a sample to which it applies. Rare labels are
+    missing more often, and have a larger weight [1]_.
 
     Parameters
     ----------
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
         Indicator matrix of the gold labels.
     y_score : array-like of shape (n_samples, n_labels)
-        Scores or probabilities. If scores tie, earlier labels come first.
+        Scores or probabilities. Ties are broken in favour of the first label.
     k : int
-        At most the number of labels.
+        Number of labels that are ranked, at most the number of all labels.
     propensity : array-like of shape (n_labels,)
-        Above 0, at most 1.
+        The propensity of each label, above 0 and at most 1.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples.
 
     Returns
     -------
     score : float
-        The sum over the samples, divided by that of a ranking with the rarest gold labels first. So it is at most 1.
+        The sum over the samples, divided by that of the best ranking, so it is at most 1.
 
     Raises
     ------
@@ -98,9 +100,9 @@ def propensity_scored_precision_at_k(
         raise ValueError(f"propensity[{j}] is {propensity[j]:g}; propensities are above 0 and at most 1")
     found = best = 0.0
     for rows in blocks(len(scores), true.shape[1]):
-        worth = dense(true[rows]) / propensity
-        found += weights[rows] @ _taken(worth, _highest(scores[rows], k)).sum(axis=1)
-        best += weights[rows] @ -np.sort(-worth, axis=1)[:, :k].sum(axis=1)
+        gains = dense(true[rows]) / propensity
+        found += weights[rows] @ _taken(gains, _highest(scores[rows], k)).sum(axis=1)
+        best += weights[rows] @ -np.sort(-gains, axis=1)[:, :k].sum(axis=1)
     if best == 0.0:
         raise ValueError("no sample has a label; the score of nothing is undefined")
     return float(found / best)
@@ -116,7 +118,7 @@ def _check(y_true, y_score, k, sample_weight):
         raise ValueError(f"y_score[{int(np.flatnonzero(np.isnan(scores).any(axis=1))[0])}] has NaN; it must have none")
     check_positive("k", k, integer=True)
     if k > true.shape[1]:
-        raise ValueError(f"k={k}, but there are {true.shape[1]} labels; it must be at most that")
+        raise ValueError(f"k={k}, but there are only {true.shape[1]} labels; lower k")
     return true, scores, check_sample_weight(sample_weight, len(scores))
 
 

@@ -15,29 +15,30 @@ if TYPE_CHECKING:
 
 
 def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure | FactorGraph | list[Any]) -> float:
-    """Value that decisions lose, as a fraction of the best value.
+    """Compute the value that is lost by decisions, as a fraction of the optimal value.
 
-    The sum over the samples of the best value minus the value of the decision, divided by the sum of the absolute best
-    values [1]_.
+    It is the sum over the samples of the optimal value minus the value of the decision, divided by the sum of the
+    absolute optimal values [1]_.
 
     Parameters
     ----------
     V : array-like of shape (n_samples, n_parts)
-        True values, which are maximised; -inf forbids a part. If the structure's scores have more axes, so has V.
+        True values, which are maximised; -inf forbids a part. If the scores of the structure have several axes, these
+        replace the axis of parts, in both arrays.
     decisions : array-like of shape (n_samples, n_parts)
-        0 and 1. They are not compared with the constraints; those that violate them can have a negative regret.
+        Decisions, 0 and 1. Constraints are not checked; a decision that violates them can have a negative regret.
     structure : Structure, FactorGraph, or list of these
-        The possible decisions; a list has one for each sample.
+        The set of possible decisions, of all samples or a list with that of each sample.
 
     Returns
     -------
     regret : float
-        0.0 is best.
+        0.0 for optimal decisions.
 
     Raises
     ------
     ValueError
-        If the arrays do not match, a decision takes a forbidden part, or all best values are 0.
+        If the arrays do not match, a decision contains a forbidden part, or all optimal values are 0.
 
     References
     ----------
@@ -59,5 +60,5 @@ def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure |
     optima = (best * finite).sum(axis=1)
     total = float(np.abs(optima).sum())
     if total == 0.0:
-        raise ValueError("the best values of all samples are 0; a fraction of nothing is undefined")
+        raise ValueError("the optimal values of all samples are 0, so the normalised regret is undefined")
     return float((optima - (chosen * finite).sum(axis=1)).sum()) / total

@@ -1,4 +1,4 @@
-"""Metrics of label sequences: accuracies, and heads of words."""
+"""Metrics of label sequences and of the heads of words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._flatten import check_same_lengths, flatten, flatten_pair, weighted_mean
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Fraction of labels that are right, over all positions of all samples.
+    """Compute the fraction of correct labels, over all positions of all samples.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The right and the predicted labels of each sample.
+        The gold and the predicted labels of each sample.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each position of a sample.
+        Weights of the samples, which apply to each of their positions.
 
     Returns
     -------
@@ -28,7 +28,7 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
     Raises
     ------
     ValueError
-        If the samples or their lengths differ, there is no label, or the weights are not usable.
+        If the samples or their lengths differ, there is no label, or the weights are invalid.
 
     Examples
     --------
@@ -44,14 +44,14 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
 
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Fraction of samples whose labels are all right.
+    """Compute the fraction of samples whose labels are all correct.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The right and the predicted labels of each sample.
+        The gold and the predicted labels of each sample.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each sample.
+        Weights of the samples.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
     Raises
     ------
     ValueError
-        If the samples or their lengths differ, there is no sample, or the weights are not usable.
+        If the samples or their lengths differ, there is no sample, or the weights are invalid.
 
     Examples
     --------
@@ -79,17 +79,17 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
 def unlabeled_attachment_score(
     y_true: Any, y_pred: Any, *, ignore: Any = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Fraction of words with the right head, over all words of all sentences: the UAS of dependency parsing.
+    """Compute the unlabelled attachment score (UAS): the fraction of words with the correct head.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of int
-        The right and the predicted heads of each sentence: the number of each word's head, counted from 1; 0
-        is the root.
+        The gold and the predicted heads of each sentence. The head of a word is the index of a word, counted from 1, or
+        0 for the root.
     ignore : sequence of sequences of bool, default=None
-        The words that do not count: many published scores leave out punctuation.
+        True for words that are not counted. Many published scores ignore punctuation.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each word of a sentence.
+        Weights of the sentences, which apply to each of their words.
 
     Returns
     -------
@@ -98,8 +98,8 @@ def unlabeled_attachment_score(
     Raises
     ------
     ValueError
-        If the sentences or their lengths differ, a head is no integer or lies outside its sentence, no word
-        counts, or the weights are not usable.
+        If the sentences or their lengths differ, a head is not an integer or lies outside its sentence, no word is
+        counted, or the weights are invalid.
 
     Examples
     --------
@@ -111,24 +111,24 @@ def unlabeled_attachment_score(
     >>> unlabeled_attachment_score(y_true, y_pred, ignore=[[False, False, False, True], [False]])
     1.0
     """
-    is_right, lengths = _right_heads(y_true, y_pred)
-    return _mean_of_words(is_right, lengths, ignore, sample_weight)
+    is_correct, lengths = _correct_heads(y_true, y_pred)
+    return _mean_of_words(is_correct, lengths, ignore, sample_weight)
 
 
 def labeled_attachment_score(
     y_true: Any, y_pred: Any, *, ignore: Any = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Fraction of words with the right head and the right label of its arc: the LAS of dependency parsing.
+    """Compute the labelled attachment score (LAS): the fraction of words with the correct head and label.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of pairs (head, label)
-        The right and the predicted tree of each sentence: for each word the number of its head, counted from 1, 0 for
-        the root, and the label of the arc, of any kind. An int array of shape (n_words, 2) is such a sequence.
+        The gold and the predicted tree of each sentence. The head of a word is the index of a word, counted from 1, or
+        0 for the root. The label of its arc can be any object. An int array of shape (n_words, 2) is possible.
     ignore : sequence of sequences of bool, default=None
-        The words that do not count.
+        True for words that are not counted.
     sample_weight : array-like of shape (n_samples,), default=None
-        The weight of each word of a sentence.
+        Weights of the sentences, which apply to each of their words.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def labeled_attachment_score(
     Raises
     ------
     ValueError
-        As `unlabeled_attachment_score`; or if a word has no such pair.
+        As in `unlabeled_attachment_score`; also if a word has no such pair.
 
     Examples
     --------
@@ -148,9 +148,9 @@ def labeled_attachment_score(
     0.75
     """
     heads, labels = zip(*(_split_pairs(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))))
-    is_right, lengths = _right_heads(*heads)
-    is_right &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
-    return _mean_of_words(is_right, lengths, ignore, sample_weight)
+    is_correct, lengths = _correct_heads(*heads)
+    is_correct &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
+    return _mean_of_words(is_correct, lengths, ignore, sample_weight)
 
 
 def _split_pairs(y, name):
@@ -170,26 +170,26 @@ def _split_pairs(y, name):
     return heads, labels
 
 
-def _right_heads(y_true, y_pred):
-    """Tell which words have the right head; return that as a flat array, and the lengths of the sentences."""
+def _correct_heads(y_true, y_pred):
+    """Tell which words have the correct head, as a flat array; return also the lengths of the sentences."""
     true, pred, lengths = flatten_pair(y_true, y_pred)
     if not true:
         raise ValueError("y_true has no words; the attachment score of nothing is undefined")
     return _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred"), lengths
 
 
-def _mean_of_words(is_right, lengths, ignore, sample_weight):
-    """Return the weighted fraction of correct words among those not ignored."""
+def _mean_of_words(is_correct, lengths, ignore, sample_weight):
+    """Return the weighted fraction of correct words among those that are not ignored."""
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
     if ignore is not None:
         weights[_check_ignore(ignore, lengths)] = 0
         if not weights.any():
             raise ValueError("no word is left to count; ignore fewer words or give some a positive sample_weight")
-    return weighted_mean(is_right, weights)
+    return weighted_mean(is_correct, weights)
 
 
 def _check_heads(flat, lengths, name):
-    """Return heads as an array, after checking that they are word numbers of their sentences."""
+    """Check that heads are indices of words of their sentences; return them as an array."""
     heads = np.asarray(flat)
     if heads.dtype.kind not in "iu":
         odd = [head for head in flat if not isinstance(head, int | np.integer) or isinstance(head, bool)]
@@ -201,8 +201,8 @@ def _check_heads(flat, lengths, name):
         i = int(np.argmax(is_outside))
         sample = int(np.searchsorted(np.cumsum(lengths), i, side="right"))
         raise ValueError(
-            f"{name}[{sample}] has the head {heads[i]}, but {last[i]} words; heads are word numbers from 1, and 0 "
-            "is the root"
+            f"{name}[{sample}] has the head {heads[i]}, but {last[i]} words; heads are words counted from 1, and 0 is "
+            "the root"
         )
     return heads
 
@@ -213,7 +213,7 @@ def _check_ignore(ignore, lengths):
     mask = np.asarray(flat)
     if mask.dtype != bool:
         odd = next(value for value in flat if not isinstance(value, bool | np.bool_))
-        raise ValueError(f"ignore must hold True for each word that does not count, else False; got {odd!r}")
+        raise ValueError(f"ignore must hold True for each word that is not counted, else False; got {odd!r}")
     return mask
 
 

@@ -1,4 +1,4 @@
-"""Metrics of labelled spans, as conlleval counts them."""
+"""Metrics of labelled spans, with the conventions of conlleval."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ def span_f1_score(
     average: Literal["micro", "macro", "weighted"] = "micro",
     labels: Sequence[Any] | None = None,
 ) -> float:
-    """F1 of labelled spans, as the CoNLL shared tasks' program conlleval computes it.
+    """Compute the F1 of labelled spans, like conlleval, the program of the CoNLL shared tasks.
 
-    A predicted span is right if a true one has the same first position, last position and type. Labels are
-    ``O`` or one of ``B``, ``I``, ``E``, ``S`` followed by ``-`` and the type, in any of the schemes IOB1,
-    IOB2, IOE and IOBES; without a dash, the type is the empty string. As in conlleval, a span begins at ``B``
-    and ``S``, at ``I`` or ``E`` after ``O``, ``E`` or ``S``, and wherever the type changes.
+    A predicted span is correct if a gold span has the same first position, last position and type. Labels are ``O`` or
+    one of ``B``, ``I``, ``E``, ``S`` followed by ``-`` and the type, in any of the schemes IOB1, IOB2, IOE and IOBES;
+    without a dash, the type is the empty string. As in conlleval, a span begins at ``B`` and ``S``, at ``I`` or ``E``
+    after ``O``, ``E`` or ``S``, and wherever the type changes.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of str
-        The right and the predicted labels of each sample.
+        The gold and the predicted labels of each sample.
     average : {"micro", "macro", "weighted"}, default="micro"
-        ``"micro"`` counts spans of all types together: the figure that is reported for chunking and named
-        entities. ``"macro"`` is the mean of the types' F1, ``"weighted"`` that mean weighted by the number of
-        true spans.
+        How types are averaged. ``"micro"`` counts spans of all types together, which is the usual figure for chunking
+        and named entities. ``"macro"`` is the mean of the F1 of each type, and ``"weighted"`` this mean weighted by the
+        number of gold spans.
     labels : sequence of str, default=None
-        The types to count, such as ``["PER", "LOC"]``; None means all that occur.
+        The types to count, such as ``["PER", "LOC"]``. By default, all types that occur.
 
     Returns
     -------
     score : float
-        0.0 where precision and recall are both 0 or undefined; so also if there are no spans at all.
+        0.0 if precision and recall are both 0 or undefined, so also if there are no spans.
 
     Raises
     ------
     ValueError
-        If the samples or their lengths differ, a label is not of that form, or a parameter has no meaning.
+        If the samples or their lengths differ, a label is not of that form, or a parameter is invalid.
 
     Examples
     --------
@@ -72,26 +72,26 @@ def span_f1_score(
 def span_precision_recall_f1(
     y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None
 ) -> dict[str, dict[str, float]]:
-    """Precision, recall and F1 of labelled spans, over all and for each type, as conlleval prints them.
+    """Compute precision, recall and F1 of labelled spans, overall and for each type, like conlleval.
 
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of str
-        The right and the predicted labels of each sample; see `span_f1_score`.
+        The gold and the predicted labels of each sample; see `span_f1_score`.
     labels : sequence of str, default=None
-        The types to count; None means all that occur.
+        The types to count. By default, all types that occur.
 
     Returns
     -------
     table : dict of dicts
-        From ``"overall"`` and each type, in alphabetical order or that of `labels`, to ``precision``,
-        ``recall``, ``f1`` (floats) and ``n_true``, ``n_pred``, ``n_correct`` (numbers of spans). Ratios with
-        a denominator of zero are 0.0. ``pandas.DataFrame(table).T`` shows it.
+        A dict for ``"overall"`` and for each type, in alphabetical order or in the order of `labels`, with
+        ``precision``, ``recall``, ``f1`` (floats) and ``n_true``, ``n_pred``, ``n_correct`` (numbers of spans). Ratios
+        with a denominator of zero are 0.0. ``pandas.DataFrame(table).T`` shows it.
 
     Raises
     ------
     ValueError
-        As `span_f1_score`.
+        As in `span_f1_score`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def span_precision_recall_f1(
 
 
 def _count_spans(y_true, y_pred, labels):
-    """Return the types, and for each the numbers of true, predicted and right spans, shape (n_types, 3)."""
+    """Return the types, and the numbers of gold, predicted and correct spans: array of shape (n_types, 3)."""
     true, pred, lengths = flatten_pair(y_true, y_pred)
     index, prefixes, types_of_labels, types = _parse_labels(true, pred)
     is_first = np.zeros(len(true), dtype=bool)
@@ -124,8 +124,8 @@ def _count_spans(y_true, y_pred, labels):
     (true_starts, true_ends, true_types), (pred_starts, pred_ends, pred_types) = spans
     # Spans of one sequence have different starts, so the start identifies a span.
     _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
-    is_right = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
-    found = (true_types, pred_types, true_types[i][is_right])
+    is_correct = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
+    found = (true_types, pred_types, true_types[i][is_correct])
     counts = np.stack([np.bincount(codes, minlength=len(types)) for codes in found], axis=1)
     if labels is not None:
         labels = [labels] if isinstance(labels, str) else list(dict.fromkeys(labels))
@@ -136,7 +136,7 @@ def _count_spans(y_true, y_pred, labels):
 
 
 def _spans(prefixes, types, is_first):
-    """Find the spans in flat labels: their first positions, last positions and types."""
+    """Find the spans in flat labels; return their first positions, last positions and types."""
     before = np.concatenate([[_OUTSIDE], prefixes[:-1]]) if len(prefixes) else prefixes
     is_new = is_first.copy()
     is_new |= (prefixes == _BEGIN) | (prefixes == _SINGLE)
@@ -151,7 +151,7 @@ def _spans(prefixes, types, is_first):
 
 
 def _parse_labels(true, pred):
-    """Number the distinct labels; return that index, their prefixes, their types as codes, and the types."""
+    """Number the distinct labels; return a dict of these numbers, the prefixes, the codes of types, and the types."""
     index = {}
     prefixes = []
     codes = []
@@ -173,7 +173,7 @@ def _parse_labels(true, pred):
 
 
 def _precision_recall_f1(counts):
-    """Precision, recall and F1 of the numbers of true, predicted and right spans; 0 for denominators of 0."""
+    """Return precision, recall and F1, given numbers of gold, predicted and correct spans; 0 for denominators of 0."""
     n_true, n_pred, n_correct = counts
     return [
         n_correct / np.maximum(n_pred, 1),

@@ -1,4 +1,4 @@
-"""The budget rule: the strength at which the wanted number of groups survives.
+"""The budget rule: the strength at which at most a given number of groups survives.
 
 Conventions
 -----------
@@ -29,8 +29,7 @@ from ._group_weights import as_group_weights
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
 
-# Maximum number of halvings of an interval of floating-point numbers.
-_MAX_HALVINGS = 2200
+_MAX_HALVINGS = 2200  # enough to halve any interval down to adjacent floating-point numbers
 
 
 @kernel
@@ -46,7 +45,7 @@ def _partition_strength(ratios, n_alive, budget):
     select_highest(ratios[:n_alive], budget + 1)
     below = ratios[budget]
     if below == np.inf:
-        # More groups have weight 0 than the budget allows: they survive, and all others are discarded.
+        # More groups have weight 0 than the budget allows. They survive, and all others are discarded.
         below = 0.0
         for i in range(budget, n_alive):
             if ratios[i] < np.inf:
@@ -60,9 +59,10 @@ def _partition_strength(ratios, n_alive, budget):
 
 @kernel
 def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, held, factors, left):
-    """Return the number of groups with a nonzero atom after a shrinkage; `factors` and `left` are work arrays.
+    """Return the number of groups with a nonzero atom after a shrinkage, or the sum of the counts of nonzero atoms.
 
-    `held` is a count for each atom, or empty. If given, return the sum of the counts of nonzero atoms instead.
+    The arguments are described in the module. `factors` and `left` are work arrays. If `held` is not empty, its counts
+    are summed.
     """
     copy_into(left, rho)
     shrink(left, strength, weights, order, group_indptr, group_atoms, factors)
@@ -82,7 +82,10 @@ def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, he
 
 @kernel
 def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, held, factors, left):
-    """Return the least strength up to `high` at which at most `most` survive (see `count_survivors`), or `high`."""
+    """Return the smallest strength up to `high` at which at most `most` survive, or `high`; see `count_survivors`.
+
+    The arguments are described in the module.
+    """
     low = 0.0
     for _ in range(_MAX_HALVINGS):
         middle = low + 0.5 * (high - low)
@@ -95,19 +98,19 @@ def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, h
 
 @kernel
 def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
-    """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are nonzero.
+    """Return the strength sigma with which `shrink` leaves at most `budget` groups; 0 if no more are nonzero.
 
-    Groups that do not overlap are discarded in the order of norm over weight. Sigma is the mean of the B-th and the
-    next largest of these ratios. (Martins et al. 2011, section 3.2, sort by norms only, which is the same for equal
-    weights, but wrong for others.) So exactly `budget` groups survive, unless some tie at the threshold; tied groups
-    are discarded together.
+    Groups that do not overlap are discarded in ascending order of norm divided by weight. Sigma is the mean of the B-th
+    and the next largest of these ratios, for a budget of B. (Martins et al. 2011, section 3.2, sort by norms only,
+    which is correct only for equal weights.) So exactly `budget` groups survive, unless some tie at the threshold; tied
+    groups are discarded together.
 
-    Overlapping groups: for any `order`, each factor of `shrink`, and so the number of surviving groups, never increases
-    with sigma. So bisection finds the least sigma that leaves at most `budget` groups, and the least that leaves fewer;
-    the result is their mean. If discarding a group discards others (because it contains all their atoms), the number
-    can skip the budget, and fewer survive.
+    Overlapping groups: for any `order`, the factors of `shrink`, and so the number of surviving groups, never increase
+    with sigma. So bisection finds the smallest sigma that leaves at most `budget` groups, and the smallest one that
+    leaves fewer. The result is their mean. If discarding a group discards others (because it contains all their atoms),
+    the number can skip the budget, and fewer groups survive.
 
-    Groups of weight 0 survive whatever the budget; if there are more of them, all others are discarded.
+    Groups of weight 0 always survive. If there are more of them than `budget`, all others are discarded.
 
     Parameters
     ----------
@@ -139,7 +142,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
         return below
     above = least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, none, factors, left)
     sigma = between(above, below)
-    # Rounding could make a count increase with sigma in a narrow range; at `below` it is known.
+    # Rounding could make a count increase with sigma in a narrow range. At `below` it is known.
     at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, none, factors, left)
     return sigma if at_sigma == count else below
 
@@ -157,26 +160,27 @@ def budget_strength(
 ) -> float:
     """Compute the strength of a group lasso at which `budget` groups survive.
 
-    If at most `budget` groups are nonzero, the strength is 0. Otherwise exactly `budget` groups survive a shrinkage
-    with it, except that groups that tie at the threshold are discarded together. With group weights d, groups are
-    discarded in the order of norm / d, and the strength is the mean of the B-th and the next largest of these ([1]_,
-    section 3.2). A group of weight 0 survives whatever the budget; if there are more of them than the budget, all
-    others are discarded.
+    If at most `budget` groups are nonzero, the strength is 0. Otherwise, exactly `budget` groups survive a shrinkage
+    with this strength, except that groups that tie at the threshold are discarded together. With group weights d,
+    groups are discarded in ascending order of norm / d, and the strength is the mean of the B-th and the next largest
+    of these ratios, for a budget of B ([1]_, section 3.2). Groups of weight 0 always survive; if there are more of them
+    than `budget`, all others are discarded.
 
-    Groups may overlap. This then holds for the sequential shrinkage of groups (``GroupLasso(method="families")``),
-    which for nested groups is exact. If groups are discarded together, like a group with the last one inside it, fewer
-    than `budget` may survive.
+    For overlapping groups, the result applies to the sequential shrinkage (``GroupLasso(method="families")``), which is
+    exact for nested groups. If groups are discarded together, such as a group and the last group inside it, fewer than
+    `budget` groups may survive.
 
     Parameters
     ----------
     norms : array-like of shape (n_groups,), or (n_atoms,) if groups overlap
-        Norm of the weights of each group; `Groups.atom_norms` gives them.
+        Norm of the weights of each group, or of each atom; see `Groups.atom_norms`.
     budget : int
-        Number of groups that may survive; with 0, all groups with a positive weight are discarded.
+        Maximum number of groups that survive. 0 discards all groups with a positive weight.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
-        By name only if `groups` is given, as the names refer to sizes.
+        Relative strength of the penalty of each group. The names ``"log2"`` and ``"sqrt"`` refer to sizes, so they
+        require `groups`.
     groups : Groups, default=None
-        None means groups that do not overlap.
+        The groups. By default, they do not overlap.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Checks of the columns of groups, which may be given by names of features."""
+"""Checks of the columns of groups; columns may be names of features."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def check_names(names, n_groups=None):
         raise ValueError(f"names has {len(names)} entries for {n_groups} groups; give one for each")
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"there are two groups of the name {twice!r}; rename one")
+        raise ValueError(f"there are two groups with the name {twice!r}; rename one")
     return names
 
 
@@ -26,8 +26,9 @@ def check_columns(columns, names, n_features=None, allow_empty=False):
     names : sequence
         Names of the groups, for messages.
     n_features : int, default=None
-        None means unknown.
+        Number of features, if known.
     allow_empty : bool, default=False
+        Whether groups may be empty.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def _check_group(group, name, n_features, allow_empty):
             raise ValueError(f"group {name!r} is empty; give it a column, or leave it out")
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
-        raise ValueError(f"group {name!r} must hold integers, the places of columns; got {array[0]!r}")
+        raise ValueError(f"group {name!r} must hold integers, the indices of columns; got {array[0]!r}")
     array = np.sort(array.astype(np.int64))
     if array[0] < 0:
         raise ValueError(f"group {name!r} has column {array[0]}; columns are counted from 0")
@@ -71,8 +72,8 @@ def check_covered(counts):
     if len(missing):
         first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         raise ValueError(
-            f"{len(missing)} of {len(counts)} features are in no group: {first}; add them to a group, or give each a "
-            "group of its own"
+            f"{len(missing)} of {len(counts)} features are in no group: {first}; add them to a group, or make a group "
+            "for each"
         )
 
 
@@ -126,7 +127,7 @@ def resolve_columns(columns, names, feature_names):
     """
     if feature_names is None:
         raise ValueError(
-            "the groups name columns, but the features have no names: fit on a DataFrame, or pass places of columns"
+            "the groups name columns, but the features have no names: fit on a DataFrame, or pass indices of columns"
         )
     place_of = {}
     for place, name in enumerate(feature_names):

@@ -1,4 +1,4 @@
-"""The weights of groups in a penalty, relative to each other."""
+"""The relative weights of groups in a penalty."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .._core.validation import check_choice, check_not_negative, check_numbers
 def as_group_weights(
     group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike, sizes: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the weight d_m of each group.
+    """Return the weight d_m of each group in a penalty.
 
     Parameters
     ----------
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,)
-        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large
-        groups are penalised more, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
-        size, common in statistics: groups of noise are then treated equally, whatever their size.
+        The weights themselves, or a rule. ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the
+        size, as in [1]_, section 5: large groups are penalised more, and groups of one feature are never shrunk.
+        ``"sqrt"`` is the square root of the size, which is common in statistics: groups of noise are then treated
+        equally, whatever their size.
     sizes : array-like of shape (n_groups,)
         Number of features of each group. An empty group is treated like a group of one feature.
 

@@ -1,4 +1,4 @@
-"""Groups of features in one normal form."""
+"""Groups of features in a normal form."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from ._order import GroupOrder
 class Groups:
     """Groups of features, represented by atoms: sets of features that belong to exactly the same groups.
 
-    Made by `as_groups`. The atoms of groups are fixed; features may be added, see `with_features`.
+    `as_groups` makes them. The atoms of groups are fixed. Features may be added, see `with_features`.
 
     Attributes
     ----------
     names : sequence
+        The name of each group.
     n_groups, n_atoms, n_features : int
     atom_of : int64 ndarray of shape (n_features,)
         The atom of each feature. For groups that do not overlap, this is its group.
@@ -33,14 +34,14 @@ class Groups:
     group_indptr, group_atoms : int64 ndarrays
         The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``.
     family : int64 ndarray of shape (n_groups,)
-        Groups of one family do not overlap. A group is in a later family than all groups inside it: from the leaves
-        to the root of a tree, from fine to coarse in an order.
+        The family of each group. Groups of a family do not overlap. A group is in a later family than all groups inside
+        it, so families go from the leaves to the root of a tree, and from fine to coarse in an order.
     order : int64 ndarray of shape (n_groups,)
-        The groups family by family, the order in which they are shrunk.
+        Indices of the groups, family by family: the order of shrinkage.
     is_partition : bool
         Whether no groups overlap.
     is_nested : bool
-        Whether any two groups are disjoint or nested; shrinking in `order` is then exact.
+        Whether any two groups are disjoint or nested. Shrinkage in `order` is then exact.
 
     Examples
     --------
@@ -64,7 +65,19 @@ class Groups:
 
     @classmethod
     def partition(cls, group_of: ArrayLike, names: Sequence[Any] | None = None) -> Groups:
-        """Make groups that do not overlap from the group of each feature, as checked by `as_groups`."""
+        """Make groups that do not overlap.
+
+        Parameters
+        ----------
+        group_of : int ndarray of shape (n_features,)
+            The group of each feature, as checked by `as_groups`.
+        names : sequence, default=None
+            Names of the groups. Default: their indices.
+
+        Returns
+        -------
+        groups : Groups
+        """
         n_groups = len(names) if names is not None else int(group_of.max(initial=-1)) + 1
         names = range(n_groups) if names is None else names
         indptr = np.arange(n_groups + 1, dtype=np.int64)
@@ -76,7 +89,7 @@ class Groups:
         )
 
     def _check(self, n_features=None):
-        """Raise ValueError unless all arrays are within bounds, which compiled code relies on.
+        """Raise ValueError unless all indices are within bounds, on which kernels rely.
 
         Attributes may have been assigned, or read from a file.
 
@@ -126,12 +139,12 @@ class Groups:
         return sparse.csr_array((ones, self.group_atoms, self.group_indptr), shape=(self.n_groups, self.n_atoms))
 
     def with_features(self, atom_of: ArrayLike) -> Groups:
-        """Return the same groups over other features, for example when a stream brings new ones.
+        """Return the same groups over different features, for example if a stream contains new features.
 
         Parameters
         ----------
         atom_of : int array-like of shape (n_features,)
-            The atom of each feature; for groups by templates, its template.
+            The atom of each feature. For groups by templates, this is its template.
 
         Returns
         -------
@@ -148,19 +161,21 @@ class Groups:
         return other
 
     def group_sums(self, of_atoms: ArrayLike) -> NDArray[Any]:
-        """Sum values of atoms over each group: squared norms of atoms become those of groups, counts become sizes.
+        """Sum values of atoms, such as squared norms or counts, over the atoms of each group.
 
         Parameters
         ----------
         of_atoms : ndarray of shape (n_atoms,)
+            A value for each atom.
 
         Returns
         -------
         of_groups : ndarray of shape (n_groups,)
+            The sum for each group.
         """
         if self.is_partition and self.n_groups == self.n_atoms:
             return of_atoms[self.group_atoms]
-        # Groups may be empty, and differences of running sums would lose small values.
+        # Groups may be empty, and differences of cumulative sums would lose small values.
         sums = np.zeros(self.n_groups, dtype=of_atoms.dtype)
         np.add.at(sums, self._group_of_entry, of_atoms[self.group_atoms])
         return sums
@@ -198,10 +213,12 @@ class Groups:
         Parameters
         ----------
         group : int
+            Index of the group.
 
         Returns
         -------
         ancestors : int ndarray
+            Indices of groups.
         """
         own = self.group_atoms[self.group_indptr[group] : self.group_indptr[group + 1]]
         n_atoms = np.diff(self.group_indptr)
@@ -223,28 +240,28 @@ def as_groups(
     names: Sequence[Any] | None = None,
     allow_overlap: bool = True,
 ) -> Groups:
-    """Turn groups of features in any form into `Groups`.
+    """Convert groups of features in any form to `Groups`.
 
     Parameters
     ----------
     groups : None, array-like, dict, list, str, callable, GroupTree, GroupOrder or Groups
-        None means one group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
-        counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap. Columns are
-        indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`. A callable maps `feature_names`
-        to groups in another form; ``"columns"`` stands for `groups_by_name`.
+        The groups. None means one group for each feature. An int array-like of shape (n_features,) holds the group of
+        each feature, counted from 0. A dict maps names to columns, and a list contains lists of columns; these groups
+        may overlap. Columns are indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`. A
+        callable maps `feature_names` to groups in another form; ``"columns"`` means `groups_by_name`.
     n_features : int, default=None
-        May be omitted if it follows from the other parameters.
+        Number of features. Optional if it follows from the other parameters.
     feature_groups : int array-like of shape (n_features,), default=None
-        The base group of each feature, such as the template (``X.groups`` of `TemplateVectorizer`). It defines
-        ``"templates"``, and the features of a GroupTree or GroupOrder without columns. May be empty: features can
-        follow, see `Groups.with_features`.
+        The base group of each feature, such as its template (``X.groups`` of `TemplateVectorizer`), for
+        ``"templates"`` and for a GroupTree or GroupOrder without columns. It may be empty, because features may be
+        added later; see `Groups.with_features`.
     feature_names : sequence of str of length n_features, default=None
-        Names by which groups can refer to columns, such as ``feature_names_in_`` of an estimator.
+        Names of the features, such as ``feature_names_in_`` of an estimator.
     names : sequence, default=None
-        Names of the groups, for an array of groups, a list or ``"templates"``. With an array or ``"templates"`` it also
-        fixes the number of groups: some may have no features yet.
+        Names of the groups, for an array of groups, a list or ``"templates"``. With an array or ``"templates"``, groups
+        without features are possible.
     allow_overlap : bool, default=True
-        Whether groups may overlap; False requires a partition.
+        Whether groups may overlap. False requires a partition.
 
     Returns
     -------
@@ -254,7 +271,7 @@ def as_groups(
     ------
     ValueError
         If a group is empty, a column is out of range, given twice in a group or in no group, the array has the wrong
-        length or negative entries, or groups overlap where they must not.
+        length or negative entries, or groups overlap although this is not allowed.
 
     Examples
     --------
@@ -271,7 +288,7 @@ def as_groups(
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
     built = _from_any(resolve_function(groups, feature_names), n_features, feature_groups, feature_names, names)
     if not (allow_overlap or built.is_partition):
-        raise ValueError(f"{_describe_overlap(built)}; here each feature must be in one group only")
+        raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
     return built
 
 
@@ -286,13 +303,13 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
         return Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
     if isinstance(groups, Groups):
         if n_features is not None and groups.n_features != n_features:
-            raise ValueError(f"the groups are of {groups.n_features} features, but there are {n_features}")
+            raise ValueError(f"the groups have {groups.n_features} features, but there are {n_features}")
         return groups._check()
     if isinstance(groups, GroupOrder):
         return _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
     if isinstance(groups, str):
         if groups != "templates":
-            raise ValueError(f"groups={groups!r} has no meaning; the names are 'templates' and 'columns'")
+            raise ValueError(f"groups={groups!r} is not one of 'templates', 'columns'")
         if feature_groups is None:
             raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
         return _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
@@ -317,8 +334,8 @@ def _from_ids(ids, names, what, n_features):
         empty = np.flatnonzero(np.bincount(ids) == 0)
         if len(empty):
             raise ValueError(
-                f"group {empty[0]} is empty, though there are groups up to {ids.max()}; leave no gaps: "
-                "np.unique(groups, return_inverse=True)[1]"
+                f"group {empty[0]} is empty, although there are groups up to {ids.max()}; number the groups without "
+                "gaps: np.unique(groups, return_inverse=True)[1]"
             )
     return Groups.partition(ids, names)
 
@@ -337,7 +354,7 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
         group_of = np.empty(n_features, dtype=np.int64)
         group_of[indices] = group
         return Groups.partition(group_of, names)
-    # The groups of each feature, in order. Features with equal lists form an atom.
+    # Features with equal lists of groups form an atom.
     by_feature = group[np.argsort(indices, kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(counts)]).tolist()
     atoms = {}
@@ -355,7 +372,7 @@ def _from_members(group, atom, names, n_atoms, atom_of):
 
 
 def _from_order(order, n_features, feature_groups):
-    # Base groups are the atoms, because no two of them are in exactly the same groups.
+    # The atoms are the base groups, because no two of them are in exactly the same groups.
     name = type(order).__name__
     if order.columns is None:
         if feature_groups is None:
@@ -367,12 +384,12 @@ def _from_order(order, n_features, feature_groups):
     else:
         base = _from_columns(order.columns, order.names, n_features, allow_empty=True)
         if not base.is_partition:
-            raise ValueError(f"{_describe_overlap(base)}; a feature has one place in a {name}")
+            raise ValueError(f"{_describe_overlap(base)}; a feature must be in only one base group of a {name}")
         atom_of = base.atom_of
     built = _from_members(*np.nonzero(order.precedes), order.names, order.n_groups, atom_of)
     if order.columns is not None and (built.sizes == 0).any():
         empty = order.names[int((built.sizes == 0).argmax())]
-        raise ValueError(f"group {empty!r} is empty: neither it nor a finer one has columns; leave it out")
+        raise ValueError(f"group {empty!r} is empty: neither it nor a finer group has columns; leave it out")
     return built
 
 
@@ -387,23 +404,23 @@ def _describe_overlap(groups):
 
 
 def _color_families(group_indptr, group_atoms, n_atoms):
-    """Assign groups to families of disjoint groups, such that a group comes after all groups inside it.
+    """Assign groups to families of disjoint groups, such that a group is in a later family than all groups inside it.
 
-    Greedy: from the smallest group to the largest, each joins the first family in which it overlaps no group. If A is
-    inside B, every group that keeps A out of a family overlaps B, too, so B is in a later family than A. This also
-    orders trees from the leaves to the root, and partial orders from fine to coarse.
+    The method is greedy: from the smallest group to the largest, each group joins the first family in which it overlaps
+    no group. If A is inside B, a group that keeps A out of a family overlaps B, too. So B is in a later family than A,
+    trees are ordered from the leaves to the root, and partial orders from fine to coarse.
 
     Returns
     -------
     family : int64 array of shape (n_groups,)
-        From 0; the families of the smallest groups first.
+        The family of each group, counted from 0.
     """
     n_groups = len(group_indptr) - 1
     family = np.zeros(n_groups, dtype=np.int64)
     if len(group_atoms) == n_atoms:
         # No groups overlap.
         return family
-    # For each atom, a bit set of the families that contain it already.
+    # A bit set for each atom: the families that contain it already.
     taken = [0] * n_atoms
     atoms = group_atoms.tolist()
     bounds = group_indptr.tolist()

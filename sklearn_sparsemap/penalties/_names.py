@@ -1,4 +1,4 @@
-"""Groups from transformers."""
+"""Groups of the output columns of transformers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
     transformer : ColumnTransformer, FeatureUnion, vectorizer, other transformer, or Pipeline of these
         A fitted transformer. For a pipeline, the last step is used.
     by : {"transformer", "column"}, default="transformer"
-        For a `ColumnTransformer` or a `FeatureUnion`: one group for each transformer, or for each input column, so that
-        all categories of a one-hot encoding form a group. Vectorizers of this package always have one group for each
-        template or attribute, and other transformers one for each input column.
+        Unit of grouping of a `ColumnTransformer` or `FeatureUnion`: one group for each transformer, or for each input
+        column, so that all categories of a one-hot encoding form a group. Vectorizers of this package always have one
+        group for each template or attribute, and other transformers one for each input column.
 
     Returns
     -------
     groups : dict of name -> int array
-        The parameter `groups` of `GroupLassoPerceptron`.
+        Indices of the columns of each group, for the parameter `groups` of `GroupLassoPerceptron`.
 
     Raises
     ------
     ValueError
-        If the transformer is not fitted, or does not tell the origin of its columns.
+        If the transformer is not fitted, or its output columns have no names that contain those of the input columns.
 
     Examples
     --------
@@ -66,8 +66,8 @@ def _names_out(transformer):
         return [str(name) for name in transformer.get_feature_names_out()]
     except Exception as error:
         raise ValueError(
-            f"{type(transformer).__name__} does not tell the names of its columns ({error}); fit it, or pass groups as "
-            "a dict from names to columns"
+            f"{type(transformer).__name__} has no names of its output columns ({error}); fit it, or pass groups as a "
+            "dict from names to columns"
         ) from error
 
 
@@ -80,37 +80,38 @@ def _by_column(transformer, parts):
         return _group_names(_names_out(transformer), inputs, parts)
     except ValueError as error:
         raise ValueError(
-            f"{type(transformer).__name__} does not tell the origin of its columns: {error}; use by='transformer', or "
-            "pass groups as a dict from names to columns"
+            f"the input columns of {type(transformer).__name__} do not follow from the names of its output columns: "
+            f"{error}; use by='transformer', or pass groups as a dict from names to columns"
         ) from error
 
 
 def groups_by_name(names: Sequence[str], inputs: Sequence[str] | None = None) -> dict[str, NDArray[np.int64]]:
-    """Make groups from the names that transformers give their output columns.
+    """Make groups from the names of the output columns of transformers.
 
-    As the parameter `groups` of an estimator it is called in each `fit`, so that groups follow a `ColumnTransformer`
-    within cross-validation, where rare categories come and go: ``groups="columns"``, or with inputs
-    ``groups=functools.partial(groups_by_name, inputs=list(X.columns))``. Let the transformer give its names:
-    ``columns.set_output(transform="pandas")``.
+    As the parameter `groups` of an estimator, this function is called in each `fit`. So groups follow a
+    `ColumnTransformer` within cross-validation, where rare categories may be missing. Pass ``groups="columns"``, or
+    with inputs ``groups=functools.partial(groups_by_name, inputs=list(X.columns))``. The transformer must return a
+    DataFrame: ``columns.set_output(transform="pandas")``.
 
     Parameters
     ----------
     names : sequence of str
-        Such as ``"kind__colour_red"``: the transformer, two underscores, the input column and the category.
+        Names of columns, such as ``"kind__colour_red"``: the transformer, two underscores, the input column and the
+        category.
     inputs : sequence of str, default=None
-        Names of the input columns. Then there is one group for each of them, within each transformer, so that all
-        categories of a one-hot encoding form a group. By default, one group for each transformer; a name without two
-        underscores is a group of its own.
+        Names of the input columns, for one group for each input column of each transformer, so that all categories of a
+        one-hot encoding form a group. By default, there is one group for each transformer, and a name without two
+        underscores is a separate group.
 
     Returns
     -------
     groups : dict of name -> int array
-        The places of the columns of each group.
+        Indices of the columns of each group.
 
     Raises
     ------
     ValueError
-        If a name comes from none of the inputs.
+        If a name does not begin with an input.
 
     Examples
     --------
@@ -132,21 +133,21 @@ def groups_by_name(names: Sequence[str], inputs: Sequence[str] | None = None) ->
 
 
 def resolve_function(groups, feature_names):
-    """Return groups in a form other than "columns" and functions of the names of features."""
+    """Call the function of feature names, if `groups` is one; "columns" is `groups_by_name`."""
     if isinstance(groups, str) and groups == "columns":
         groups = groups_by_name
     if not callable(groups):
         return groups
     if feature_names is None:
         raise ValueError(
-            "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline by "
+            "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline after "
             "set_output(transform='pandas')"
         )
     return groups(list(feature_names))
 
 
 def _group_names(names, inputs, parts):
-    """Group names by the longest input that is a prefix, after that of the part; names of parts are not inputs."""
+    """Group names by transformer and by the longest input name that follows; `parts` are the transformers."""
     inputs = sorted(map(str, inputs), key=len, reverse=True)
     found = {}
     for place, name in enumerate(names):
@@ -154,7 +155,7 @@ def _group_names(names, inputs, parts):
         rest = name if part is None else name[len(part) + 2 :]
         own = next((i for i in inputs if rest == i or rest.startswith(f"{i}_")), None)
         if own is None:
-            raise ValueError(f"the column {name!r} comes from none of the inputs")
-        # Parts may share an input; verbose_feature_names_out=False omits the name of the part.
+            raise ValueError(f"the column {name!r} begins with none of the inputs")
+        # Several transformers may have an input. With verbose_feature_names_out=False, their names are omitted.
         found.setdefault(own if part is None else f"{part}__{own}", []).append(place)
     return {name: np.array(own, dtype=np.int64) for name, own in found.items()}

@@ -1,4 +1,4 @@
-"""Coarse to fine: groups from a partial order."""
+"""Coarse-to-fine groups from a partial order."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ._columns import check_columns, check_names, name_columns, resolve_columns
 
 
 class GroupOrder:
-    """Overlapping groups from a partial order of base groups: discarding a coarse one discards all finer ones.
+    """Overlapping groups from a partial order of base groups: discarding a coarse group discards all finer groups.
 
-    The group G_a of a base group `a` contains the features of every b with a <= b. If G_a is zero, then so is G_b for
-    each finer b. So with a surviving group, all coarser ones survive ([1]_, section 4).
+    The group G_a of a base group `a` contains the features of every b with a <= b. If G_a is zero, G_b is zero for each
+    finer b. So if a group survives, all coarser groups survive ([1]_, section 4).
 
     Parameters
     ----------
     pairs : sequence of (coarse, fine)
-        The order, by names or numbers; its transitive closure is taken.
+        The order, by names or indices of base groups. Its transitive closure is taken.
     names : sequence, default=None
-        The names of all base groups. By default the keys of `columns`, or else the names in `pairs`.
+        The names of all base groups. Default: the keys of `columns` or, without them, the names in `pairs`.
     columns : dict of name -> columns, or list, default=None
-        The features of each base group. None if they come with the data, as with templates: base group k then has the
-        features for which ``feature_groups`` of `as_groups` is k.
+        The features of each base group. None means that they come with the data, as with templates: base group k then
+        has the features for which ``feature_groups`` of `as_groups` is k.
 
     Attributes
     ----------
     names : tuple
     n_groups : int
     precedes : bool ndarray of shape (n_groups, n_groups)
-        Whether group i <= group j; reflexive and transitive.
+        Whether group i <= group j. The relation is reflexive and transitive.
     covers : int ndarray of shape (n_covers, 2)
         The edges (coarse, fine) of the Hasse diagram, the transitive reduction of the order.
     levels : int ndarray of shape (n_groups,)
@@ -80,7 +80,7 @@ class GroupOrder:
             raise ValueError("there are no groups; name at least one")
         if columns is not None and len(columns) != self.n_groups:
             raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
-        # The indices of named columns are known later.
+        # Names of columns are resolved later.
         if columns is not None and not name_columns(columns):
             columns = check_columns(columns, self.names, allow_empty=True)
         self.columns = columns
@@ -88,20 +88,21 @@ class GroupOrder:
         for pair in pairs:
             for name in pair:
                 if name not in place:
-                    raise ValueError(f"{pair!r} orders {name!r}, which is no group; the groups are {_some(self.names)}")
+                    raise ValueError(f"{pair!r} names {name!r}, which is not a group; there are {_some(self.names)}")
         self.precedes = close_order([(place[a], place[b]) for a, b in pairs], self.names)
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
-        """Return the order with indices in place of feature names.
+        """Return the order with columns by index instead of by name.
 
         Parameters
         ----------
         feature_names : sequence of str
+            Names of all features.
 
         Returns
         -------
         order : the class
-            This object, if no columns were given by name.
+            The same object if columns are not given by name.
 
         Raises
         ------
@@ -117,7 +118,7 @@ class GroupOrder:
     @staticmethod
     def _check_pair(pair):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise ValueError(f"an order consists of (coarse, fine) pairs; got {pair!r}")
+            raise ValueError(f"an order consists of pairs (coarse, fine); got {pair!r}")
         return tuple(int(name) if isinstance(name, Integral) else name for name in pair)
 
     @staticmethod
@@ -137,20 +138,20 @@ class GroupOrder:
     ) -> GroupOrder:
         """Derive the order from the fields of templates, position by position.
 
-        ``a <= b`` if each atom of a is matched by an atom of b at the same position with the same field or a finer one.
-        For example ``pos[0] <= word[0]`` and ``pos[0] <= pos[-1]|pos[0] <= pos[-1]|word[0]``.
+        ``a <= b`` if for each field of a, b has the same field or a finer one at the same position. For example
+        ``pos[0] <= word[0]`` and ``pos[0] <= pos[-1]|pos[0] <= pos[-1]|word[0]``.
 
         Parameters
         ----------
         templates : sequence of str, Template or ArcTemplate
-            In the order of their numbers; for example `TemplateVectorizer.templates_`.
+            The templates, for example `TemplateVectorizer.templates_`. Base group k has template k.
         coarser : sequence of (coarse field, fine field), default=(("pos", "word"), ("shape", "word"))
-            Pairs of fields of which the first is less specific than the second.
+            The order of the fields: in each pair, the first field is less specific than the second.
 
         Returns
         -------
         order : GroupOrder
-            Its names are the templates as strings.
+            The names of groups are the templates as strings.
 
         Raises
         ------
@@ -174,7 +175,7 @@ class GroupOrder:
         for name in names:
             atoms = read_places(name)
             down = {(place, field) for place, fine in atoms for field in coarser_fields.get(fine, {fine})}
-            # As bit sets, because there are many pairs of templates.
+            # Bit sets are fast for the many pairs of templates.
             own.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in set(atoms)))
             below.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in down))
         pairs = []
@@ -182,7 +183,7 @@ class GroupOrder:
             for j in range(len(names)):
                 if own[i] & ~below[j]:
                     continue
-                # If each contains atoms that imply the other's (word, and word with pos), the one with fewer atoms is
+                # If each is finer than the other (such as word, and word with pos), the one with fewer fields is
                 # coarser.
                 if own[j] & ~below[i] or (own[i] != own[j] and not own[i] & ~own[j]):
                     pairs.append((names[i], names[j]))
@@ -201,7 +202,7 @@ class GroupOrder:
     def levels(self) -> NDArray[np.int64]:
         levels = np.zeros(self.n_groups, dtype=np.int64)
         strict = self._strict
-        # Coarse groups first: they have fewer predecessors.
+        # Coarse groups come first, because they have fewer predecessors.
         for i in np.argsort(strict.sum(axis=0), kind="stable"):
             if strict[:, i].any():
                 levels[i] = levels[strict[:, i]].max() + 1
@@ -212,7 +213,7 @@ class GroupOrder:
 
 
 def close_order(edges, names):
-    """Return the reflexive and transitive closure of an order as a bool matrix, or raise ValueError for a cycle."""
+    """Return the reflexive and transitive closure of an order as a bool matrix; raise ValueError for a cycle."""
     finer = {i: set() for i in range(len(names))}
     for a, b in edges:
         if a != b:
@@ -230,7 +231,7 @@ def close_order(edges, names):
 
 
 def _coarser_fields(pairs):
-    """Return for each field all fields that are equal or coarser."""
+    """Map each field to the set of fields that are equal or coarser."""
     fields = list(dict.fromkeys(field for pair in pairs for field in GroupOrder._check_pair(pair)))
     place = {field: i for i, field in enumerate(fields)}
     closure = close_order([(place[a], place[b]) for a, b in pairs], fields)

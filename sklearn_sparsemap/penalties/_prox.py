@@ -12,7 +12,7 @@ from ._group_weights import as_group_weights
 from ._groups import as_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping
 
-_LARGEST = 1e100
+_LARGEST = 1e100  # largest weight; squares of larger ones may overflow
 
 
 class Penalty:
@@ -20,7 +20,7 @@ class Penalty:
 
     Notes
     -----
-    `weights` has shape (n_features,) or (n_features, n_outputs); a group then holds all outputs of its features.
+    `weights` has shape (n_features,) or (n_features, n_outputs). A group contains all outputs of its features.
     ``prox(weights, step)`` minimises ``1/2 ||u - weights||^2 + step * value(u)`` over u.
 
     Examples
@@ -56,7 +56,7 @@ class Penalty:
         ----------
         weights : array-like of shape (n_features,) or (n_features, n_outputs)
         step : float, default=1.0
-            Not negative; multiplies the penalty.
+            Factor of the penalty, not negative.
 
         Returns
         -------
@@ -89,7 +89,7 @@ def _check_ratio(l1_ratio):
 
 
 def _soft_threshold(weights, threshold):
-    # Return zeros without a sign.
+    # Zeros in the result have no sign.
     return np.where(np.abs(weights) > threshold, weights - np.copysign(threshold, weights), 0.0)
 
 
@@ -99,8 +99,9 @@ class ElasticNet(Penalty):
     Parameters
     ----------
     alpha : float, default=1.0
+        Strength of the penalty.
     l1_ratio : float, default=0.5
-        From 0 to 1.
+        Weight of the L1 norm, from 0 to 1.
 
     Examples
     --------
@@ -132,6 +133,7 @@ class L1(ElasticNet):
     Parameters
     ----------
     alpha : float, default=1.0
+        Strength of the penalty.
 
     Examples
     --------
@@ -147,22 +149,23 @@ class L1(ElasticNet):
 class GroupLasso(Penalty):
     """Sum of the norms of groups: ``alpha * sum_m d_m |w_m|``.
 
-    A group is either zero as a whole, or not. Groups may be nested or overlap; the zero set is then a union of groups
+    The penalty sets whole groups to zero. Groups may be nested or overlap; the zero set is then a union of groups
     ([1]_, section 3).
 
     Parameters
     ----------
     groups : None, array-like, dict, list, GroupTree, GroupOrder or Groups, default=None
-        See `as_groups`.
+        The groups; see `as_groups`.
     alpha : float, default=1.0
+        Strength of the penalty.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         The weights d_m; see `as_group_weights`.
     method : {"exact", "families"}, default="exact"
-        Treatment of groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
-        equation 15): fast, but not the proximal operator of this penalty. ``"exact"`` iterates until the solution is
-        accurate to `tol`. For all other groups one such pass is exact, and both are the same.
+        Method for groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
+        equation 15), which is fast, but not the proximal operator of this penalty. ``"exact"`` iterates until the
+        solution is accurate to `tol`. For other groups, one pass is exact, and the methods are the same.
     tol : float, default=1e-10
-        Largest distance to the solution at which to stop, relative to the norm of the weights.
+        Largest distance to the solution at the end, relative to the norm of the weights.
     max_iter : int, default=100000
         Maximum number of passes.
 
@@ -224,13 +227,14 @@ class GroupLasso(Penalty):
         ----------
         weights : array-like of shape (n_features,) or (n_features, n_outputs)
         step : float, default=1.0
+            Factor of the penalty, not negative.
 
         Returns
         -------
         solution : ndarray of the shape of `weights`
         gap : float
-            Duality gap: the squared distance to the exact solution is at most twice the gap. 0 for a closed form, NaN
-            for ``method="families"`` if that is not exact.
+            Duality gap: the squared distance to the exact solution is at most twice the gap. 0 for a closed form; NaN
+            for ``method="families"`` if this is not exact.
 
         Examples
         --------
@@ -247,7 +251,7 @@ class GroupLasso(Penalty):
         if self.l1_ratio > 0:
             weights = _soft_threshold(weights, strength * self.l1_ratio)
             strength *= 1.0 - self.l1_ratio
-        # Squares must not underflow, and scaling back must not change which groups survive.
+        # Weights are scaled by a power of two, so that squares do not underflow, and scaling back is exact.
         unit = power_of_two(np.abs(weights).max(initial=0.0))
         norms = groups.atom_norms(weights / unit)
         structure = group_weights, groups.order, groups.group_indptr, groups.group_atoms
@@ -266,15 +270,15 @@ class GroupLasso(Penalty):
 class SparseGroupLasso(GroupLasso):
     """L1 and group lasso: ``alpha * (l1_ratio * |w|_1 + (1 - l1_ratio) * sum_m d_m |w_m|)``.
 
-    The prox is that of L1, followed by that of the group lasso. This is exact for any groups, even overlapping ones,
-    because the latter changes no signs.
+    The proximal operator is that of L1, followed by that of the group lasso. This is exact for any groups, even
+    overlapping ones, because the operator of the group lasso does not change signs.
 
     Parameters
     ----------
     groups, alpha, group_weights, method, tol, max_iter
         See `GroupLasso`.
     l1_ratio : float, default=0.5
-        From 0 to 1.
+        Weight of the L1 norm, from 0 to 1.
 
     Examples
     --------

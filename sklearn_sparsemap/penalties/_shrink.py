@@ -1,17 +1,17 @@
-"""Shrinking groups, on the squared norms of atoms.
+"""Shrinkage of groups, computed from the squared norms of atoms.
 
-An atom is a set of features that belong to exactly the same groups. By symmetry the proximal operator of any group
-lasso multiplies each atom by one factor from 0 to 1, so kernels need only the squared norm of each atom.
+An atom is a set of features that belong to exactly the same groups. By symmetry, the proximal operator of any group
+lasso multiplies the weights of an atom by a common factor from 0 to 1, so kernels need only the squared norms of atoms.
 
 Conventions
 -----------
 rho : float64 array of shape (n_atoms,)
-    Squared norms. Values that rounding made negative count as 0.
+    Squared norms. Negative values, which are rounding errors, are treated as 0.
 weights : float64 array of shape (n_groups,)
-    The weights d_m of the groups: finite and not negative; a group of weight 0 is never shrunk.
+    The weights d_m of the groups: finite and not negative. A group of weight 0 is never shrunk.
 order, group_indptr, group_atoms : int64 arrays
-    The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``; groups are shrunk one after another
-    in the order of `order`. See `Groups`.
+    The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``. Groups are shrunk one after another,
+    as listed in `order`. See `Groups`.
 factors : float64 array of shape (n_atoms,)
     Output: the factors of the weights of each atom.
 strength : float
@@ -29,18 +29,17 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
 
-# Lengths with a smaller relative difference are considered equal.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # relative difference below which lengths count as equal
 
 
 def power_of_two(value):
-    """Return the largest power of two up to a positive number, division by which is exact; 1 for 0."""
+    """Return the largest power of two up to a positive number, by which division is exact; 1 for 0."""
     return float(np.ldexp(1.0, int(np.frexp(value)[1]) - 1)) if value > 0 else 1.0
 
 
 @kernel
 def group_ratio(rho, weight, group, group_indptr, group_atoms):
-    """Return norm over weight of a group, the strength at which it is discarded; 0 if it is zero, infinite if never."""
+    """Return the strength at which a group is discarded, its norm over its weight; infinite if its weight is 0."""
     total = 0.0
     for i in range(group_indptr[group], group_indptr[group + 1]):
         total += max(rho[group_atoms[i]], 0.0)
@@ -56,15 +55,8 @@ def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
     This is the proximal operator of the group lasso if the groups do not overlap, or if any two are disjoint or nested
     and the inner ones come first, as in `Groups.order`. `rho` is updated.
 
-    A group survives exactly if its `group_ratio` is above `strength`, so comparing ratios predicts the survivors
-    without rounding errors.
-
-    Parameters
-    ----------
-    strength : float
-        sigma (times the step size); not negative.
-    rho, weights, order, group_indptr, group_atoms, factors : arrays
-        See above.
+    A group survives exactly if its `group_ratio` is above `strength`, so ratios predict the survivors without rounding
+    errors. The arguments are described in the module; `strength` is not negative.
     """
     for a in range(factors.shape[0]):
         factors[a] = 1.0
@@ -75,7 +67,7 @@ def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
         ratio = group_ratio(rho, weights[group], group, group_indptr, group_atoms)
         if ratio == 0.0 or ratio == np.inf:
             continue
-        # The difference is exact if both are close, so it is never 0 for a group that survives.
+        # The difference of close numbers is exact, so it is never 0 for a group that survives.
         factor = (ratio - strength) / ratio if ratio > strength else 0.0
         for i in range(group_indptr[group], group_indptr[group + 1]):
             factors[group_atoms[i]] *= factor
@@ -92,9 +84,10 @@ def shrink_atoms(rho, strength, weights, order, group_indptr, group_atoms, facto
 def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
     """Return the duality gap as a sum of nonnegative terms, so that it is accurate even if tiny.
 
-    For each group it is ``strength d |x_g| - x_g . z_g``, rewritten in terms of the distance of z_g from its optimal
-    value. Added to that is half the squared distance of x from ``norms - sum_g z_g``, which is `moved`. Dual vectors
-    that are slightly off the surface of their ball by rounding are treated as on it, which adds to this distance.
+    The term of a group is ``strength d |x_g| - x_g . z_g``, expressed by the distance of z_g from its optimal value.
+    Half the squared distance of x from ``norms - sum_g z_g``, which is `moved`, is added. Dual vectors that rounding
+    has moved off the surface of their ball are treated as if they were on it, which adds to this distance. The
+    arguments are described in the module.
     """
     gap, rounding = 0.0, 0.0
     for g in range(weights.shape[0]):
@@ -119,7 +112,10 @@ def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
 
 @kernel
 def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, cleared):
-    """Set groups with an interior dual vector, or with rounding errors only, to exactly 0; return the distance."""
+    """Set groups that are zero up to rounding, or whose dual vector is interior, to 0; return the distance of that.
+
+    The arguments are described in the module. `cleared`, an array of shape (n_atoms,), is the output.
+    """
     for a in range(x.shape[0]):
         cleared[a] = x[a]
     for g in range(weights.shape[0]):
@@ -144,16 +140,17 @@ def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, c
     )
 )
 def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms, tol, max_iter, solution):
-    """Solve ``min_x 1/2 |x - norms|^2 + strength sum_g weights[g] |x_g|`` by coordinate ascent on the groups' duals.
+    """Solve ``min_x 1/2 |x - norms|^2 + strength sum_g weights[g] |x_g|`` by block coordinate ascent on the dual.
 
-    The solution is ``norms - sum_g z_g`` with each z_g in a ball of radius ``strength * weights[g]``. Each z_g in turn
-    is set to its optimal value. The first sweep is `shrink`; for nested groups it is sufficient.
+    The solution is ``norms - sum_g z_g`` with dual vectors z_g in balls of radius ``strength * weights[g]``. Each z_g
+    in turn is set to its optimal value. The first sweep is `shrink`, which is exact for nested groups.
 
     Parameters
     ----------
-    norms : float64 array of shape (n_atoms,)
+    norms, strength, weights, order, group_indptr, group_atoms
+        See the module.
     tol : float
-        Stop if ``solution`` is certified to be within ``tol * |norms|`` of the exact solution.
+        The method stops when `solution` is certified to be within ``tol * |norms|`` of the exact solution.
     max_iter : int
         Maximum number of sweeps.
     solution : float64 array of shape (n_atoms,)
@@ -183,14 +180,14 @@ def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms
             for i in range(group_indptr[g], group_indptr[g + 1]):
                 length += (x[group_atoms[i]] + duals[i]) ** 2
             length = np.sqrt(length)
-            share = min(radius / length, 1.0) if length > 0.0 else 1.0
+            factor = min(radius / length, 1.0) if length > 0.0 else 1.0
             for i in range(group_indptr[g], group_indptr[g + 1]):
                 free = x[group_atoms[i]] + duals[i]
-                duals[i] = share * free
-                x[group_atoms[i]] = free - duals[i] if share < 1.0 else 0.0
+                duals[i] = factor * free
+                x[group_atoms[i]] = free - duals[i] if factor < 1.0 else 0.0
         if sweep > 2 and sweep % 8 and sweep + 1 < max_iter:
             continue
-        # Recompute x from the dual vectors, because the certificate applies to their exact sum.
+        # The certificate needs x to be computed from the dual vectors.
         for a in range(n_atoms):
             x[a] = norms[a]
         for i in range(group_atoms.shape[0]):

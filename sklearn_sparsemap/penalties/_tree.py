@@ -12,15 +12,15 @@ from ._order import GroupOrder
 class GroupTree(GroupOrder):
     """Nested groups: the group of a node contains its own features and those of all its descendants.
 
-    If a node's group is zero, so are those of all descendants. The prox shrinks from the leaves to the root, which is
-    exact.
+    If the group of a node is zero, the groups of all its descendants are zero. The proximal operator shrinks from the
+    leaves to the root, which is exact.
 
     Parameters
     ----------
     parents : dict of name -> name of the parent, or int array-like of shape (n_nodes,)
-        None, in an array -1, for a root; there may be several roots.
+        The parent of each node; None, or -1 in an array, for roots. There may be several roots.
     columns : dict of name -> columns, or list, default=None
-        The features of each node itself; nodes that are omitted have none. None if they come with the data, see
+        The features of each node itself; nodes that are omitted have none. None means that they come with the data, see
         `GroupOrder`.
 
     Attributes
@@ -65,11 +65,11 @@ class GroupTree(GroupOrder):
             if parent == name:
                 raise ValueError(f"node {name!r} is its own parent; use None (in an array -1) for a root")
             if parent not in names:
-                raise ValueError(f"the parent of {name!r} is {parent!r}, which is no node; add it with parent None")
+                raise ValueError(f"the parent of {name!r} is {parent!r}, which is not a node; add it with parent None")
         if isinstance(columns, dict):
             unknown = [name for name in columns if name not in names]
             if unknown:
-                raise ValueError(f"columns has {unknown[0]!r}, which is no node of the tree")
+                raise ValueError(f"columns has {unknown[0]!r}, which is not a node of the tree")
             columns = {name: columns.get(name, ()) for name in names}
         super().__init__(pairs, names=names, columns=columns)
         place = {name: i for i, name in enumerate(names)}
@@ -84,7 +84,7 @@ class GroupTree(GroupOrder):
         Parameters
         ----------
         nested : dict
-            Name -> columns of a leaf, or dict of children. Names must be distinct.
+            A dict from names to the columns of a leaf, or to a dict of children. Names must be distinct.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class GroupTree(GroupOrder):
         def add(branch, parent):
             for name, below in branch.items():
                 if name in parents:
-                    raise ValueError(f"there are two groups of the name {name!r}; rename one")
+                    raise ValueError(f"there are two groups with the name {name!r}; rename one")
                 parents[name] = parent
                 if isinstance(below, dict):
                     add(below, name)

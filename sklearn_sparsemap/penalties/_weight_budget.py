@@ -1,4 +1,4 @@
-"""The budget rule for weights: the groups that survive together with at most a number of weights."""
+"""The budget rule for weights: the surviving groups together have at most a given number of weights."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from ._shrink import group_ratio
 
 @kernel
 def _choose(ratios, counts, budget, chosen):
-    """Take groups in decreasing order of ratio, each one that still fits; return the strength at which they survive.
+    """Take groups in descending order of ratio, each one that still fits; return the strength at which they survive.
 
-    It is the mean of the lowest ratio taken and the next lower ratio of a nonzero group, so that only weaker groups are
-    discarded, if all stronger ones fit; 0 if no nonzero group is weaker.
+    The strength is the mean of the smallest ratio of the taken groups and the next smaller ratio of a nonzero group; 0
+    if there is no smaller one.
     """
     order = np.empty(ratios.shape[0], np.int64)
     order_downwards(ratios, order)
@@ -30,24 +30,24 @@ def _choose(ratios, counts, budget, chosen):
             below = max(below, ratios[g])
     if below == 0.0:
         return 0.0
-    # `lowest` is infinite if no group was taken, or only groups that no strength discards. All other groups are then
-    # discarded.
+    # `lowest` is infinite if no group was taken, or only groups that no strength discards. All other groups must then
+    # be discarded.
     return between(lowest, below) if lowest < np.inf else below
 
 
 @kernel
 def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, budget, doomed):
-    """Return the strength with which `shrink` leaves at most `budget` weights, and mark groups to discard in addition.
+    """Return the strength with which `shrink` leaves at most `budget` weights, and mark atoms to discard in addition.
 
-    Groups that do not overlap are taken by their ratio of norm to weight, the highest first, each one whose weights
-    still fit: a greedy solution of the knapsack problem. Groups that were not taken are marked in `doomed`, including
-    those that are too large and would survive the strength. If group weights are the square roots of sizes, the ratio
-    is the root of squared norm over size; the groups taken then have the largest possible sum of squares, up to the
-    group at the threshold (Dantzig 1957).
+    Groups that do not overlap are taken in descending order of norm divided by group weight, each one whose weights
+    still fit: a greedy solution of the knapsack problem. The atoms of other groups are marked in `doomed`, including
+    groups that would survive the strength, but are too large. If group weights are the square roots of sizes, the ratio
+    is the square root of the squared norm divided by the size. The taken groups then have the largest possible sum of
+    squares, up to the group at the threshold (Dantzig 1957).
 
-    Overlapping groups are discarded together with the groups inside them: the strength is the least at which the
-    surviving atoms have at most `budget` weights, and none is marked. If groups of weight 0 have more, all others are
-    discarded.
+    Overlapping groups are discarded together with the groups inside them. The strength is then the smallest one at
+    which the surviving atoms have at most `budget` weights, and no atom is marked. If groups of weight 0 have more
+    weights, all others are discarded.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
     budget : int
         Not negative.
     doomed : bool array of shape (n_atoms,)
-        Output: the atoms to discard whatever the strength.
+        Output: whether to discard an atom, whatever the strength.
     """
     n_groups, n_atoms, total, high = weights.shape[0], rho.shape[0], np.int64(0), 0.0
     ratios, counts = np.empty(n_groups), np.zeros(n_groups, np.int64)

@@ -1,1 +1,1 @@
-"""Online and batch optimisers over flat data. They use losses, but no estimators."""
+"""Online and batch optimisers of losses over flat data."""

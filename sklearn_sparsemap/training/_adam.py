@@ -28,7 +28,7 @@ _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
 
 @kernel(fast_sums=True)
 def move(weights, gradient, first, second, rate, second_scale, alpha):
-    """Update weights by Adam's step for the gradient plus ``alpha`` times the weights."""
+    """Update weights by a step of Adam. The gradient is ``gradient + alpha * weights``."""
     for i in range(weights.shape[0]):
         g = gradient[i] + alpha * weights[i]
         m = _BETA_1 * first[i] + (1.0 - _BETA_1) * g
@@ -56,9 +56,18 @@ def move_range(weights, gradient, first, second, rate, second_scale, alpha, star
     )
 )  # fmt: skip
 def move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
-    """Update the weights of features `start` to `stop`; the gradient of each is summed over its entries in the batch.
+    """Update the weights of features `start` to `stop`, for a sparse batch.
 
-    `columns` are the features of the batch in CSC: for each feature its samples.
+    Parameters
+    ----------
+    weights, first, second : arrays of shape (n_features, n_outputs)
+        Weights and Adam's moments, which are updated.
+    columns : Rows
+        The features of the batch in CSC: for each feature its samples.
+    residuals : array of shape (n_samples, n_outputs)
+        Gradients with respect to the scores.
+    rate, second_scale, alpha, start, stop
+        See the module.
     """
     gradient = np.empty(weights.shape[1])
     for feature in range(start, stop):
@@ -72,11 +81,12 @@ def move_rows_range(weights, columns, residuals, first, second, rate, second_sca
 
 
 class Adam:
-    """Adam's moments of some arrays of weights, which it changes in place.
+    """Adam: moments of arrays of weights, and steps that change the weights in place.
 
     Parameters
     ----------
     arrays : list of arrays
+        The weights.
     """
 
     def __init__(self, arrays):
@@ -90,11 +100,14 @@ class Adam:
         Parameters
         ----------
         arrays : list of arrays
+            The weights.
         gradients : list
-            For each either an array, or ``(features, residuals)`` of a sparse batch. The latter means ``features.T @
+            The gradient of each array, or ``(features, residuals)`` of a sparse batch. The latter means ``features.T @
             residuals``, which is never stored.
         rates, alphas : lists of float
-            For each array: learning rate, and strength of the penalty ``alpha / 2 * |weights|^2``.
+            Learning rate of each array, and strength of its penalty ``alpha / 2 * |weights|^2``.
+        n_jobs : int, default=None
+            Number of threads.
         """
         self.n_steps += 1
         scale = 1.0 / (1.0 - _BETA_1**self.n_steps)

@@ -1,9 +1,9 @@
 """A proximal bundle method, for convex objectives with kinks (Kiwiel 1990).
 
-At a kink the gradient says little about other directions. So the gradient of each evaluation is kept, as a cutting
-plane below the loss. The next point minimises the maximum of the planes, plus the penalty, plus a quadratic term that
-keeps it near the best point so far. A convex combination of the gradients then replaces the gradient at the best point.
-It is small only near the optimum.
+At a kink, a single gradient does not describe the objective. So the gradient of each evaluation is stored: it defines a
+cutting plane, which is a lower bound of the loss. The next point minimises the maximum of the planes, plus the penalty,
+plus a quadratic term that keeps it near the best point so far. A convex combination of the gradients replaces the
+gradient at the best point. It is small only near the optimum.
 
 Reference: Kiwiel, Proximity control in bundle methods for convex nondifferentiable minimization. Mathematical
 Programming 46, 1990.
@@ -11,18 +11,19 @@ Programming 46, 1990.
 
 import numpy as np
 
-# A step is taken if it gains this fraction of the gain that the planes predict. Above the second fraction, steps may
-# become longer.
+# Fractions of the gain predicted by the planes, from Kiwiel: a step that gains at least the first fraction is taken;
+# after one that gains the second, steps may become longer.
 _SERIOUS, _VERY_GOOD = 0.1, 0.5
-# Memory limit of the planes, and their minimum and maximum number.
+# Memory limit of the planes in bytes, and their minimum and maximum number.
 _PLANE_BYTES = 64 * 2**20
 _FEWEST_PLANES, _MOST_PLANES = 20, 200
+# Smallest weight of the quadratic term, which keeps the division by it finite.
 _SMALLEST_PROXIMITY = 1e-10
-# A predicted gain of at most this, relative to the loss, is rounding error.
+# Predicted gains up to this, relative to the loss, are rounding errors.
 _ROUNDING = 16 * np.finfo(float).eps
-# Largest possible gain, relative to the loss, at which to stop; losses are not more accurate than this.
+# Largest possible gain, relative to the loss, at which to stop: the accuracy of losses.
 _NOTHING = 1e-12
-# Give up if this many calls gain less than this fraction of tol, relative to the loss.
+# The method fails if so many calls gain less than this fraction of tol, relative to the loss.
 _MOST_IDLE, _IDLE_GAIN = 100, 1e-3
 # Relative rounding error of the optimality conditions of the multipliers, and ridge of their equations.
 _SLACK, _RIDGE = 1e-15, 1e-13
@@ -65,7 +66,7 @@ def simplex_qp(hessian, linear, start):
             x[places] = moved / moved.sum()
             free = x > 0.0
         if entered >= 0 and not free[entered]:
-            # It left at once, so its reduced cost was rounding error.
+            # The variable left the free set at once, so its reduced cost was rounding error.
             break
         slope = hessian @ x + linear
         entered = int(slope.argmin())
@@ -76,7 +77,7 @@ def simplex_qp(hessian, linear, start):
 
 
 class _Planes:
-    """Gradients of the loss, and the amounts by which their planes are below it at the best point."""
+    """Cutting planes: gradients of the loss, and the gaps between the loss and the planes at the best point."""
 
     def __init__(self, gradient, penalised):
         self.penalised = penalised
@@ -124,12 +125,13 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     penalised : bool array of shape (n,)
     alpha : float
     tol : float
-        Stops if the averaged gradient has no larger entry, and its planes are at most tol / 100 below the objective at
-        the best point, relative to 1 or the objective; or if the planes prove that no gain is possible.
+        Largest entry of the averaged gradient at the end. The planes must also be at most tol / 100 below the objective
+        at the best point, relative to the maximum of 1 and the objective. The method also stops if the planes prove
+        that no gain is possible.
     most_calls : int
         Maximum number of calls of `loss_gradient`.
     after_step : callable
-        Called with the point and its objective after each step; a true result stops.
+        Called with the point and its objective after each step; True stops.
 
     Returns
     -------
@@ -152,7 +154,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
     run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
     while True:
-        # The step to the minimum of the model, from its dual: the multipliers of the planes.
+        # The step to the minimum of the model is computed from the dual problem, whose variables are the multipliers.
         curvature, own = np.where(penalised, proximity + alpha, proximity), alpha * np.where(penalised, x, 0.0)
         hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
         planes.multipliers = simplex_qp(hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers)
@@ -164,7 +166,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         scale = max(1.0, abs(value))
         if largest <= tol and error <= 0.01 * tol * scale:
             return x, value, largest, ""
-        # If the slope in the other weights is zero, the planes and the penalty bound the objective from below.
+        # If the slope in the unpenalised weights is zero, planes and penalty bound the objective from below.
         known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
         if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= _NOTHING * scale:
             return x, value, largest, ""
@@ -177,8 +179,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         point = x + step
         new_value, new_loss, gradient, new_slope = without_penalty(point)
         n_calls += 1
-        # By convexity, the slope at the new point bounds the gain from below. Unlike the difference of values, it is
-        # not lost in rounding.
+        # By convexity, the slope at the new point bounds the gain from below. It is more accurate than the difference
+        # of values.
         gain, before = max(value - new_value, -(new_slope @ step)), proximity
         wanted = 2.0 * proximity * (1.0 - gain / promised)
         if gain >= _SERIOUS * promised:

@@ -1,12 +1,13 @@
-"""Columns of sparse features that are equal in all rows are learned as one.
+"""Merging of sparse columns that are equal in all rows.
 
-Words that occur once bring many such columns: two of three in CoNLL-2000. Their weights have the same gradient at each
+Words that occur once cause many such columns: two of three in CoNLL-2000. Their weights have the same gradient at each
 step, and the same minimum. One column then represents all of them.
 
-Online learners update such weights equally, so the weight of the merged column is the sum of theirs (`Columns`). This
-saves a fifth of the entries and two thirds of the weights, and the weights that are read most are adjacent. L-BFGS
-needs the same penalty, so k equal columns are replaced by one with sqrt(k) times the values, and their weights by one
-of sqrt(k) times the size (`Merging`). This is a rotation, under which its steps are invariant.
+Online learners update such weights equally, so the weight of the merged column is the sum of theirs (`Columns`). In
+CoNLL-2000 this saves a fifth of the entries and two thirds of the weights, and the most used weights are adjacent. For
+L-BFGS the penalty must be the same, so k equal columns are replaced by one column with sqrt(k) times the values, and
+their weights by one weight of sqrt(k) times the size (`Merging`). This is a rotation, under which the steps of L-BFGS
+are invariant.
 """
 
 import numpy as np
@@ -17,11 +18,10 @@ from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, entry, re
 from ..numerics.places import places_of
 from ._data import LinearModel, Rows, make_rows
 
-# entries; smaller data are learned online without merging
-_MANY = 2**18
-# L-BFGS merges columns if at most this fraction of them remains.
+_MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
+# Largest fraction of the columns that may remain if L-BFGS merges columns.
 _WORTHWHILE = 0.9
-# A score is the sum of this many partial sums, each over a part of the columns. As many threads can compute them.
+# Number of partial sums of a score, each over a part of the columns: the maximum number of threads.
 N_PIECES = 4
 # Number of columns that are expanded together, and of rows that are hashed together.
 _AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
@@ -36,15 +36,15 @@ def number_columns(rows, n_features):
     Parameters
     ----------
     rows : Rows
-        In canonical form; without data, all values are equal.
+        In canonical form. Without data, all values are equal.
     n_features : int
 
     Returns
     -------
     kinds : int32 array of shape (n_features,)
-        The number of each column; -1 for columns without entries.
+        Number of the distinct column; -1 for columns without entries.
     counts : int array of shape (n_features,)
-        The number of entries of each column.
+        Number of entries of each column.
     """
     indices, indptr = rows.indices, rows.indptr
     words = np.random.default_rng(0).integers(2**63, size=len(indptr) - 1, dtype=np.uint64)
@@ -65,14 +65,14 @@ def number_columns(rows, n_features):
 
 @entry(types.int64(PARTS, INTS, PARTS, INTS, PARTS_OUT, PARTS_OUT, INTS_2D_OUT, INTS_OUT))
 def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
-    """Write the merged columns of each row, once each, in the order of the pieces.
+    """Write the distinct merged columns of each row, piece by piece.
 
     Parameters
     ----------
     indices, indptr : int arrays
         CSR rows.
     places : int array of shape (n_columns,)
-        The merged column of each column; -1 is omitted.
+        The merged column of each column; columns with -1 are omitted.
     cuts : int array of shape (n_pieces + 1,)
         The beginnings of the pieces of merged columns.
     seen : int array of shape (cuts[-1],)
@@ -82,7 +82,7 @@ def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
     begins : int array of shape (n_pieces + 1, n_rows)
         Output: the beginning of each row's columns, for each piece, and their end.
     sources : int array
-        Output: the original entry of each written column, unless empty.
+        Output: the original entry of each written column. If empty, these are not written.
 
     Returns
     -------
@@ -115,14 +115,14 @@ class Columns:
     Attributes
     ----------
     rows : Rows
-        The features in merged columns. The values of entries are unchanged; scores multiply them with sums of equal
-        weights.
+        The features in merged columns. The values of entries are unchanged; a weight of a merged column is a sum of
+        equal weights.
     places : int array of shape (n_features,)
         The merged column of each column; -1 if it has no entries.
     multiplicity : array of shape (n_columns,)
         Number of columns that each merged column represents.
     cuts : int array of shape (N_PIECES + 1,)
-        The beginnings of the pieces of columns. Each piece has its share of the frequent columns.
+        The beginnings of the pieces of columns. Frequent columns are evenly distributed over the pieces.
     begins : int array of shape (N_PIECES + 1, n_rows)
         The beginning of each row's entries, for each piece, and their end.
     """
@@ -151,14 +151,14 @@ class Columns:
             own.indices, own.indptr, readonly(self.places, np.int32), self.cuts, np.full(n, -1, np.int32), merged,
             begins, sources,
         )  # fmt: skip
-        # In place, to avoid a second copy.
+        # This is in place, to avoid a copy.
         merged.resize(left, refcheck=False)
         data = own.data[sources[:left]] if len(own.data) else own.data
         self.begins, ends = readonly(begins, np.int64), np.append(begins[0], left)
         self.rows = Rows(readonly(data, data.dtype), readonly(merged, np.int32), readonly(ends, np.int64))
 
     def narrow(self, X):
-        """Convert other CSR rows so that their products with the merged weights are the scores."""
+        """Convert CSR rows of original features so that their products with merged weights are the scores."""
         places = self.places[X.indices]
         known = places >= 0
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
@@ -186,7 +186,7 @@ class Columns:
         indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         data, indices = np.empty(indptr[-1], coef.dtype), np.empty(indptr[-1], coef.indices.dtype)
         for start in range(0, len(self.places), _AT_ONCE):
-            # In blocks, because the indices of all entries would take more memory than the weights.
+            # The indices of all entries at once would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
             places, own = self.places[chosen], lengths[chosen]
             entries = places_of(coef.indptr[places], own)
@@ -198,7 +198,7 @@ class Columns:
 
 
 def columns_of(X, coef):
-    """Return `Columns` if the features are large enough, and the weights still zero; else None."""
+    """Return `Columns` of sparse features with many entries if all weights are zero, else None."""
     if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
         return None
     return Columns(X)
@@ -211,15 +211,16 @@ class Merging:
     ----------
     X : ndarray or CSR of shape (n_rows, n_features)
     n_outputs : int
-        Columns of the weights. Nothing is merged if the features have more entries than there are weights: finding
-        equal columns would take as long as several iterations, and save little of each.
+        Number of columns of the weights. Columns are not merged if the features have more entries than there are
+        weights: finding equal columns would take as long as several iterations, and would save little in each.
     penalised : bool
-        Whether the weights are penalised. If not, weights of equal columns need not be equal.
+        Whether the weights are penalised. Otherwise columns are not merged, because weights of equal columns need not
+        be equal.
 
     Attributes
     ----------
     X : ndarray or CSR of shape (n_rows, n_merged)
-        The features to learn from.
+        The merged features.
     """
 
     def __init__(self, X, n_outputs, penalised):
@@ -234,7 +235,7 @@ class Merging:
             return
         columns = sparse.csc_array(X)
         columns.sum_duplicates()
-        # In the order of their first rows, so that adjacent rows use adjacent columns.
+        # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
         chosen, self._scale = chosen[order], np.sqrt(counts[order])
         self._n_features, self._places = len(kinds), np.argsort(order)[kinds[self._filled]]

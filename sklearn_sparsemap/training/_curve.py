@@ -1,13 +1,12 @@
-"""The course of a training in a bounded number of entries."""
+"""Records of a training in bounded memory."""
 
-MOST_ENTRIES = 2048
+MOST_ENTRIES = 2048  # default of the maximum number of entries
 
 
 class Course:
-    """Records of a training; as it gets longer, each entry represents a longer period.
+    """Records of a training in a bounded number of entries.
 
-    When there are `most` entries, pairs of entries are merged, and from then on each entry represents twice as many
-    records.
+    If there are `most` entries, pairs of entries are merged, and each entry then represents twice as many records.
 
     Parameters
     ----------
@@ -20,7 +19,7 @@ class Course:
     ----------
     entries : list
     last : object
-        The latest record, None at first.
+        The latest record; None if there is none.
     """
 
     def __init__(self, merge, most=None):
@@ -30,7 +29,7 @@ class Course:
 
     @classmethod
     def of(cls, merge, entries):
-        """Return the course of some entries."""
+        """Return the course of a sequence of records."""
         found = cls(merge)
         for entry in entries:
             found.note(entry)

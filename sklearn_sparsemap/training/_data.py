@@ -13,23 +13,23 @@ from ..inference._problems import plan_of
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
 
-# Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
-# `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights. `mask`
-# is added to the additional scores.
+# The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
+# the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
+# weights. `mask` is added to the additional scores.
 Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask"])
 TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
 
-# Features as CSR rows. Rows without data hold ones, if a kernel supports that.
+# Features as CSR rows. For kernels that support it, rows without data are rows of ones.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
-# The same in half the memory, for kernels with a second compiled version.
+# Rows of float32, for kernels with a second compiled version.
 ROWS_32 = types.NamedTuple([FLOATS_32, PARTS, INTS], Rows)
 
-# Number of entries that are checked together.
+# Number of entries that `all_ones` compares at once.
 _PIECE = 2**16
-# Maximum number of scores in one check of targets by the oracle.
+# Maximum number of scores in a block of gold structures that the oracle checks: 32 MiB.
 _BLOCK = 2**22
-# Maximum number of parts of a wrong target in a message.
+# Maximum number of parts of an invalid gold structure in a message.
 _SHOWN = 12
 
 
@@ -59,7 +59,7 @@ class LinearModel:
     coef : array or CSR of shape (n_features, n_outputs)
     intercept : array of shape (n_outputs,)
     additional : array of shape (n_additional,)
-        Flattened and joined as in structures/_base.py.
+        Additional scores, flat and joined as in structures/_base.py.
     """
 
     def __init__(self, coef, intercept, additional):
@@ -88,7 +88,7 @@ class LinearModel:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # The state may be from an edited file.
+        # The state may come from a damaged file.
         check_matrix(self.coef, "coef_")
         self.sizes  # noqa: B018
 
@@ -98,7 +98,7 @@ class LinearModel:
         return self.coef.dtype
 
     def astype(self, dtype):
-        """Return the model with weights of a type; the model itself if it has that type."""
+        """Return the model with weights of a type; the model itself if it already has this type."""
         arrays = self.coef, self.intercept, self.additional
         return self if self.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
 
@@ -135,7 +135,7 @@ def linear_problems(structure, grids, n_outputs):
 
     Returns
     -------
-    dims, sizes : int64 arrays with one row a sample
+    dims, sizes : int64 arrays with one row for each sample
         The results of `Structure.dims` and `Structure.layout`.
     shapes : list of tuple
         Shapes of the samples' scores.
@@ -143,7 +143,7 @@ def linear_problems(structure, grids, n_outputs):
     Raises
     ------
     ValueError
-        Names the first sample whose shape is invalid for the structure.
+        If the shape of a sample is invalid for the structure; the message names the first one.
     """
     given = structure.learned_shapes(n_outputs)
     kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
@@ -177,12 +177,13 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     Raises
     ------
     ValueError
-        Names the first sample whose gold structure is invalid. If `encode` is not strict, the oracle checks it.
+        If a gold structure is invalid; the message names the first one. If `encode` is not strict, the oracle checks
+        the gold structures.
     """
     dims, sizes, shapes = laid_out
     n = len(dims)
     if structure.codes_are_slots:
-        # A label is its own part, so millions of labels need no loop.
+        # Codes are parts, so millions of labels need no loop.
         none = np.zeros(n + 1)
         return Gold(
             readonly(codes, np.int32),
@@ -210,9 +211,10 @@ def encode_gold(structure, laid_out, n_outputs, codes):
                 parts = encoded[i][0][encoded[i][0] >= 0].tolist()
                 more = ", ..." if len(parts) > _SHOWN else ""
                 raise ValueError(
-                    f"y[{i}] is no structure: where its parts [{', '.join(map(str, parts[:_SHOWN]))}{more}] score high "
-                    "and all others low, the MAP oracle finds nothing as good. Mend y, or encode; if this is a "
-                    "structure, the oracle does not find the maximum: see sklearn_sparsemap.testing.check_structure"
+                    f"y[{i}] is no structure: with high scores for its parts [{', '.join(map(str, parts[:_SHOWN]))}"
+                    f"{more}] and low scores for all others, the MAP oracle finds another structure. Correct y, or "
+                    "encode; if y is valid, the oracle does not find the maximum: see "
+                    "sklearn_sparsemap.testing.check_structure"
                 )
     return gold
 
@@ -220,13 +222,13 @@ def encode_gold(structure, laid_out, n_outputs, codes):
 def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
     """Tell which sets of parts are structures, by one call of the oracle for each.
 
-    The parts of the set score 1 and others -1, so that a structure is the best one. Additional scores have the same
-    signs, and are so small that they only decide between structures with the same parts.
+    The score of a part is 1 if it is in the set, else -1, so a set that is a structure is the best one. Additional
+    scores have the same signs, and are so small that they only break ties between structures with the same parts.
 
     Parameters
     ----------
     oracle : compiled function
-    dims, sizes : int arrays with one row a sample
+    dims, sizes : int arrays with one row for each sample
     n_parts : int array of shape (n_samples,)
     n_additional : int
     encoded : list of (slots, additional_slots)
@@ -267,11 +269,11 @@ def make_rows(X, *, lean=False):
     ----------
     X : array or sparse matrix of shape (n_rows, n_features)
     lean : bool, default=False
-        Whether to avoid copies: float32 remains float32, and features that are all one have no data.
+        Whether to save memory: float32 remains float32, and features that are all one have no data.
     """
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
-        # Each entry takes its own step, so duplicates must be summed.
+        # Online learners update weights once for each entry, so duplicates must be summed.
         X = X.copy()
         X.sum_duplicates()
     data = X.data
@@ -283,13 +285,13 @@ def make_rows(X, *, lean=False):
 
 
 def all_ones(data):
-    """Tell whether all entries of an array are ones, in blocks."""
+    """Tell whether all entries of an array are ones, in blocks, which saves memory and often time."""
     return all((data[start : start + _PIECE] == 1.0).all() for start in range(0, len(data), _PIECE))
 
 
 @entry(types.void(PARTS, INTS, INTS, INTS_2D_OUT))
 def _cut_rows(indices, indptr, cuts, begins):
-    """Write for each cut the beginning of each row's entries whose columns are not before the cut."""
+    """Write to `begins`, for each cut and row, the place of the first entry whose column is at or after the cut."""
     for r in range(indptr.shape[0] - 1):
         at = indptr[r]
         for c in range(cuts.shape[0]):

@@ -1,4 +1,4 @@
-"""Samples that decide by predicted values as a task."""
+"""The task of decisions by predicted values."""
 
 import numpy as np
 
@@ -6,9 +6,10 @@ from ._task import Task
 
 
 class DecisionTask(Task):
-    """Samples whose predicted values are judged by the decisions they lead to.
+    """Samples with predicted values, and a loss of the decisions that follow from them.
 
-    Scores are added to `base`. A sample has either one row and an output for each part, or a row for each part.
+    The model learns the difference of the predicted values from `base`. A sample has either one row, with an output for
+    each part, or one row for each part.
 
     Parameters
     ----------
@@ -16,7 +17,7 @@ class DecisionTask(Task):
     loss : callable
         Maps problems, predicted values, true values, gold decisions and `n_jobs` to the losses and their gradients.
     base, values, gold : arrays of shape (n_samples, n_parts)
-        Predicted values without the model, true values, and the best decisions for these.
+        Predicted values of the zero model, true values, and optimal decisions for the true values.
     is_shared : bool
         Whether each part has one row, so that parts share weights.
     """

@@ -1,4 +1,4 @@
-"""Samples of factor graphs as a task."""
+"""The task of samples with factor graphs."""
 
 from functools import cached_property
 from math import prod
@@ -15,22 +15,21 @@ from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
 from ._task import Task, accuracy_of, f1_of
 
-# bytes; maximum memory for warm starts
-_WARM_START_BYTES = 512 * 2**20
-# Tolerance of the residual at prediction, and maximum number of iterations.
+_WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
+# Tolerance of the residual in prediction, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
 # Tolerance of the linear relaxation, relative to the scores, if its marginals are rounded to a structure.
 _ROUNDING_TOL = 1e-4
 
 
 class SolutionMemory:
-    """Solutions of samples as warm starts, up to a memory limit; further ones are not stored."""
+    """Solutions of samples as warm starts, up to a memory limit; further solutions are not stored."""
 
     def __init__(self, n_bytes):
         self._left, self._rows = n_bytes, {}
 
     def recall(self, numbers):
-        """Return the memory that `graph_losses` takes, for samples of one graph by their numbers."""
+        """Return the argument `memory` of `graph_losses` for some samples of one layout."""
         rows = [self._rows.get(i) for i in numbers.tolist()]
         known = [row for row in rows if row is not None]
         if not known:
@@ -39,7 +38,7 @@ class SolutionMemory:
         return {"warm": np.array([none if row is None else row for row in rows], np.float64)}
 
     def keep(self, numbers, memory):
-        """Store the solutions that `graph_losses` wrote to its memory, in single precision."""
+        """Store the solutions of some samples that `graph_losses` wrote to `memory`, in single precision."""
         for i, row in zip(numbers.tolist(), memory.get("warm", ())):
             row = row.astype(np.float32)
             if i not in self._rows and self._left >= row.nbytes:
@@ -56,20 +55,21 @@ class GraphTask(Task):
     ----------
     row_ptr : int array of shape (n_samples + 1,)
     graphs : list of FactorGraph
-        One for each sample; samples may share them.
+        The graph of each sample; samples may have the same one.
     layouts : list of Layout
         Samples with the same layout are solved together.
     additional_shapes : dict
     n_outputs : int, default=1
-        Number of scores of a row: one for each value, if rows are variables with several values.
+        Number of scores of a row; if rows are variables with several values, one for each value.
 
     Attributes
     ----------
     map_time_limit : float or None
         Maximum number of seconds for the best assignment of a sample.
     memory : SolutionMemory or None
-        Shared by tasks of subsets of the samples, which have these `numbers` in it.
+        Warm starts. Tasks of subsets of the samples have the same memory.
     numbers : int array of shape (n_samples,)
+        Indices of the samples in `memory`.
     """
 
     map_time_limit = MAP_TIME_LIMIT
@@ -84,7 +84,7 @@ class GraphTask(Task):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
     def learn(self, gold, weights, loss, temperature, cost=None):
-        """Return a task with the loss and with gold, an assignment of the variables of each sample."""
+        """Return a task with a loss and with gold: an assignment of the variables of each sample."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
         found = self.copy()
@@ -116,10 +116,10 @@ class GraphTask(Task):
 
     @cached_property
     def _groups(self):
-        """Samples that share a layout and are solved together: list of (numbers, rows of their variables, layout)."""
+        """Samples of one layout, which are solved together: list of (indices, rows of their variables, layout)."""
         groups = {}
         for i, layout in enumerate(self.layouts):
-            # Layouts with different features share their arrays.
+            # Layouts of one graph with different features have the same arrays.
             groups.setdefault(id(layout.arrays), []).append(i)
         n_rows = {key: self.layouts[p[0]].n_variables // self.n_outputs for key, p in groups.items()}
         rows = [self.row_ptr[p][:, None] + np.arange(n_rows[key]) for key, p in groups.items()]
@@ -127,7 +127,7 @@ class GraphTask(Task):
 
     @cached_property
     def _gold(self):
-        """Gold of each group: list of (marginals of the variables, of the additional scores)."""
+        """Gold of each group: list of (marginals of the variables, marginals of the additional scores)."""
         return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
     @cached_property
@@ -136,12 +136,12 @@ class GraphTask(Task):
         return SolutionMemory(_WARM_START_BYTES)
 
     def _distinct(self, places):
-        """Return the layouts of samples of a group: one for each, or a single one if they share it."""
+        """Return the layouts of samples of a group: one for each sample, or a single one if all are the same."""
         layouts = [self.layouts[i] for i in places]
         return layouts[:1] if all(layout is layouts[0] for layout in layouts) else layouts
 
     def _problems(self, scores, additional):
-        """Yield places, rows, and the samples laid out for the kernels."""
+        """Yield the samples of each group: indices, rows, and the problems for the kernels."""
         for places, rows, layout in self._groups:
             own = scores[rows].reshape(len(places), -1)
             expanded = [one.expanded(additional) for one in self._distinct(places)]
@@ -149,16 +149,16 @@ class GraphTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
-        shares = self.weights / self.weights.sum() if mean else self.weights
+        weights = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        # Full-batch training solves the same samples again at the next call, so keep their solutions as warm starts.
+        # Full-batch training solves the same samples again at the next call, so their solutions are stored.
         known = self._own_memory if self.memory is None and not mean else self.memory
-        share = ROUGH if mean else EXACT
+        accuracy = ROUGH if mean else EXACT
 
         def solve(group, n_jobs):
             gold, (places, _, problems) = group
             memory = None if known is None else known.recall(self.numbers[places])
-            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, share), memory
+            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, accuracy), memory
 
         groups = list(zip(self._gold, self._problems(scores, additional)))
         for (_, (places, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
@@ -167,8 +167,8 @@ class GraphTask(Task):
                 known.keep(self.numbers[places], memory)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
-            residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)
-            changes = shares[places, None] * dv
+            residuals[rows] = (weights[places, None] * du).reshape(*rows.shape, -1)
+            changes = weights[places, None] * dv
             layouts = self._distinct(places)
             for own, change in zip(layouts, changes if len(layouts) > 1 else [changes.sum(axis=0)]):
                 joined += own.summed(change)
@@ -203,7 +203,7 @@ class GraphTask(Task):
         return found
 
     def restrict(self, scores, known):
-        """Return scores that forbid variables known to be off; a binary one known to be on becomes a factor."""
+        """Return scores that forbid variables known to be off; a binary variable known to be on gets a factor."""
         scores = scores.copy()
         for i, own in enumerate(known):
             if own is None:
@@ -227,9 +227,10 @@ class GraphTask(Task):
         return u - v, layout.summed(joint - other)
 
     def _round(self, places, problems, n_jobs):
-        """Return assignments of samples of a group in which all variables are the parts of one structure, or None.
+        """Return assignments of samples by rounding the linear relaxation, or None for samples where this fails.
 
-        They are the best structures under the marginals of the linear relaxation, if these satisfy all factors.
+        If all variables are the parts of one structure, the best structure under the marginals is an assignment,
+        provided that it satisfies all other factors.
         """
         layout = problems.layout
         if not (layout.structured and layout.single):
@@ -268,11 +269,11 @@ class GraphTask(Task):
         pairs = list(zip(*([u > 0.0 for u, _ in self._parts(y)] for y in (gold, predicted))))
         n_values = [layout.n_values for layout in self.layouts]
         if all(n > 1 for n in n_values):
-            right = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
-            return accuracy_of(right, weights)
+            correct = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
+            return accuracy_of(correct, weights)
         if all(layout.fixed_size and layout.structured for layout in self.layouts):
-            # The fraction of gold parts that are found, such as the heads of trees.
+            # The fraction of gold parts that are predicted, such as the heads of trees.
             return accuracy_of([found[own] for own, found in pairs], weights)
         if all(layout.fixed_size for layout in self.layouts):
-            return accuracy_of([right == found for right, found in pairs], weights)
+            return accuracy_of([own == found for own, found in pairs], weights)
         return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)

@@ -1,4 +1,4 @@
-"""Samples of label sets as a task."""
+"""The task of label sets."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from .._core.blocks import blocks, dense
 from ..losses._labels import label_losses, partly_known_losses
 from ._task import Task
 
-# Scores in a block of samples whose losses are computed together. In closed form, temporary arrays stay in the
-# processor's cache: with 2,000 samples of 1,000 labels the losses take half the time of a single block. 2^15 or 2^17
-# make little difference. A solver lays out the graph for each block.
+# Number of scores in a block of samples. Losses in closed form have small blocks, whose temporary arrays stay in the
+# processor's cache: with 2,000 samples of 1,000 labels this takes half the time of a single block, and 2^15 or 2^17
+# make little difference. A solver has larger blocks, because it lays out the graph for each block.
 _CELLS, _SOLVER_CELLS = 2**16, 2**20
 
 
@@ -26,7 +26,7 @@ class LabelTask(Task):
     map_time_limit : float, default=None
         Maximum number of seconds for the best labels of a sample.
     known : bool array of shape (n_samples, n_labels), default=None
-        Mask of the gold labels that are known. By default, all.
+        Mask of the gold labels that are known. By default, all are known.
     """
 
     def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None, known=None):
@@ -38,8 +38,8 @@ class LabelTask(Task):
 
     @property
     def has_kinks(self):
-        # Hinge has kinks everywhere. SparseMAP has one where the score of an edge is zero: the optimal marginals of the
-        # pair jump there.
+        # Hinge has kinks everywhere. SparseMAP has a kink at an edge score of zero, where the marginal of the pair
+        # jumps.
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
 
     def take(self, places):
@@ -50,18 +50,18 @@ class LabelTask(Task):
         return found
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
-        shares = self.weights / self.weights.sum() if mean else self.weights
+        weights = self.weights / self.weights.sum() if mean else self.weights
         losses, residuals = np.empty(len(scores)), np.empty_like(scores)
         joined, n_inexact = np.zeros(self.n_additional), 0
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
             own, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(
-                    self.loss, self.temperature, self.graph, own, additional, gold, shares[rows], n_jobs
+                    self.loss, self.temperature, self.graph, own, additional, gold, weights[rows], n_jobs
                 )
             else:
                 losses[rows], residuals[rows], pairs, inexact = partly_known_losses(
-                    self.loss, self.temperature, self.graph, own, gold, self.known[rows], shares[rows], n_jobs
+                    self.loss, self.temperature, self.graph, own, gold, self.known[rows], weights[rows], n_jobs
                 )
             joined += pairs
             n_inexact += inexact
@@ -74,7 +74,7 @@ class LabelTask(Task):
         if self.loss == "logistic":
             return self.graph.gibbs(scores)[1], None, None
         if self.loss == "hinge":
-            # With the margin, scores for which a label is uncertain range from -1 to 1.
+            # With the margin of the hinge, a label is uncertain at scores from -1 to 1.
             scores, additional = 0.5 * (scores + 1.0), 0.5 * additional
         solution = self.graph.solve(scores, additional, n_jobs=n_jobs)
         return solution.marginals, solution.gap, solution.objective

@@ -8,7 +8,7 @@ from threadpoolctl import ThreadpoolController
 from ._bundle import minimize_bundle
 from ._quasi_newton.descent import Descent
 
-# Gains of an iteration below this, relative to the loss, count as none.
+# Gains of an iteration up to this, relative to the loss, are rounding errors.
 _NOTHING = 64 * np.finfo(float).eps
 # After a failed line search, L-BFGS restarts only if the previous restart gained this much, relative to the loss.
 _LEAST_GAIN = 1e-6
@@ -18,16 +18,16 @@ _CREEPS_AFTER, _CREEPING = 10, 1e-4
 
 @lru_cache(maxsize=1)
 def _thread_pools():
-    # Finding the libraries takes as long as a small fit.
+    # The search for the libraries takes as long as a small fit.
     return ThreadpoolController()
 
 
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
-    """Minimise with L-BFGS, and at kinks with a bundle method.
+    """Minimise by L-BFGS, and at kinks by a bundle method.
 
-    The loss is smooth in the scores of the unary parts, but can have kinks in the additional scores, which are not
-    regularised. At a kink L-BFGS stalls, or creeps along it, and a bundle method takes over. Without kinks, a failed
-    line search is repeated once with an empty memory of L-BFGS.
+    SparseMAP losses are smooth in the scores, but not in the additional scores. When L-BFGS stalls at a kink, or creeps
+    along it, a bundle method takes over. Without kinks, L-BFGS restarts after a failed line search, with an empty
+    memory.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     max_iter : int
         Maximum number of iterations. Each evaluation of the bundle method counts as one.
     tol : float
-        Stops if no entry of the gradient is larger or, at a kink, of the averaged subgradient.
+        Largest entry of the gradient at the end or, at a kink, of the averaged subgradient.
     after_iteration : callable
-        Called with the model and the objective's value after each iteration; a true result stops.
+        Called with the model and the objective's value after each iteration; True stops.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     message : str
         The reason for a failure; empty if it converged or was stopped.
     """
-    # The vectors are so short that BLAS threads would spend ten times as long waiting as working.
+    # The vectors are short: BLAS threads would wait ten times as long as they compute.
     with _thread_pools().limit(limits=1, user_api="blas"):
         return _minimize(objective, model, max_iter, tol, after_iteration)
 
@@ -102,7 +102,7 @@ def _explained(message, largest, tol):
 
 
 def _creeps(values, slopes):
-    """Tell whether iterations gain almost nothing although the gradient does not decrease."""
+    """Tell whether iterations hardly lower the objective, although the gradient does not become small."""
     n = _CREEPS_AFTER
     if len(values) < 2 * n:
         return False

@@ -1,4 +1,4 @@
-"""Mini-batch learning, for any task: of a network with additional scores, and of a linear model."""
+"""Mini-batch learning for any task: of a network with additional scores, and of a linear model."""
 
 from copy import deepcopy
 from functools import partial
@@ -19,9 +19,9 @@ class MinibatchOptimizer:
     Parameters
     ----------
     network : Network
-        The initial network, modified in place.
+        The initial network, which is modified in place.
     rng : RandomState, default=None
-        For dropout.
+        Source of randomness for dropout.
     """
 
     kind, name = "adam", "Adam"
@@ -37,6 +37,10 @@ class MinibatchOptimizer:
         ----------
         rates, alphas : (float, float)
             Learning rates, and strengths of the penalties, for the network and for the additional scores.
+        batch_size : int
+        n_jobs : int or None
+        dropout : float
+            Fraction of the hidden units that are dropped.
         """
         if not all(array.flags.writeable for array in self.network.arrays):
             # Arrays loaded from a memory map are read-only.
@@ -71,13 +75,13 @@ class MinibatchOptimizer:
             gradients = [*network.backward(layers, masks, residuals), joined]
             self.unconverged += n_inexact
             total += loss
-            # Complete the step before Ctrl-C takes effect.
+            # Ctrl-C takes effect only after the step.
             interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, self.n_jobs), lambda: None)
         return total
 
 
 class LinearMinibatchOptimizer(OnlineOptimizer):
-    """AdaGrad on mini-batches for a linear model, whose samples make a step together; used like `OnlineOptimizer`."""
+    """AdaGrad for a linear model, with one step for each mini-batch; its methods are those of `OnlineOptimizer`."""
 
     kind = "minibatch"
     _default_batch_size = 16
@@ -108,5 +112,5 @@ def _batches(task, X, order, batch_size):
         chosen = order[start : start + batch_size]
         batch = task.take(chosen)
         if batch.weights.any():
-            # If each sample is a single row, index the rows directly.
+            # If each sample is a single row, indexing the rows is faster.
             yield batch, X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values

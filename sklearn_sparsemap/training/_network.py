@@ -1,4 +1,4 @@
-"""A multilayer perceptron with ReLU and dropout, whose outputs are scores, and additional scores."""
+"""A multilayer perceptron with ReLU and dropout that computes scores, with additional scores."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ class Network:
     Attributes
     ----------
     coefs : list of arrays of shape (n_inputs, n_outputs)
-        One for each layer.
+        Weights of each layer.
     intercepts : list of arrays of shape (n_outputs,)
     additional : array of shape (n_additional,)
     """
@@ -22,7 +22,7 @@ class Network:
 
     @classmethod
     def initial(cls, sizes, n_additional, rng):
-        """Draw weights like Glorot and Bengio; `sizes` are those of all layers. All are zero without hidden layers."""
+        """Draw initial weights (Glorot and Bengio) for layers of these sizes; zeros if there is no hidden layer."""
         coefs, intercepts = [], []
         for n_in, n_out in pairwise(sizes):
             bound = np.sqrt(6.0 / (n_in + n_out)) if len(sizes) > 2 else 0.0
@@ -31,7 +31,7 @@ class Network:
         return cls(coefs, intercepts, np.zeros(n_additional))
 
     def check(self, n_features, n_outputs, n_additional):
-        """Raise ValueError unless the weights have these shapes and are finite.
+        """Raise ValueError unless the weights have consistent shapes and the additional scores are finite.
 
         Users may have assigned or edited them, and kernels rely on the number of additional scores.
         """
@@ -67,7 +67,7 @@ class Network:
         layers : list of arrays
             The inputs of each layer, and the scores last.
         masks : list of arrays
-            The factors by which dropout multiplied each hidden layer; empty without dropout.
+            The factors of dropout for each hidden layer; empty without dropout.
         """
         layers, masks = [X], []
         for depth, (coef, intercept) in enumerate(zip(self.coefs, self.intercepts)):
@@ -86,9 +86,9 @@ class Network:
         return self.forward(X)[0][-1]
 
     def backward(self, layers, masks, residuals):
-        """Return the gradients of `arrays`, except for the additional scores, given those of the scores.
+        """Return the gradients of `arrays`, except of the additional scores, given the gradients of the scores.
 
-        The first is a tuple ``(features, residuals)`` if the features are sparse.
+        If the features are sparse, the first one is a pair ``(features, residuals)``.
         """
         coefs, intercepts = [], []
         for depth in range(len(self.coefs) - 1, -1, -1):

@@ -22,7 +22,7 @@ class Objective:
     shape : (int, int)
         Numbers of features and of outputs.
     n_coefs : int
-        Number of weights of features, the first entries of a flat vector.
+        Number of weights of features, which are the first entries of a flat vector.
     unconverged : int
         Number of samples whose inference did not converge in the last evaluation.
     """
@@ -54,7 +54,7 @@ class BatchObjective(Objective):
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows of all samples.
     template : LinearModel
-        A model with the right shapes.
+        A model with the shapes of the result.
     alpha : float
     fit_intercept : bool
     n_jobs : int or None

@@ -1,9 +1,9 @@
-"""Samples of a structure of labels, with unknown labels.
+"""The task of a structure made of labels, some of which are unknown.
 
-The known labels restrict the marginal polytope to a face, that of the completions. The loss is the regularised maximum
-over the polytope minus the regularised maximum over that face. For crf it is the negative log-probability of all
-completions together. Both terms are losses of the structure for one and the same completion, the second one under
-scores that forbid parts that contradict the known labels. So both are computed by the usual code.
+The known labels restrict the marginal polytope to a face, whose vertices are the completions. The loss is the
+regularised maximum over the polytope minus the regularised maximum over this face. For crf it is the negative
+log-probability of all completions together. Both terms are losses with the same completion as gold structure; the
+scores of the second one forbid parts that contradict the known labels. So both are computed by `StructureTask`.
 
 The loss is a difference of convex functions. L-BFGS minimises it directly. If it has kinks, the second term is
 linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
@@ -24,18 +24,18 @@ from ._task import Task
 class PartialTask(StructureTask):
     """Samples of a structure of labels, some of which are unknown."""
 
-    # Kernels support only one gold structure for each sample, so mini-batches are used, which need only losses.
+    # Kernels of online learning need a gold structure, so mini-batches are used, which need only losses and gradients.
     sequential = has_kinks = False
     epochs = Task.epochs
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task with the loss and with gold, codes of labels or `UNKNOWN`."""
+        """Return a task with a loss and with gold: the codes of the labels, or `UNKNOWN`."""
         found = super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
         found.codes = gold.values
         return found
 
     def _complete(self, gold):
-        """Return the codes of a structure for each sample that agrees with the known labels."""
+        """Return the codes of a structure for each sample that agrees with the known labels: a completion."""
         codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
         additional = split_flat(np.zeros(self.n_additional) + self.mask, self.additional_shapes)
         allowed = np.zeros((len(codes), self.n_outputs))
@@ -46,7 +46,7 @@ class PartialTask(StructureTask):
             try:
                 codes[rows] = map_inference(self.structure, allowed[rows], **additional).structure
             except ValueError as error:
-                raise ValueError(f"y[{i}] is no structure, whatever stands for None in it: {error}") from error
+                raise ValueError(f"no structure agrees with the known labels of y[{i}]: {error}") from error
         return codes
 
     def take(self, places):
@@ -91,7 +91,7 @@ class PartialTask(StructureTask):
         return loss - own_loss, residuals, joined, n_inexact + own_inexact
 
     def made_linear(self, scores, additional, n_jobs):
-        """Return a task whose loss is convex, an upper bound of this one's, and equal to it under these scores."""
+        """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores."""
         found = self.copy()
         found.__class__ = _LinearTask
         found.tangent = scores, additional, self.completions(scores, additional, n_jobs)
@@ -99,7 +99,7 @@ class PartialTask(StructureTask):
 
 
 class _LinearTask(PartialTask):
-    """Samples with the second term of the loss linearised at some scores."""
+    """A `PartialTask` with the second term of the loss linearised at some scores."""
 
     has_kinks = Task.has_kinks
 

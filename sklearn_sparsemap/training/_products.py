@@ -31,11 +31,11 @@ from ._quasi_newton.pieces import PIECE, Pieces, add_two
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
-# Multiplications in a call on a single thread; and the least number that is worth threads.
+# Number of multiplications in a call on a single thread, and minimum number for several threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
 
-# Columns are not negative; unsigned indices tell Numba so.
+# Unsigned indices tell Numba that columns are not negative.
 @kernel(fast_sums=True)
 def _sum_of_ones(indices, coef):
     total = 0.0
@@ -66,9 +66,9 @@ def _add_each(data, indices, column, value, out):
 
 @entry(types.void(ROWS, FLOATS, FLOATS, types.int64, types.int64, FLOATS_OUT))
 def scores_of_rows(rows, coef, intercept, start, stop, out):
-    """Fill rows start..stop of `out` with ``rows @ coef + intercept``; both are flat, one column for each intercept.
+    """Fill rows start..stop of `out` with ``rows @ coef + intercept``. The arguments are described in the module.
 
-    Rows without data hold ones.
+    `coef` and `out` are flat, with one column for each intercept.
     """
     width, ones = intercept.shape[0], rows.data.shape[0] == 0
     for i in range(start, stop):
@@ -92,10 +92,10 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
 
 @entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
 def transposed_product(rows, begins, ends, column, residuals, width, out):
-    """Fill `out` with the part of ``rows.T @ residuals`` that begins at a column; both are flat, of `width` columns.
+    """Fill `out` with the part of ``rows.T @ residuals`` that begins at `column`. See the module for the arguments.
 
-    The entries begins[i]..ends[i] of row i belong to this part. The loop runs over rows, because most features that
-    rows share stay in the processor's cache.
+    The entries begins[i]..ends[i] of row i belong to this part. `residuals` and `out` are flat, with `width` columns.
+    The loop runs over rows, because frequent features stay in the processor's cache.
     """
     ones = rows.data.shape[0] == 0
     for i in range(out.shape[0]):
@@ -114,30 +114,37 @@ def transposed_product(rows, begins, ends, column, residuals, width, out):
 
 
 @entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
-def penalise_range(share, alpha, coef, out, start, stop, table):
-    """Replace pieces start..stop of `out` by ``share * out + alpha * coef``; write the squares of `coef` to `table`."""
+def penalise_range(factor, alpha, coef, out, start, stop, table):
+    """Replace pieces of `out` by ``factor * out + alpha * coef``; write sums of the squares of `coef` to `table`.
+
+    Parameters
+    ----------
+    factor, alpha : float
+    coef, out : arrays of shape (n,)
+    start, stop, table
+        The range of pieces, and the output; see the module.
+    """
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, coef.shape[0])
         for i in range(first, last):
-            out[i] = share * out[i] + alpha * coef[i]
+            out[i] = factor * out[i] + alpha * coef[i]
         table[p, 0] = dot(coef[first:last], coef[first:last])
 
 
 def features_of(X, n_outputs, n_jobs):
-    """Return rows of features, dense or sparse, in the form that computes their products."""
+    """Return `DenseFeatures` or `SparseFeatures`, which compute products of the features."""
     return (SparseFeatures if sparse.issparse(X) else DenseFeatures)(X, n_outputs, n_jobs)
 
 
 class DenseFeatures:
-    """Features as a dense array; products by BLAS.
+    """Features as a dense array; BLAS computes the products.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
     n_outputs : int
-        Columns of the weights.
+        Not used, like `n_jobs`.
     n_jobs : int or None
-        Not used.
     """
 
     def __init__(self, X, n_outputs, n_jobs):
@@ -149,24 +156,24 @@ class DenseFeatures:
         scores += model.intercept
         return scores
 
-    def gradient(self, residuals, share, alpha, coef, out):
-        """Fill `out` with ``share * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
+    def gradient(self, residuals, factor, alpha, coef, out):
+        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
         np.matmul(self.X.T, residuals, out=out)
-        out *= share
+        out *= factor
         out += alpha * coef
         return float(np.vdot(coef, coef))
 
 
 class SparseFeatures:
-    """Features as CSR rows; in products with their transpose, each thread computes some columns.
+    """Features as CSR rows. In products with their transpose, each thread computes a range of columns.
 
     Parameters
     ----------
     X : CSR of shape (n_rows, n_features)
     n_outputs : int
-        Columns of the weights.
+        Number of columns of the weights.
     n_jobs : int or None
-        Number of threads. A single thread sums up each entry of a product, always in the same order.
+        Number of threads. Results do not depend on it: each entry of a product is a sum in a fixed order.
     """
 
     def __init__(self, X, n_outputs, n_jobs):
@@ -197,8 +204,8 @@ class SparseFeatures:
         )
         return scores
 
-    def gradient(self, residuals, share, alpha, coef, out):
-        """Fill `out` with ``share * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
+    def gradient(self, residuals, factor, alpha, coef, out):
+        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
         m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
         over_ranges(
             lambda start, stop: [
@@ -211,4 +218,4 @@ class SparseFeatures:
             np.ones(len(cuts) - 1),
             self.n_jobs,
         )  # fmt: skip
-        return float(self._pieces.over(1, penalise_range, share, alpha, coef, out).sum())
+        return float(self._pieces.over(1, penalise_range, factor, alpha, coef, out).sum())

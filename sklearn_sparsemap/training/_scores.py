@@ -14,7 +14,7 @@ from ._data import ROWS, Rows, all_ones
 # Sparse weights as CSR rows, one for each feature.
 _Weights = namedtuple("_Weights", ["data", "indices", "indptr"])
 
-# Multiplications in a call on a single thread.
+# Number of multiplications in a call on a single thread.
 _COST_PER_CALL = 2**22
 
 
@@ -26,7 +26,7 @@ def _look_ahead(rows, weights, r):
 
 
 def _add_products(rows, weights, scores):
-    """Add to `scores` the products of features and sparse weights; rows without data hold ones.
+    """Add the products of features and sparse weights to `scores`. Rows without data are rows of ones.
 
     Most time is spent on memory access at random places, so data are prefetched one or two rows ahead.
     """
@@ -49,26 +49,26 @@ def _add_products(rows, weights, scores):
                 own[np.uint64(weights.indices[np.uint64(place)])] += value * weights.data[np.uint64(place)]
 
 
-# By the type of the weights.
+# Functions by the type of the weights.
 _ADD_PRODUCTS = {
     dtype: entry(types.void(ROWS, types.NamedTuple([floats, PARTS, PARTS], _Weights), FLOATS_2D_OUT))(_add_products)
     for dtype, floats in (("float64", FLOATS), ("float32", FLOATS_32))
 }
 
 
-# Users of the scores report overflow, which edited models can cause.
+# Callers check the scores. Overflow is possible in edited models.
 @np.errstate(over="ignore", invalid="ignore")
 def linear_scores(X, model, n_jobs):
     """Compute the scores of rows under a linear model, as float64.
 
-    Products of dense weights of float32 are summed in that type.
+    Products of dense weights of float32 are summed in float32.
 
     Parameters
     ----------
     X : array or CSR of shape (n_rows, n_features)
     model : LinearModel
     n_jobs : int or None
-        The scores do not depend on it.
+        Number of threads. The scores do not depend on it.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def linear_scores(X, model, n_jobs):
             own = sparse.csr_array(_slice(X, start, stop), shape=(stop - start, X.shape[1]))
             np.add(own @ coef, intercept, out=scores[start:stop])
 
-    # The rows are converted to other types in ranges, not all at once, to save memory.
+    # Ranges of rows are converted to other types one by one, to save memory.
     over_ranges(fill, 1 + scores.shape[1] * np.diff(X.indptr), n_jobs, _COST_PER_CALL)
     return scores
 

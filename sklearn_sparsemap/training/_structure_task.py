@@ -1,7 +1,4 @@
-"""Samples of one structure as a task.
-
-Kernels of this file take the arguments of `_online/epoch.py`, and the boundaries `cuts` of ranges of samples.
-"""
+"""The task of samples of one structure."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -24,25 +21,35 @@ from ..numerics.polytope_solver import SOLVERS
 from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of
 
-# Maximum number of ranges of samples; it is fixed, so that sums do not depend on the number of threads.
+# Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
 _N_RANGES = 64
-# Parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
+# Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
-# The code of an unknown label.
-UNKNOWN = -2
-# Duality gap of the inference, small because L-BFGS compares losses that are close.
-_TOL = 1e-12
-# bytes for the samples' solutions, the warm starts of the next epoch
-_WARM_START_BYTES = 512 * 2**20
+UNKNOWN = -2  # the code of an unknown label
+_TOL = 1e-12  # duality gap of inference; small, because L-BFGS compares losses that are close
+_WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
 
 @entry(types.void(ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT))
 def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums):
-    """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
+    """Compute the weighted losses of ranges of samples, and their gradients.
 
-    Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
-    number of samples whose inference did not converge, and the gradient with respect to the additional scores. A limit
-    of 0 in the memory stops the work, which is then incomplete.
+    A limit of 0 in the memory stops the call; results are then incomplete.
+
+    Parameters
+    ----------
+    oracle, solvers, form, memory
+        As in `loss_of_sample`.
+    scores : array of shape (n_rows * n_outputs,)
+    additional : array of shape (n_additional,)
+    targets : Targets
+    cuts : int array of shape (n_ranges + 1,)
+        Range r has the samples cuts[r]..cuts[r + 1].
+    residuals : array of shape (n_rows * n_outputs,)
+        Output: gradients with respect to the scores.
+    sums : array of shape (n_ranges, 2 + n_additional)
+        Output, added to zeros for each range: the weighted loss, the number of samples whose inference did not
+        converge, and the gradient with respect to the additional scores.
     """
     n_outputs = scores.shape[0] // targets.row_ptr[-1]
     for r in range(cuts.shape[0] - 1):
@@ -66,7 +73,7 @@ class StructureTask(Task):
     ----------
     structure : Structure
     X : RaggedArray
-        Features. Only the numbers of rows, and `shapes` if they are known, are used here.
+        Features. Only the numbers of rows, and `shapes` if known, are used here.
     n_outputs : int
         Number of scores of a row: one for each label, or a single one.
     """
@@ -92,7 +99,7 @@ class StructureTask(Task):
         Parameters
         ----------
         gold : sequence
-            The structure of each sample, in the form in which `structure` decodes.
+            The gold structure of each sample, in the form in which `structure` decodes.
         weights : array of shape (n_samples,)
         loss, temperature, cost
             As in `FenchelYoungLoss`.
@@ -102,7 +109,7 @@ class StructureTask(Task):
         return found
 
     def under(self, loss, temperature, cost=None):
-        """Return a task with another loss."""
+        """Return a task with a different loss."""
         found = self.copy()
         found.loss, found.inference = loss, inference_of(self.structure, loss)
         found.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
@@ -134,7 +141,7 @@ class StructureTask(Task):
 
     @cached_property
     def _learned(self):
-        """Data that are the same at each call of `loss_gradient`."""
+        """Arguments of kernels that are the same in each call of `loss_gradient`."""
         return self.targets, self.memory(), readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
 
     def loss_gradient(self, scores, additional, n_jobs):
@@ -210,16 +217,16 @@ class StructureTask(Task):
             codes = gold.values if isinstance(gold, RaggedArray) else gold
             known = codes != UNKNOWN
             if not known.any():
-                raise ValueError("y has no labels but None; there is nothing to compare with")
+                raise ValueError("all labels of y are None; at least one must be known")
             weights = np.repeat(weights, np.diff(self.row_ptr))[known]
             return float(np.average(predicted[known] == codes[known], weights=weights))
         compared = []
-        for i, (right, found, dims) in enumerate(zip(gold, predicted, self.laid_out[0])):
+        for i, (own, found, dims) in enumerate(zip(gold, predicted, self.laid_out[0])):
             try:
                 if structure.fixed_size:
-                    compared.append(structure.agreement(right, found, dims))
+                    compared.append(structure.agreement(own, found, dims))
                 else:
-                    compared.append(tuple(structure.encode(s, dims)[0] for s in (right, found)))
+                    compared.append(tuple(structure.encode(s, dims)[0] for s in (own, found)))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
         return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)

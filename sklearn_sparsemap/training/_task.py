@@ -1,4 +1,4 @@
-"""The protocol of samples for optimisers and estimators: structures, factor graphs and label sets."""
+"""The interface of samples for optimisers and estimators: structures, factor graphs and label sets."""
 
 from copy import copy
 
@@ -9,7 +9,7 @@ from ..losses import LOSSES
 
 
 class Task:
-    """Samples laid out for inference under any scores; `learn` adds gold and a loss.
+    """Samples that are laid out for inference; `learn` adds gold and a loss.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
@@ -19,19 +19,20 @@ class Task:
     row_ptr : int array of shape (n_samples + 1,)
         The beginnings of the samples' rows.
     weights : array of shape (n_samples,)
-        Set by `learn`.
+        Sample weights, set by `learn`.
     n_outputs : int
+        Number of scores of a row.
     additional_shapes : dict
-        Learned additional scores: name -> shape, or name -> a dict of these.
+        Shapes of the learned additional scores: name -> shape, or name -> a dict of these.
     loss : str
     varies : bool, or array of shape (n_rows, 1)
-        Whether structures differ in their number of parts; or a mask of the rows of samples in which they do.
+        Whether structures differ in their number of parts; an array tells this for the sample of each row.
     is_flat : bool
         Whether a sample is a single row with a single label.
     mask : float or array of shape (n_additional,)
-        Added to the additional scores, and not learned: -inf forbids a part, else it is 0.
+        Array that is added to the additional scores and not learned: -inf for forbidden parts, else 0.
     sequential : bool
-        Whether compiled code learns one sample at a time; otherwise mini-batches are used.
+        Whether compiled code learns one sample at a time; otherwise, mini-batches are used.
     """
 
     sequential = varies = is_flat = False
@@ -44,18 +45,18 @@ class Task:
 
     @property
     def has_kinks(self):
-        """Whether the loss may be nondifferentiable: in the additional scores of SparseMAP."""
+        """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
     def copy(self):
-        """Return a task that may be modified; attributes with an underscore are derived, and computed again."""
+        """Return a copy that may be modified. Attributes with an underscore are derived and not copied."""
         found = copy(self)
         for name in [name for name in vars(found) if name.startswith("_")]:
             delattr(found, name)
         return found
 
     def take(self, places):
-        """Return a task of a selection of samples; a subclass selects its own attributes."""
+        """Return the task of some of the samples. Subclasses select from their own attributes."""
         found = self.copy()
         found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
         if self.weights is not None:
@@ -82,7 +83,7 @@ class Task:
         joined : array of shape (n_additional,)
             Gradient with respect to the additional scores.
         n_inexact : int
-            Number of samples whose inference ended too far from the optimum.
+            Number of samples whose inference ended too far from the optimum for an accurate loss.
         """
         raise NotImplementedError
 
@@ -99,7 +100,7 @@ class Task:
         return lambda order: optimizer.epoch(self, X, order)
 
     def predict(self, scores, additional, n_jobs):
-        """Return the best structure of each sample, in the form of gold structures in `learn`."""
+        """Return the best structure of each sample, in the form in which `learn` takes gold."""
         raise NotImplementedError
 
     def marginals(self, scores, additional, n_jobs):
@@ -111,7 +112,7 @@ class Task:
         raise NotImplementedError
 
     def difference(self, first, second):
-        """Return the parts of one structure of a single sample minus those of another one.
+        """Return the parts of a structure minus those of another one, for a single sample.
 
         Returns
         -------
@@ -125,14 +126,14 @@ class Task:
         raise NotImplementedError
 
 
-def accuracy_of(right, weights):
-    """Return the fraction of True entries in bool arrays, one for each sample, weighted by sample."""
-    return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+def accuracy_of(correct, weights):
+    """Return the weighted fraction of True entries in bool arrays, one array and one weight for each sample."""
+    return float(np.average(np.concatenate(correct), weights=np.repeat(weights, [len(each) for each in correct])))
 
 
 def f1_of(pairs, weights):
     """Return the F1 of parts, from the slots of gold and predicted structures, and the samples' weights."""
     counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
-    n_right, n = weights @ np.array(counts, np.float64)
+    n_correct, n = weights @ np.array(counts, np.float64)
     # Without any parts, gold and prediction agree.
-    return float(2.0 * n_right / n) if n else 1.0
+    return float(2.0 * n_correct / n) if n else 1.0

@@ -26,19 +26,19 @@ from .data import close_gold, read_known
 from .threshold import expected_cuts
 
 DECISIONS = ("auto", "seen", "expected", "threshold", "map")
-MAP_TIME_LIMIT = 1.0  # seconds, for the best label set of a sample
-# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
+MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
+# Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-6
 
 
 class LabelSetClassifier(
     TrainingStateMixin, ArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
 ):
-    """Base of `MultilabelLPSparseMAP`: prediction.
+    """Prediction by `MultilabelLPSparseMAP`.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
     `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
-    `_rule` (the choice of ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
+    `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -48,7 +48,7 @@ class LabelSetClassifier(
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
-    # The parameter for the step size; attributes, in addition to the model, that a fit sets before training.
+    # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
@@ -65,7 +65,7 @@ class LabelSetClassifier(
         Returns
         -------
         scores : ndarray of shape (n_samples, n_labels)
-            For a 1-D y of two classes of shape (n_samples,): the score of the second minus that of the first.
+            For a 1-D y of two classes, of shape (n_samples,): the score of the second class minus that of the first.
         """
         X = self._check_predict(X)
         scores = self._learned.model.scores(X)
@@ -74,8 +74,8 @@ class LabelSetClassifier(
     def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the marginal of each label.
 
-        Marginals of LP-SparseMAP, most of which are exactly zero. For loss="logistic", those of the logistic model
-        without constraints.
+        These are the marginals of LP-SparseMAP, most of which are exactly zero. With ``loss="logistic"`` they are those
+        of the logistic model without constraints.
 
         Parameters
         ----------
@@ -91,12 +91,12 @@ class LabelSetClassifier(
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the calibrated probability of each label.
 
-        The log odds are linear in the score of the label, with a slope and an offset that were fitted on samples which
-        the scores were not learned from. So probabilities grow with `decision_function`, and they tie for no two scores
-        that differ, unlike marginals, most of which are exactly zero. A label is never more probable than one that it
-        implies by a constraint; other constraints hold in `predict` only. The score of a label includes those of its
-        edges, times the marginals of their other labels. Under a hierarchy, the scores of a label and of those around
-        it are pooled first, so that its probability depends on theirs, too, and pooled labels can tie.
+        The log odds are linear in the score of the label. Slope and offset are fitted on held-out samples. So
+        probabilities increase strictly with `decision_function`, unlike marginals, most of which are exactly zero. A
+        label is never more probable than a label that it implies by a constraint. Other constraints hold in `predict`
+        only. The score of a label includes the scores of its edges times the marginals of the labels at their other
+        ends. Under a hierarchy, the scores of related labels are pooled first, so the probability of a label depends on
+        their scores, too, and pooled labels can tie.
 
         Parameters
         ----------
@@ -109,19 +109,20 @@ class LabelSetClassifier(
 
         See Also
         --------
-        predict_marginals : SparseMAP's own marginals, whose zeros are exact.
+        predict_marginals : The marginals of SparseMAP, with exact zeros.
 
         Notes
         -----
-        `fit` with L-BFGS fits the curves on three folds. With Adam they are fitted on the held-out samples, if there
-        are any, else on a third of the samples, scored by a second model that learned from the others. After
-        `partial_fit` alone, and with fewer than six samples that differ, the curves are those that suit the loss.
+        `fit` with L-BFGS fits the curves by cross-validation on three folds. With Adam they are fitted on the held-out
+        samples. If there are none, they are fitted on a third of the samples, scored by a second model that learns from
+        the other samples. After `partial_fit` alone, and with fewer than six distinct samples, fixed curves are used,
+        which depend on the loss.
         """
         X = self._check_predict(X)
         return self._probabilities(self._evidence(self._learned.model, X, warn=True))
 
     def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[NDArray[np.int64], float]]]:
-        """Find the likeliest label sets of each sample among those of the training data.
+        """Find the most probable label sets of each sample among those seen in training.
 
         Parameters
         ----------
@@ -132,8 +133,8 @@ class LabelSetClassifier(
         Returns
         -------
         structures : list of lists of (ndarray of shape (n_labels,), float)
-            For each sample label sets with their probabilities, the likeliest first. The probabilities of all sets seen
-            add up to 1.
+            For each sample label sets with their probabilities, the most probable first. The probabilities of all sets
+            seen in training add up to 1.
 
         Raises
         ------
@@ -155,8 +156,8 @@ class LabelSetClassifier(
         map_time_limit : float or None, default=1.0
             Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
-            that names the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40
-            labels that attract and repel each other at random.
+            that names the samples and the largest possible loss. None sets no limit. A sample of 40 labels with random
+            edge scores takes about 10 s.
         names : bool, default=False
             Whether to return the names of the labels instead of an indicator matrix.
 
@@ -186,7 +187,8 @@ class LabelSetClassifier(
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            In an indicator matrix, labels that are NaN are not compared, and ancestors in a hierarchy are added.
+            Gold labels. In an indicator matrix, NaN marks labels that are not compared, and the ancestors of labels in
+            a hierarchy are added.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -212,7 +214,7 @@ class LabelSetClassifier(
         """
         graph, task = self._graph, self._task(map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
-            # SparseMAP's regulariser subtracts 1/2 for each label that is on.
+            # SparseMAP's regulariser subtracts 1/2 for each predicted label.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
@@ -220,16 +222,13 @@ class LabelSetClassifier(
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        probabilities, threshold = (
-            self._probabilities(self._evidence(model, X, warn, marginals)),
-            self._current_threshold(),
-        )
-        rule, cuts = self._rule if self.decision == "auto" else self.decision, threshold
+        probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
+        rule, cuts = self._rule if self.decision == "auto" else self.decision, self._current_threshold()
         if rule == "seen":
-            chosen = self._seen_sets().choose(probabilities, threshold)
+            chosen = self._seen_sets().choose(probabilities, cuts)
         else:
             if rule == "expected":
-                cuts = expected_cuts(probabilities, threshold)[:, None]
+                cuts = expected_cuts(probabilities, cuts)[:, None]
             chosen = probabilities > cuts
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
@@ -253,10 +252,10 @@ class LabelSetClassifier(
         return make_coherent(self._calibration.probabilities(evidence), implications(self._graph.constraints))
 
     def _evidence(self, model, X, warn=False, marginals=None):
-        """Return the scores that probabilities are fitted to: array of shape (n_samples, n_labels).
+        """Return the scores on which the calibration is based: array of shape (n_samples, n_labels).
 
-        To the scores of the labels, those of edges are added, times the marginals of their other labels. Under a
-        hierarchy, scores are pooled as in training, where labels that contradict each other share their mean.
+        The score of a label plus the scores of its edges times the marginals of the labels at their other ends. Under a
+        hierarchy, scores are pooled as in training, where labels that contradict each other get their mean score.
         `marginals` are those of the labels, if they are known already.
         """
         graph, scores = self._graph, self._finite(model.scores(X))
@@ -301,8 +300,9 @@ class LabelSetClassifier(
         Parameters
         ----------
         n_edges : int, default=10
+            Maximum number of edges.
         sign : {"attraction", "repulsion"}, default=None
-            Which edges. By default, both kinds.
+            List only positive scores (attraction) or only negative ones (repulsion). By default, both.
 
         Returns
         -------
@@ -329,16 +329,17 @@ class LabelSetClassifier(
         x : array-like or CSR of shape (1, n_features)
             One sample.
         n_features : int, default=3
-            Number of features named for each label, those with the largest contributions; the others are summed up.
+            Number of features that are listed for each label: those with the largest contributions. The others are
+            summed up.
         feature_names : sequence of str, default=None
-            None takes those of `fit`, else "x0", "x1" and so on.
+            Names of the features. Default: those of `fit` or, if `X` had no names, "x0", "x1" and so on.
 
         Returns
         -------
         table : list of (label, source, name, amount)
             The source is "feature" (for networks "score", as a whole), "intercept", "label" (an edge's score times the
-            marginal of its other label), or "rules": the amount that constraints add to the label's marginal. The
-            amounts of features and intercept add up to `decision_function`.
+            marginal of the label at its other end), or "rules": the amount that constraints add to the label's
+            marginal. The amounts of features and intercept add up to `decision_function`.
         """
         X = self._check_predict(x)
         check_positive("n_features", n_features, integer=True)

@@ -5,16 +5,16 @@ from scipy.special import expit, log_expit
 
 from ..._core.blocks import blocks
 
-# Log odds at which half of the marginals are above 1/2, and their slope, before anything was held out. SparseMAP's
-# marginals rise from 0 to 1 over an interval of length 1, where the logistic curve of slope 4 does. Hinge scores for
-# which a label is uncertain range from -1 to 1.
+# Slope and offset of the log odds for each loss, if no samples were held out. SparseMAP's marginals rise from 0 to 1
+# over an interval of length 1, in which a logistic curve of slope 4 does most of its rise. With the hinge loss, a label
+# is uncertain at scores from -1 to 1.
 _UNFITTED = {"sparsemap": (4.0, -2.0), "logistic": (1.0, 0.0), "hinge": (2.0, 0.0)}
-# Beyond these log odds a curve grows by their logarithm only: fewer than a million samples say nothing of them, and
-# double precision still tells them apart.
+# Log odds beyond which the curve grows only logarithmically. Fewer than a million samples contain no information about
+# larger log odds, and the slow growth keeps probabilities distinct in double precision.
 _STEEP_UP_TO = 14.0
-# Newton's method ends if no parameter changes by more than the first number. No step is longer than the second.
+# Newton's method ends if no parameter changes by more than `_PRECISION`; no step exceeds `_LONGEST_STEP`.
 _PRECISION, _LONGEST_STEP, _MOST_STEPS = 1e-6, 2.0, 100
-# Bins for the scores of a label, whose samples count as one; scores in a block of labels.
+# Number of bins for the scores of a label (samples in a bin count as one), and number of scores in a block of labels.
 _N_BINS, _CELLS = 128, 2**18
 # Maximum of the logarithm of a slope divided by the common slope.
 _STEEPEST = 6.0
@@ -27,8 +27,8 @@ class Calibration:
     ----------
     slopes, offsets : arrays of shape (n_labels,)
     single : bool
-        Whether exactly one label is on. All labels then have the same slope and no offset, and probabilities are a
-        softmax.
+        Whether each sample has exactly one label. All labels then have the same slope and no offset, and probabilities
+        are a softmax.
     """
 
     def __init__(self, slopes, offsets, single=False):
@@ -36,7 +36,7 @@ class Calibration:
 
     @classmethod
     def unfitted(cls, loss, n_labels, single):
-        """Return the curves that suit the loss, if no samples were held out."""
+        """Return the default curves of a loss, for models without held-out samples."""
         slope, offset = _UNFITTED[loss]
         return cls(np.full(n_labels, slope), np.full(n_labels, 0.0 if single else offset), single)
 
@@ -44,8 +44,8 @@ class Calibration:
         """Fit the curves to held-out samples; return a new `Calibration`.
 
         Each label has a curve of its own, by Platt's method [1]_. The logarithm of its slope and its offset have a
-        normal prior of variance 1 around those of one curve for all labels. So a label that few samples have gets the
-        common curve.
+        normal prior of variance 1 around those of one curve for all labels. So the curve of a rare label is close to
+        the common curve.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class Calibration:
         return Calibration(np.exp(steepness), offsets)
 
     def log_odds(self, scores):
-        """Return the log odds of each label; of a single label, up to a constant for each sample."""
+        """Return the log odds of each label; with `single`, up to a constant for each sample."""
         values = scores * self.slopes + self.offsets
         beyond = np.abs(values) - _STEEP_UP_TO
         if self.single or (beyond <= 0.0).all():
@@ -90,12 +90,12 @@ class Calibration:
 
 
 def _binned(scores, gold, weights):
-    """Sum up samples whose scores of a label are nearly equal.
+    """Merge samples whose scores of a label are nearly equal.
 
     Returns
     -------
     means, positives, counts : arrays of shape (n_bins, n_labels)
-        The mean score in each bin, the weight of its samples with the label, and of all.
+        The mean score in each bin, the weight of its samples that have the label, and the weight of all its samples.
     """
     weights = np.broadcast_to(weights, scores.shape)
     if len(scores) <= _N_BINS:
@@ -150,7 +150,7 @@ def _fit_curves(scores, positives, counts, prior):
 
 
 def _softmax_slope(scores, gold, weights):
-    """Return the factor of the scores under which the softmax has the highest likelihood (temperature scaling)."""
+    """Return the factor of the scores that maximises the likelihood of the softmax (temperature scaling)."""
     own, spread = (scores * gold).sum(axis=1), scores - scores.mean(axis=1)[:, None]
     own, weights, slope = own - scores.mean(axis=1), weights[:, 0], 1.0
     for _ in range(_MOST_STEPS):
@@ -168,7 +168,7 @@ def _softmax_slope(scores, gold, weights):
 
 
 def implications(constraints):
-    """Return the pairs of labels of which the first implies the second: list of (int, int)."""
+    """Return the pairs (a, b) of labels for which a constraint says that a implies b: list of (int, int)."""
     found = []
     for _, (indices, signs, low, high) in constraints:
         if len(indices) == 2 and low == 1.0 and high >= 2.0 and signs[0] * signs[1] < 0.0:
@@ -178,10 +178,10 @@ def implications(constraints):
 
 
 def make_coherent(probabilities, pairs):
-    """Return probabilities of which none exceeds that of a label it implies.
+    """Return probabilities such that no label is more probable than a label that it implies.
 
-    A label is at least as probable as each label that implies it, and at most as probable as each label it implies. The
-    result is the mean of these two bounds. Both are coherent, and so is their mean.
+    The result is the mean of two coherent arrays: one raises each label to the labels that imply it, the other lowers
+    it to the labels that it implies.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def make_coherent(probabilities, pairs):
 
 
 def _spread(values, pairs, bound):
-    """Bound the first label of each pair by the second, until nothing changes."""
+    """Bound the first label of each pair by the second one, until nothing changes."""
     rows = np.ascontiguousarray(values.T)
     changed = True
     while changed:

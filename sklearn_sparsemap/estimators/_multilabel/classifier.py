@@ -49,62 +49,69 @@ if TYPE_CHECKING:
 # Maximum number of iterations of L-BFGS or epochs of Adam.
 _MOST_ITER = {"lbfgs": 1000, "adam": 200}
 _BATCH_SIZE = 64
-# Penalty of Adam if alpha="auto", and that on the edge scores if alpha is not a pair.
+# Strength of the penalty with Adam if alpha="auto"; strength for the edge scores if alpha is not a pair.
 _ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
 _ALPHA = [NOT_NEGATIVE, StrOptions({"auto"})]
 _NETWORK_RATE = 0.001
-# Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
-# it has many, long steps make the final weights noisy.
+# Smallest and largest learning rate of linear scores; the largest one is for at most `_FEW_STEPS` steps in an epoch.
+# Without hidden layers, weights start at zero and have a longer way. Epochs of few steps need long steps; with many
+# steps, long ones make the final weights noisy.
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
-    A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
-    labels being on together. Prediction is inference in the factor graph of these scores, with constraints on which
-    labels go together. The losses are differentiated through this inference, so network and edges learn together [1]_.
+    A linear model or a network scores each label. Each edge of the label graph has a learned score, which counts if
+    both of its labels are predicted. Prediction is inference in the factor graph of these scores and of logical
+    constraints on the labels. The losses are differentiated through this inference, so network and edges are learned
+    jointly [1]_.
 
     Parameters
     ----------
     label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default=None
-        Pairs of labels that get a score, by names or indices of labels. None means no edges, which is as good or better
-        on most data (see the notes). ``"full"`` means all pairs; with more than 200 labels, the three pairs for each
-        label that have the most mutual information in the training data (`partial_fit`: in the first mini-batch), or
-        for hinge those of the tree. ``"tree"`` is the spanning tree with the most mutual information. Training with
-        loss="logistic", and classification with one label for each sample, use no edges.
+        Pairs of labels with a learned score, by names or indices of labels. None means no edges, which is as good or
+        better on most data (see the notes). ``"full"`` means all pairs. With more than 200 labels, it means the three
+        pairs for each label that have the highest mutual information in the training data (`partial_fit`: in the first
+        mini-batch), or for hinge those of the tree. ``"tree"`` is the spanning tree with the highest mutual
+        information. Training with ``loss="logistic"``, and classification with one label for each sample, use no edges.
         Names are the columns of `y`, if it is a DataFrame, or the argument `classes` of `fit`.
     constraints : list of constraints, default=None
-        `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
-        in training (except for loss="logistic") and in every prediction. The ancestors of gold labels in a `Hierarchy`
-        are added. Training samples that violate other constraints are left out, with a warning that counts them.
+        Logical constraints on labels: `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from
+        `sklearn_sparsemap.factors`. They hold in training (except with ``loss="logistic"``) and in every prediction.
+        The ancestors of gold labels in a `Hierarchy` are added. Training samples that violate other constraints are
+        left out, with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
         Sizes of the hidden layers (ReLU). By default, scores are linear in the features.
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
+        Training loss.
+
         - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
         - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
         - ``"logistic"``: independent labels, the baseline.
     alpha : float, "auto", or a pair (float or "auto", float), default="auto"
-        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` with
-        L-BFGS is chosen by cross-validation on three folds, which depend on the samples only, not on a seed: the
-        strength with the lowest log loss of the calibrated probabilities, on a path that falls until the loss rises.
-        With Adam it is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
+        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
+        smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
+        probabilities, by cross-validation on three folds. Strengths are tried in descending order until this loss
+        rises. The folds depend on the samples only, not on a seed. With Adam, ``"auto"`` is 1e-3. The strength for the
+        edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
-        Learning rate of Adam. Default: 0.001 for networks. For linear scores, between 0.01 if an epoch has one or two
-        mini-batches, and 0.003 if it has twenty or more; 0.01 in streams. The second number of a pair is the rate for
-        the edge scores.
+        Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
+        For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
+        0.01 in streams.
     dropout : float, default=0.0
         Fraction of the hidden units that are dropped at each step of training.
     batch_size : int, default=None
-        Samples in a mini-batch. Default: 64 (or all, if there are fewer).
+        Number of samples in a mini-batch. Default: 64 (or all, if there are fewer).
     max_iter : int, default=None
         Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None
-        Adam stops if an epoch lowers the loss by at most `tol` (default: 1e-3) times the mean loss of all epochs so
-        far, on average over the last `n_iter_no_change` epochs; with early stopping, if for so many epochs the
-        validation score has not improved, nor the mean loss on held-out samples by this amount. L-BFGS stops if no
-        entry of the gradient is larger than `tol` (default: 1e-5).
+        Tolerance. Adam stops if an epoch lowers the loss by at most `tol` (default: 1e-3) times the mean loss of all
+        epochs so far, on average over the last `n_iter_no_change` epochs. With early stopping, it stops if over as many
+        epochs neither the validation score has improved, nor the mean loss on held-out samples by this amount. L-BFGS
+        stops if no entry of the gradient is larger than `tol` (default: 1e-5).
     n_iter_no_change : int, default=10
+        Number of epochs of Adam without improvement after which training stops; see `tol`.
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the score and the loss on them no longer improve,
         and to return the last model with the best score. The score is the example F1 at the best threshold, or that of
@@ -112,27 +119,29 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     validation_fraction : float, default=0.1
         The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``.
     decision : {"auto", "seen", "expected", "threshold", "map"}, default="auto"
-        How `predict` chooses labels, from the probabilities of `predict_proba`. All satisfy all constraints.
+        Rule by which `predict` chooses labels, from the probabilities of `predict_proba`. Predictions of all rules
+        satisfy all constraints.
 
-        - ``"seen"``: of the label sets of the training data (in `fit`) the one with the highest expected example F1
-          plus probability of being right as a whole. The probability of a set grows with the odds of its labels, and
-          with how much more often it was seen than if labels were independent. At most 10,000 sets are kept.
-        - ``"expected"``: of all label sets the one with the highest expected example F1 plus probability, if labels
-          were independent given the features.
-        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has more example F1 plus three times the subset
-          accuracy on samples that were held out, at most 1,000 of each fold. If the threshold is tuned, ``"seen"`` or
-          ``"threshold"``. After `partial_fit` alone, ``"threshold"``.
-        - ``"threshold"``: the labels whose probability is above the threshold. If these violate a constraint, the
-          feasible set with the highest sum of probabilities minus threshold.
-        - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
-          loss, 1/2 is subtracted from the score of each label. By the linear relaxation, and if that is fractional by a
-          mixed-integer programme.
+        - ``"seen"``: the label set seen in training (in `fit`) with the highest sum of expected example F1 and
+          probability that the whole set is correct. The probability of a set grows with the odds of its labels, and
+          with the ratio of its frequency to that expected of independent labels. At most 10,000 sets are kept.
+        - ``"expected"``: the label set with the highest sum of expected example F1 and probability, among all sets,
+          if labels are independent given the features.
+        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has the higher example F1 plus three times the subset
+          accuracy on held-out samples, at most 1,000 of each fold. If the threshold is tuned: ``"seen"`` or
+          ``"threshold"``. After `partial_fit` alone: ``"threshold"``.
+        - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
+          feasible set with the highest sum of probability minus threshold over its labels.
+        - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
+          SparseMAP loss, 1/2 is subtracted from the score of each label. A linear relaxation is solved and, if its
+          solution is fractional, a mixed-integer programme.
     threshold : float or "auto", default=0.5
-        The probability that counts as even, from 0 to below 1; with a lower one more labels are predicted, under all
-        rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the folds of
-        ``alpha="auto"``; with Adam on held-out samples, or on the training samples if fewer than 50 would be held out.
-        If seen sets may be chosen, of all thresholds within a point of the highest F1 the one with the most whole sets
-        is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
+        Probability at which a label is neither favoured nor penalised, in [0, 1). A lower threshold predicts more
+        labels, under all rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the
+        folds of ``alpha="auto"``; with Adam on held-out samples, or on the training samples if fewer than 50 would be
+        held out. If seen sets may be chosen, the threshold with the highest subset accuracy is taken, among those
+        within a point of the highest F1. In `partial_fit`, each mini-batch is used for tuning before it is learned
+        from.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -142,10 +151,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     verbose : int, default=0
         1 reports the first epochs and every tenth, 2 reports all.
     solver : {"auto", "lbfgs", "adam"}, default="auto"
-        - ``"lbfgs"``: the minimum over all samples, from no seed, in no epochs. For linear scores without edges, where
-          the loss is smooth: "sparsemap", with or without constraints, or "logistic".
-        - ``"adam"``: mini-batches; for all else, and in `partial_fit`.
-        - ``"auto"``: lbfgs if it is possible and there is no early stopping.
+        Optimiser.
+
+        - ``"lbfgs"``: the exact minimum over all samples, without a seed. It needs a smooth loss of linear scores
+          without edges: "sparsemap", with or without constraints, or "logistic".
+        - ``"adam"``: mini-batches, for all other models and in `partial_fit`.
+        - ``"auto"``: L-BFGS if it is possible and there is no early stopping, else Adam.
 
     Attributes
     ----------
@@ -154,14 +165,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     edges_ : int ndarray of shape (n_edges, 2)
         Indices of the labels of each edge.
     edge_scores_ : ndarray of shape (n_edges,)
-        Learned scores: positive where labels attract each other, negative where they repel.
+        Learned scores: positive if the labels attract each other, negative if they repel each other.
     coefs_, intercepts_ : lists of ndarray
         Weights of the layers.
     threshold_ : float
+        The given threshold, or the tuned one.
     alpha_ : float
         Strength of the penalty on the weights, in `fit`.
     n_violations_ : int
-        Training samples that violated a constraint and were left out.
+        Number of training samples that violated a constraint and were left out.
     n_features_in_, n_iter_ : int
     loss_curve_ : list of float
         Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch).
@@ -176,9 +188,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     Notes
     -----
     `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
-    with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
+    with one label for each sample: `predict` returns the label with the highest score.
 
-    Metrics want different labels to be predicted:
+    The best prediction depends on the metric:
 
     ======================================================= =========================================================
     metric                                                  setting
@@ -192,11 +204,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
 
-    **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
-    marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear
-    scores leave little of that. What labels have to do with each other is in the sets that were seen:
-    ``decision="seen"`` gains more, and costs no training. Edges are useful for networks, and show which labels attract
-    or repel each other.
+    **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
+    together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.
+    With linear scores, they deviate little. ``decision="seen"`` uses the dependence between labels without edges: it
+    gains more, and takes no training. Edges are useful for networks, and show which labels attract or repel each other.
 
     References
     ----------
@@ -218,7 +229,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     array([[1, 1, 1]])
     """
 
-    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "label_graph": "no_validation",
         "constraints": "no_validation",
@@ -302,8 +313,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Indicator matrix; or one label for each sample. NaN in an indicator matrix is an unknown label. Unknown
-            labels are free, except if a hierarchy implies them.
+            Gold labels: an indicator matrix, or one label for each sample. NaN in an indicator matrix is an unknown
+            label. Unknown labels are free, except if a hierarchy implies them.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
             Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
@@ -316,8 +327,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Raises
         ------
         ValueError
-            If a parameter is out of range, the data are not as described, no set of labels satisfies the constraints,
-            or no sample does.
+            If a parameter is out of range, the data are not as described, no label set satisfies the constraints, or
+            the gold labels of no sample do.
         """
         hidden = self._check_params()
         data = X, y
@@ -345,8 +356,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         X, y, sample_weight
             As in `fit`.
         classes : array-like of shape (n_labels,), default=None
-            All labels that can occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
-            optional, and name its columns.
+            All labels that can occur. For a 1-D `y` required at the first call. For an indicator matrix optional: the
+            names of its columns.
 
         Returns
         -------
@@ -368,7 +379,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     def _take_in(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-        The task is None if no sample has a weight.
+        The task is None if all sample weights are zero.
         """
         hidden, first = self._check_params(), not hasattr(self, "_graph")
         if not first:
@@ -440,7 +451,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         self.n_violations_ = 0
 
     def _configure(self, optimizer, n_samples, stream=False):
-        """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
+        """Set an optimiser's parameters, which may have changed since it was made; return it."""
         batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
         rate, edge_rate = pair_of(self.eta0, None)
         if rate is None and len(self.hidden_layer_sizes):
@@ -459,7 +470,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         return optimizer
 
     def _begin(self, graph, classes, single):
-        """Begin a model of a graph of labels."""
+        """Set the attributes of a new model for a label graph."""
         self._graph, self.classes_, self._single = graph, classes, single
         self.n_violations_, self._running = 0, None
         self._calibration = Calibration.unfitted(self.loss, len(classes), single)

@@ -11,13 +11,13 @@ from ...factors._label_constraints import LabelConstraint, _index_of
 from .._failures import warn_user
 from .calibration import implications
 
-# With more labels than the first number, only the pairs with the most information are used, a few for each label.
-# Mini-batches make the scores of all pairs nonzero, and inference would get slower from epoch to epoch.
+# Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
+# mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
 _MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
-# Generalisation bounds suggest a penalty proportional to the variance of the features, divided by the square root of
-# the number of samples. Cross-validation chooses a multiple of it.
+# Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
+# by generalisation bounds. Cross-validation chooses a multiple of it.
 _STRENGTH = 0.02
-# Pairs of labels whose mutual information is computed at once; the temporary arrays stay in the processor's cache.
+# Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 _N_FOLDS = 3
 
@@ -28,7 +28,7 @@ def read_indicator(Y):
     Raises
     ------
     ValueError
-        Names the first entry that is neither 0 nor 1.
+        If an entry is neither 0 nor 1; the message names the first one.
     """
     if Y.dtype == object or Y.dtype.kind in "US":
         raise ValueError(
@@ -68,7 +68,7 @@ def read_known(Y):
 
 
 def row_words(X):
-    """Return a hash of each row of a dense or sparse matrix, equal for equal rows: int array of uint64."""
+    """Return a hash of each row of a dense or sparse matrix, equal for equal rows: array of uint64."""
     words = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
     if not sparse.issparse(X):
         X = sparse.csr_array(X)
@@ -83,7 +83,7 @@ def row_words(X):
 
 
 def automatic_alpha(X, weights):
-    """Return the strength of a penalty that suits features at any scale.
+    """Return a strength of the penalty that does not depend on the scale of the features.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def automatic_alpha(X, weights):
     Returns
     -------
     alpha : float
-        0.02 times the features' summed variance over the root of the number of samples.
+        0.02 times the sum of the features' variances over the square root of the number of samples.
     """
     total = weights.sum()
     mean = (weights @ X) / total
@@ -104,10 +104,10 @@ def automatic_alpha(X, weights):
 
 
 def distinct_samples(X, gold, weights, known=None):
-    """Find the samples that differ, in an order that depends on their content only.
+    """Find the distinct samples, in an order that depends on their content only.
 
-    Equal samples become one with the sum of their weights, so repeating a sample and giving it a weight have equal
-    results. Samples without weight are left out.
+    Equal samples become one with the sum of their weights, so repeating a sample is equivalent to giving it a weight.
+    Samples of weight zero are left out.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def distinct_samples(X, gold, weights, known=None):
 
 
 def folds_of(n_samples):
-    """Split samples in the order of `distinct_samples` into folds: list of (train, held), empty if too few."""
+    """Split samples, in the order of `distinct_samples`, into folds: list of (train, held), empty if too few."""
     if n_samples < 2 * _N_FOLDS:
         return []
     fold = np.arange(n_samples) % _N_FOLDS
@@ -139,7 +139,7 @@ def folds_of(n_samples):
 
 
 def read_names(classes, Y, n_labels):
-    """Return the labels' names: those given, the columns of a DataFrame, or their indices."""
+    """Return the labels' names: the given names, the columns of a DataFrame, or the indices."""
     if classes is None:
         classes = getattr(Y, "columns", None)
     if classes is None:
@@ -153,7 +153,7 @@ def read_names(classes, Y, n_labels):
 
 
 def names_in_edges(constraints, n_labels):
-    """Return the names of labels that a `Hierarchy` from edges has for all of them, or None."""
+    """Return the names of all labels in a `Hierarchy` from edges; None if there is none."""
     for constraint in constraints if isinstance(constraints, list | tuple) else [constraints]:
         if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
             return constraint.labels
@@ -180,9 +180,9 @@ def read_constraints(constraints, names):
 
 
 def read_edges(label_graph, names, Y, weights, loops=True):
-    """Return the pairs of labels that get a score: int array of shape (n_edges, 2), first label before the second.
+    """Return the edges of the label graph: int array of shape (n_edges, 2), the smaller index first.
 
-    Without `loops` a full graph of many labels is a tree, whose relaxation of MAP is integral.
+    Without `loops` a full graph of many labels becomes a tree, whose relaxation of MAP is integral.
     """
     n = len(names)
     if label_graph is None:
@@ -215,7 +215,7 @@ def read_edges(label_graph, names, Y, weights, loops=True):
 
 
 def informative_pairs(Y, weights):
-    """Compute the mutual information of all pairs of labels, for a few labels with all later ones at a time.
+    """Compute the mutual information of all pairs of labels, in blocks.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def informative_pairs(Y, weights):
 
 
 def strongest_pairs(Y, weights, most):
-    """Return at most `most` pairs of labels, those with the most mutual information: int array, in order."""
+    """Return the `most` pairs of labels with the highest mutual information: int array, in lexicographic order."""
     pairs, values = np.zeros((0, 2), np.int64), np.zeros(0)
     for firsts, seconds, information in informative_pairs(Y, weights):
         pairs = np.concatenate([pairs, np.stack([firsts, seconds], axis=1)])
@@ -262,9 +262,9 @@ def strongest_pairs(Y, weights, most):
 
 
 def mutual_information_tree(Y, weights):
-    """Return the spanning tree of labels with the most mutual information (Chow and Liu), a forest where there is none.
+    """Return the spanning tree of labels with the highest mutual information (Chow and Liu).
 
-    The parameters are those of `informative_pairs`.
+    It is a forest if some labels are independent of all others. The parameters are those of `informative_pairs`.
     """
     firsts, seconds, information = map(np.concatenate, zip(*informative_pairs(Y, weights)))
     graph = sparse.csr_array((-information, (firsts, seconds)), shape=(Y.shape[1], Y.shape[1]))

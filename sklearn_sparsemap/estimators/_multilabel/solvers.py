@@ -1,4 +1,4 @@
-"""The two ways to fit label sets: L-BFGS over all samples, and Adam on mini-batches."""
+"""The two optimisers of label sets: L-BFGS over all samples, and Adam on mini-batches."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .data import automatic_alpha, distinct_samples, folds_of
 from .sets import SeenSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
-# Tolerance of the gradient of L-BFGS.
+# Default of `tol`: largest entry of the gradient at the end of L-BFGS.
 _LBFGS_TOL = 1e-5
-# Penalties that are tried, as multiples of the usual one, from the strongest one on.
+# Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
-# In cross-validation L-BFGS ends if the loss falls by less than the first number, relative to itself, on average over
-# a few iterations; or by the tolerance of the gradient.
+# In cross-validation, L-BFGS ends if the loss falls by less than `_ROUGH` times itself on average over `_FEW`
+# iterations, or if no entry of the gradient exceeds `_ROUGH_TOL`.
 _ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
-# Indicator matrices with at most this many cells are stored as dense arrays in training, which is faster.
+# Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
 _DENSE_CELLS = 2**23
-# Held-out samples of a fold on which decision rules are compared.
+# Maximum number of held-out samples of a fold on which decision rules are compared.
 _MOST_HELD = 1000
-# Seed of the model that learns from a part of the samples only.
+# Seed of the second model, on whose held-out samples the probabilities are calibrated.
 _TWIN_SEED = 0
-# With fewer held-out samples than this, a threshold is tuned on the training samples.
+# Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
 
@@ -55,8 +55,8 @@ def way_of_fit(estimator, hidden):
     named = [name for name, is_there in obstacles.items() if is_there]
     if estimator.solver == "lbfgs" and named:
         raise ValueError(
-            f"solver='lbfgs' is for linear scores, smooth losses and no edges, up to the end; it cannot be with "
-            f"{' and '.join(named)}; use solver='auto'"
+            "solver='lbfgs' is for linear scores and smooth losses, without edges and early stopping; it cannot be "
+            f"used with {' and '.join(named)}; use solver='auto'"
         )
     return AdamFit if named or estimator.solver == "adam" else LbfgsFit
 
@@ -64,8 +64,8 @@ def way_of_fit(estimator, hidden):
 class LbfgsFit:
     """A fit of linear scores by L-BFGS over all samples.
 
-    The strength of the penalty, the curves of probabilities and the threshold are chosen by cross-validation, all from
-    the same models of three folds. The fit starts from the mean of these models.
+    The strength of the penalty, the calibration and the threshold are chosen by cross-validation, all with the same
+    models of three folds. The fit starts from the mean of these models.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class LbfgsFit:
     X : RaggedArray
     task : LabelTask
     hidden : list of int
-        Sizes of the hidden layers, none.
+        Sizes of the hidden layers; empty.
 
     Attributes
     ----------
@@ -101,9 +101,9 @@ class LbfgsFit:
         self.learner = self._batch(task, X, start, estimator.alpha_, self.tol)
 
     def _cross_fit(self, X, start, alphas):
-        """Choose a penalty by the log loss of calibrated probabilities on the held-out parts.
+        """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
 
-        The penalties are tried from the strongest one on, each from the models of the one before, until the loss rises.
+        Strengths are tried in descending order, each from the models of the previous one, until the loss rises.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class LbfgsFit:
         return found
 
     def finish(self):
-        """Tune the threshold of the fitted estimator, if it should be tuned, and choose the rule of decision="auto"."""
+        """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
         estimator, task, gold = self.estimator, self.task, self.gold
         if not estimator._tunes_threshold():
             if estimator._rule == "seen" and self.folds:
@@ -149,7 +149,7 @@ class LbfgsFit:
         estimator.threshold_, estimator._rule = tuning.best()
 
     def _compared(self, fold):
-        """Return the part of a fold's held-out samples on which decision rules are compared; see `_better_rule`."""
+        """Return the held-out samples of a fold on which decision rules are compared; see `_better_rule`."""
         train, held = fold[0], fold[1][:_MOST_HELD]
         return self.evidence[held], self.task.take(held), SeenSets(self.gold[train], self.task.weights[train])
 
@@ -163,12 +163,12 @@ class LbfgsFit:
 
 
 def _is_settled(losses, loss):
-    """Tell whether the loss of L-BFGS (the last of a list) hardly falls any more; for models that may be inexact."""
+    """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for cross-validation."""
     return len(losses) > _FEW and losses[-1 - _FEW] - loss <= _FEW * _ROUGH * abs(loss)
 
 
 class AdamFit:
-    """A fit by Adam on mini-batches; a threshold is tuned, and training stopped, on held-out samples.
+    """A fit by Adam on mini-batches. The threshold is tuned, and training is stopped early, on held-out samples.
 
     Parameters and attributes are those of `LbfgsFit`.
     """
@@ -193,7 +193,7 @@ class AdamFit:
         self.learner = Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
 
     def finish(self):
-        """Tune the threshold of the fitted estimator, if it should be tuned, and keep the label sets of all samples."""
+        """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
         estimator = self.estimator
         if self.held_out:
             X, held = self.held_out
@@ -207,7 +207,7 @@ class AdamFit:
         estimator._watch_sets(self.whole, rule)
 
     def _calibrate_by_twin(self):
-        """Calibrate on a third of the samples, scored by a model that learned as long from the others."""
+        """Calibrate on a third of the samples, scored by a model that learns from the others for as many epochs."""
         estimator, task = self.estimator, self.task
         rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
         folds = folds_of(len(rows))
@@ -227,7 +227,7 @@ class AdamFit:
         return self._calibrate(estimator._evidence(model, self.X.values[held]), unseen, sets)
 
     def _calibrate(self, evidence, task, sets):
-        """Fit the curves of probabilities to held-out samples; return the better decision rule, if any."""
+        """Calibrate on held-out samples; return the better decision rule, or None if no sets were seen."""
         self.estimator._calibrate(evidence, task)
         if sets is None or task.known is not None:
             return None
@@ -257,7 +257,7 @@ class AdamFit:
         if n_held >= n:
             raise ValueError(
                 f"early stopping would hold out the fraction {fraction!r} of the samples, which is all {n}; hold out a "
-                "smaller fraction, or take more samples"
+                "smaller fraction, or use more samples"
             )
         single = self.estimator._single
         counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)

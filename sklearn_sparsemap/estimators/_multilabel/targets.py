@@ -1,4 +1,4 @@
-"""Checks of the features, the gold labels and the rules of label sets."""
+"""Checks of the features, gold labels and constraints of label sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TargetsMixin:
     """
 
     def _check_data(self, X, y, reset, classes=None, partial=False, has_unknown=False):
-        """Check training data; with `has_unknown` a single column is an indicator, some entries of which were NaN.
+        """Check training data. With `has_unknown`, some entries were NaN, so a single column is an indicator matrix.
 
         Returns
         -------
@@ -35,7 +35,7 @@ class TargetsMixin:
         gold : CSR of shape (n_samples, n_labels)
         classes : array of shape (n_labels,)
         single : bool
-            Whether y has one label a sample.
+            Whether y has one label for each sample.
         """
         names = y
         if isinstance(X, RaggedArray):
@@ -50,7 +50,7 @@ class TargetsMixin:
         is_indicator = (not partial and classes is not None) or self.constraints or hasattr(names, "columns")
         is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
         if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
-            # As scikit-learn reads a single column, unless something says that it is an indicator.
+            # scikit-learn reads a single column as labels. Here it is, unless something says that it is an indicator.
             y = column_or_1d(y, warn=True)
         single = y.ndim == 1
         if known is not None and single != self._single:
@@ -60,7 +60,7 @@ class TargetsMixin:
             return X, *self._check_indicator(y, names, classes, known), single
         check_classification_targets(y)
         if classes is not None and not partial:
-            raise ValueError("classes name the columns of an indicator matrix; leave them at None for a 1-D y")
+            raise ValueError("classes name the columns of an indicator matrix; leave classes at None for a 1-D y")
         given = given_classes(classes, known) if partial else np.unique(y)
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
@@ -73,11 +73,11 @@ class TargetsMixin:
         ----------
         y : array or CSR
         names : object
-            `y` in the user's form, whose columns may have names.
+            `y` as the user passed it; its columns may have names.
         classes : sequence or None
             The argument of `fit` or `partial_fit`.
         known : array or None
-            The names in earlier calls.
+            Label names of earlier calls.
         """
         gold = read_indicator(y)
         if known is None and classes is None and not hasattr(names, "columns"):
@@ -93,7 +93,7 @@ class TargetsMixin:
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
             raise ValueError(
                 "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
-                "constraints but such that each label implies one other at most"
+                "constraints except those by which each label implies at most one other label"
             )
 
     def _make_graph(self, classes, single, gold, weights):

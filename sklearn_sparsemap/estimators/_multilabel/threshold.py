@@ -1,4 +1,4 @@
-"""Thresholds on probabilities: tuned for example F1 and subset accuracy, or the best of each sample."""
+"""Thresholds on probabilities: tuned for example F1 and subset accuracy, or optimal for each sample."""
 
 import numpy as np
 from scipy.special import expit, logit
@@ -7,24 +7,24 @@ from scipy.special import expit, logit
 GRID = np.linspace(0.0, 0.99, 100)
 # Thresholds that are tried with seen sets.
 SEEN_GRID = np.linspace(0.2, 0.65, 10)
-# Loss of example F1 that is accepted for a higher subset accuracy, if seen sets can be chosen. In cross-validation on
-# the training parts of ten data sets, 0.01 costs 0.2 points of F1, and gains two points of subset accuracy.
+# Decrease of example F1 that is accepted for a higher subset accuracy, if seen sets can be chosen. In cross-validation
+# on the training parts of ten data sets, 0.01 loses 0.2 points of F1, and gains two points of subset accuracy.
 SPARED_F1 = 0.01
 
 
 def expected_cuts(probabilities, threshold=0.5):
-    """Return the probability above which labels are on in the best set of each sample, if labels are independent.
+    """Return the threshold of each sample that gives its best label set, if labels are independent.
 
-    The best set has the highest expected example F1 plus probability. It consists of the likeliest labels. The
-    expected F1 of k labels is taken as twice the expected number of correct ones, divided by k plus the expected number
-    of labels [1]_.
+    The best set has the highest sum of expected example F1 and probability. It consists of the most probable labels.
+    The expected F1 of k labels is approximated by twice the expected number of correct labels, divided by k plus the
+    expected number of gold labels [1]_.
 
     Parameters
     ----------
     probabilities : array of shape (n_samples, n_labels)
         Strictly between 0 and 1.
     threshold : float
-        The probability that counts as even.
+        Probability at which a label is neither favoured nor penalised.
 
     Returns
     -------
@@ -41,16 +41,16 @@ def expected_cuts(probabilities, threshold=0.5):
     sizes = np.arange(1, probabilities.shape[1] + 1)
     f1 = 2.0 * expected / (sizes + expected[:, -1:])
     empty = -np.logaddexp(0.0, odds).sum(axis=1)[:, None]
-    worth = np.concatenate([2.0 * np.exp(empty), f1 + np.exp(empty + np.cumsum(odds, axis=1))], axis=1)
+    values = np.concatenate([2.0 * np.exp(empty), f1 + np.exp(empty + np.cumsum(odds, axis=1))], axis=1)
     bounds = np.pad(ordered, ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
-    size, rows = worth.argmax(axis=1), np.arange(len(probabilities))
+    size, rows = values.argmax(axis=1), np.arange(len(probabilities))
     return 0.5 * (bounds[rows, size] + bounds[rows, size + 1])
 
 
 def threshold_scores(probabilities, gold, weights):
     """Sum the example F1 of samples, and their exact matches, at each threshold of the grid.
 
-    The F1 of a sample without gold and predicted labels is 1.
+    The F1 of a sample with neither gold nor predicted labels is 1.
 
     Parameters
     ----------
@@ -68,35 +68,35 @@ def threshold_scores(probabilities, gold, weights):
 
 
 def _count_above(probabilities, gold):
-    """Return the number of correct labels above each threshold of the grid, and the number of labels above it."""
+    """Count the gold labels, and all labels, above each threshold of the grid."""
     n, n_thresholds = len(probabilities), len(GRID)
     rows, columns = np.nonzero(probabilities > 0.0)
-    # A probability is above the first `above` thresholds.
+    # A probability exceeds the first `above` thresholds.
     above = np.searchsorted(GRID, probabilities[rows, columns], side="left")
     place = rows * (n_thresholds + 1) + above
     right = gold[rows, columns]
 
     def count(weights):
         counts = np.bincount(place, weights, minlength=n * (n_thresholds + 1)).reshape(n, n_thresholds + 1)
-        # Entry k counts the probabilities above more than k thresholds.
+        # Entry k counts the probabilities that exceed more than k thresholds.
         return counts[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     return count(right), count(None)
 
 
 def example_f1(n_hits, n_labels):
-    """Return the F1 of sets from the number of correct labels, and the number of labels in both sets together."""
+    """Return the F1 of two label sets, given the size of their intersection and the sum of their sizes."""
     return np.where(n_labels > 0.0, 2.0 * n_hits / np.maximum(n_labels, 1.0), 1.0)
 
 
 def best_threshold(scores, thresholds=GRID):
-    """Return the threshold with the best mean score; if several adjacent ones tie, the middle one."""
+    """Return the threshold with the best mean score; of several that tie, the middle one."""
     best = np.flatnonzero(scores >= scores.max() - 1e-12)
     return float(thresholds[best[len(best) // 2]])
 
 
 class Tuning:
-    """Thresholds compared on held-out samples, with and without seen sets.
+    """Comparison of thresholds on held-out samples, with and without seen sets.
 
     The criterion is the example F1. If seen sets can be chosen, it is the subset accuracy among thresholds within a
     point of the highest F1.
@@ -104,9 +104,9 @@ class Tuning:
     Parameters
     ----------
     plain, seen : bool
-        Which of the two decision rules can be chosen.
+        Whether the rules "threshold" and "seen" can be chosen.
     decay : float, default=1.0
-        Factor of the weights of earlier samples, each time others are added. Below 1 for streams.
+        Factor by which the weights of earlier samples are multiplied when samples are added; below 1 for streams.
     """
 
     def __init__(self, plain, seen, decay=1.0):
@@ -122,7 +122,7 @@ class Tuning:
             self._seen = before + sets.threshold_scores(probabilities, gold, weights)
 
     def f1(self):
-        """Return the mean example F1 of the best."""
+        """Return the mean example F1 at the best threshold."""
         return float(self._best()[0][0]) / self._weight
 
     def best(self):

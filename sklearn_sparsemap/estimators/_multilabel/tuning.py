@@ -1,4 +1,4 @@
-"""Thresholds, seen label sets and validation of `MultilabelLPSparseMAP`, on held-out samples."""
+"""Choice of the threshold and the decision rule of `MultilabelLPSparseMAP`, and validation, on held-out samples."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .data import close_gold, read_known
 from .sets import SeenSets
 from .threshold import Tuning, example_f1, expected_cuts
 
-# Worth of an exact match compared with an F1 of 1, when decision rules are compared. Samples that are held out know
-# fewer seen sets than the final model has, so exact matches count more. Chosen from 1, 2 and 3 on development splits.
-_WORTH_OF_WHOLE = 3.0
-# Decay of the threshold scores of earlier mini-batches of a stream, at each new one.
+# Weight of the subset accuracy relative to the example F1 when decision rules are compared. It is above 1 because fewer
+# sets are seen in a training fold than in all samples. Chosen from 1, 2 and 3 on development splits.
+_WEIGHT_OF_EXACT = 3.0
+# Factor by which the threshold scores of earlier mini-batches of a stream are multiplied at each new one.
 _DECAY = 0.95
 
 
 class TuningMixin:
-    """Tunes the threshold, keeps the label sets of the training data, and scores models on held-out samples.
+    """Tunes the threshold, stores the label sets of the training data, and scores models on held-out samples.
 
     A subclass has the parameters `decision` and `threshold`, and is a `LabelSetClassifier`.
     """
@@ -30,19 +30,19 @@ class TuningMixin:
         return Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
 
     def _tune(self, tuning, model, X, task, sets):
-        """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
+        """Add samples to the comparison of thresholds; `sets` are the seen sets, or None."""
         for rows in blocks(X.shape[0], task.n_outputs):
             self._tune_by(tuning, self._evidence(model, X[rows]), task.take(np.arange(rows.start, rows.stop)), sets)
 
     def _tune_by(self, tuning, evidence, task, sets):
-        """Let thresholds be compared on samples with this evidence; unknown labels are neither right nor wrong."""
+        """Add samples with this evidence to the comparison of thresholds; unknown labels do not count."""
         probabilities = self._probabilities(evidence)
         if task.known is not None:
             probabilities = np.where(task.known, probabilities, np.finfo(np.float64).tiny)
         tuning.add(probabilities, dense(task.gold), task.weights, sets)
 
     def _calibrate(self, evidence, task):
-        """Fit the curves of probabilities to the evidence of held-out samples; return the log loss."""
+        """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
         weights = task.weights[:, None] if task.known is None else task.weights[:, None] * task.known
         gold = dense(task.gold)
         if weights.any():
@@ -50,7 +50,7 @@ class TuningMixin:
         return self._calibration.loss(evidence, gold, weights)
 
     def _tune_along(self, task, X):
-        """Tune the threshold on samples of a stream before they are learned from."""
+        """Tune the threshold on samples of a stream before training on them."""
         if self.threshold != "auto":
             self.threshold_ = float(self.threshold)
         elif self._tunes_threshold():
@@ -60,7 +60,7 @@ class TuningMixin:
             self.threshold_, _ = self._running.best()
 
     def _watch_sets(self, task, rule=None):
-        """Note the label sets of training samples, of those that are known in full, and the rule of decision="auto"."""
+        """Store the label sets of fully known training samples, and the rule of decision="auto"."""
         gold, weights = sparse.csr_array(task.gold, dtype=np.float64), task.weights
         if task.known is not None:
             whole = np.flatnonzero(task.known.all(axis=1))
@@ -72,12 +72,12 @@ class TuningMixin:
         self._rule = rule
 
     def _better_rule(self, parts):
-        """Return the decision rule with more F1 and exact matches on held-out samples, "seen" or "expected".
+        """Return the better decision rule on held-out samples, "seen" or "expected".
 
         Parameters
         ----------
         parts : iterable of (evidence, LabelTask, SeenSets)
-            The sets are those of other samples.
+            Held-out samples, and the label sets of the samples that were not held out.
         """
         totals, threshold = np.zeros(2), self.threshold_
         for evidence, task, sets in parts:
@@ -85,7 +85,7 @@ class TuningMixin:
             expected = probabilities > expected_cuts(probabilities, threshold)[:, None]
             for k, chosen in enumerate((sets.choose(probabilities, threshold), expected)):
                 f1 = example_f1((chosen & gold).sum(axis=1), chosen.sum(axis=1) + gold.sum(axis=1))
-                totals[k] += task.weights @ (f1 + _WORTH_OF_WHOLE * (chosen == gold).all(axis=1))
+                totals[k] += task.weights @ (f1 + _WEIGHT_OF_EXACT * (chosen == gold).all(axis=1))
         return "seen" if totals[0] >= totals[1] else "expected"
 
     def _end_partitions(self, held):

@@ -1,1 +1,1 @@
-"""Selection among groups of features, and reports of it."""
+"""Selection of groups of features: paths, stability, cross-validation."""

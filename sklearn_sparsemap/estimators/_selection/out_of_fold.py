@@ -1,4 +1,4 @@
-"""cross_val_marginals: probabilities of each sample under a model that has not seen it."""
+"""cross_val_marginals: out-of-fold marginals."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ..._core.annotations import Any, NDArray
 def cross_val_marginals(
     estimator: Any, X: Any, y: Any, *, cv: Any = None, n_jobs: int | None = None, params: Any = None
 ) -> NDArray[Any]:
-    """Compute the marginals of each sample under a model that was trained without it.
+    """Compute out-of-fold marginals: those of each sample under a model that was trained without it.
 
-    scikit-learn's ``cross_val_predict`` has no method "predict_marginals", and its "predict_proba" sorts `y`, which
-    cannot be done with sequences.
+    scikit-learn's ``cross_val_predict`` has no method "predict_marginals", and its "predict_proba" sorts `y`, which is
+    impossible for sequences.
 
     Parameters
     ----------
     estimator : estimator with `predict_marginals`
-        Such as `StructuredSparseMAPClassifier`, or a `StructuredPipeline` around it.
+        For example `StructuredSparseMAPClassifier`, or a `StructuredPipeline` that ends with it.
     X, y : sequences of samples
         As in its `fit`.
     cv : int, splitter or iterable of pairs (train, test), default=None
-        As in scikit-learn; a number means that of the folds of an unshuffled ``KFold``. By default, 5 folds.
+        As in scikit-learn; an int is the number of folds of an unshuffled ``KFold``. Default: 5 folds.
     n_jobs : int, default=None
-        Number of folds to fit at the same time.
+        Number of folds that are fitted at the same time.
     params : dict, default=None
-        Passed to `fit`, such as ``{"sample_weight": weights}``.
+        Arguments of `fit`, such as ``{"sample_weight": weights}``.
 
     Returns
     -------
     marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays
-        As from `predict_marginals`. If a fold has not all labels, its arrays have fewer columns.
+        As from `predict_marginals`. If a training part lacks a label, the arrays of its fold have fewer columns.
 
     Raises
     ------

@@ -33,13 +33,13 @@ class GroupPath:
     budgets : list of int or None
         In the order given.
     scores : ndarray of shape (n_budgets,)
-        On the validation data, or the mean over the splits.
+        Scores on the validation data, or means over the splits.
     split_scores : ndarray of shape (n_budgets, n_splits)
-        One column with validation data.
+        With validation data, there is one column.
     n_nonzero_coefs : int ndarray of shape (n_budgets,)
-        For the models fitted to all of `X`, like the following attributes.
+        Numbers of nonzero weights. This and the following attributes belong to the models fitted to all of `X`.
     selected_groups : list of int ndarray
-        Numbers of the groups that each budget selects.
+        Indices of the groups that each budget selects.
     names : list
         The name of each group.
     estimators : list or None
@@ -136,37 +136,39 @@ def group_path(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        Its `budget` and `alpha` are not used. Steps before the last are fitted once to each training
-        set, not for each budget.
+        Its `budget` and `alpha` are ignored. Earlier steps of a pipeline are fitted once to each training set, not for
+        each budget.
     X, y
         As for `fit`.
     budgets : sequence of int or None
-        Numbers of groups, or of weights; None means all of them, without a penalty.
+        Maximum numbers of groups, or of weights. None means no limit, and no penalty.
     X_val, y_val : default=None
         Validation data.
     cv : int, splitter or iterable, default=None
-        As in scikit-learn. Default: 5 folds. Only without `X_val`.
+        Splits for cross-validation, as in scikit-learn. Default: 5 folds. Only without `X_val`.
     unit : {"groups", "weights"}, default="groups"
-        The unit of budgets, see the parameter `budget` of the estimator.
+        The unit of `budgets`; see the parameter `budget` of the estimator.
     scoring : str or callable, default=None
-        As in scikit-learn. Default: the `score` of the estimator. It is called with the input of the last step.
+        As in scikit-learn. Default: the `score` of the estimator. A scorer gets the input of the last step.
     names : sequence, default=None
-        Names of the groups. By default, those of the groups or, for templates in a pipeline, of the vectorizer.
+        Names of the groups. By default, those of the parameter `groups` or, for templates in a pipeline, those of the
+        vectorizer.
     return_estimators : bool, default=False
         Whether to return the models fitted to all of `X`.
     n_jobs : int, default=None
         Number of threads, as in joblib. The result does not depend on it: if `random_state` of the estimator is None,
         one seed is drawn for all.
     warm_start : bool, default=False
-        Whether a budget continues from the model of the next larger one, for one epoch, instead of starting from zero
-        for `max_iter` epochs. This is faster if there are more than a few budgets, and was no worse in benchmarks. The
-        largest budget begins with ``max_iter - 1`` epochs without a budget. Samples are then visited in the same random
-        order in each epoch, with the steps of `partial_fit`. Debiasing is not affected.
+        Whether each budget continues from the model of the next larger budget, for one epoch, instead of starting from
+        zero for `max_iter` epochs. This is faster if there are more than a few budgets, and was no worse in benchmarks.
+        The largest budget begins with ``max_iter - 1`` epochs without a budget. Samples are then visited in the same
+        random order in each epoch, with the steps of `partial_fit`. Debiasing is not affected.
 
     Returns
     -------
     path : GroupPath
-        With `budgets`, `scores`, `n_nonzero_coefs`, `selected_groups`, `names`, `best_budget`.
+        The path. It has the attributes `budgets`, `scores`, `n_nonzero_coefs`, `selected_groups`, `names` and
+        `best_budget`.
 
     Raises
     ------
@@ -176,7 +178,7 @@ def group_path(
 
     See Also
     --------
-    sklearn_sparsemap.plotting.GroupPathDisplay : Draws it.
+    sklearn_sparsemap.plotting.GroupPathDisplay : Draws a path.
 
     Examples
     --------
@@ -199,7 +201,7 @@ def group_path(
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together; one of them is missing")
     if X_val is not None and cv is not None:
-        raise ValueError("scores are either on X_val or cross-validated; leave cv or X_val at None")
+        raise ValueError("scores are either on X_val or by cross-validation; leave cv or X_val at None")
     check_consistent_length(check_matrix(X), y)
     scorer = check_scoring(estimator, scoring)
     if model.random_state is None:
@@ -264,7 +266,7 @@ def _fit_along(model, X, y, budgets, unit, n_jobs):
 
 
 def _streams(stream, X, y, budgets):
-    """Yield copies of an estimator that continues learning from all samples, with each of several settings in turn."""
+    """Yield a copy of an estimator after each budget; one epoch of `partial_fit` leads from one to the next."""
     labels = stream._labels_in(y)
     if labels is not None:
         is_array = isinstance(y, np.ndarray) and y.dtype != object
@@ -283,7 +285,7 @@ def _score_all(fitted, scorer, X, y, n_jobs):
 
 
 def _joined(estimator, head, model):
-    """Return a fitted model as the same kind of estimator as the input."""
+    """Return a fitted model, in a pipeline if the estimator was one."""
     if not isinstance(estimator, Pipeline):
         return model
     return Pipeline([*(head.steps if head is not None else []), (estimator.steps[-1][0], model)])

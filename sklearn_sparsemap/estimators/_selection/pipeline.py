@@ -1,4 +1,4 @@
-"""The common part of paths and stability selection: steps before the last one, names of groups, and seeds."""
+"""Functions that paths and stability selection both use: earlier steps of a pipeline, names of groups, and seeds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from sklearn.pipeline import Pipeline
 
 from .._structured.perceptron import GroupLassoPerceptron
 
-# Upper bound of seeds.
-_N_SEEDS = 2**31 - 1
+_N_SEEDS = 2**31 - 1  # seeds are below this number
 
 
 def names_of_groups(model, head, names=None):
-    """Return the names of a fitted model's groups: the given ones, those of templates in a pipeline, or its own."""
+    """Return the names of a model's groups: `names`, those of a vectorizer's templates, or those of the model."""
     n_groups = model.groups_.n_groups
     if names is not None:
         if len(names) != n_groups:
@@ -26,7 +25,7 @@ def names_of_groups(model, head, names=None):
 
 
 def last_step(estimator):
-    """Return a clone of the estimator that selects."""
+    """Return a clone of the `GroupLassoPerceptron`."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(last, GroupLassoPerceptron):
         raise ValueError(
@@ -37,7 +36,7 @@ def last_step(estimator):
 
 
 def transform_with(estimator, X, y, *others):
-    """Fit a clone of the steps before the last; return it (or None), and the transformed X and others."""
+    """Fit a clone of the steps before the last; return it (or None), and the transformed X and `others`."""
     if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
         return None, (X, *others)
     head = clone(estimator[:-1])

@@ -1,4 +1,4 @@
-"""stability_selection: groups that are selected from most parts of the data."""
+"""stability_selection: the frequency with which groups are selected from random parts of the data."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class StabilitySelection:
     frequencies : ndarray of shape (n_groups,)
         The fraction of resamples in which each group was selected.
     selections : bool ndarray of shape (n_resamples, n_groups)
+        Whether a group was selected in a resample.
     names : list
         The name of each group.
 
@@ -51,12 +52,12 @@ class StabilitySelection:
         Parameters
         ----------
         threshold : float, default=0.6
-            In (0, 1].
+            The fraction, in (0, 1]. A larger one returns fewer groups.
 
         Returns
         -------
         groups : int ndarray
-            Their numbers, ascending.
+            Indices, ascending.
 
         Raises
         ------
@@ -65,7 +66,7 @@ class StabilitySelection:
         """
         if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 < threshold <= 1:
             raise ValueError(f"threshold must be a fraction in (0, 1]; got {threshold!r}")
-        # A fraction such as 0.6 of 50 is subject to rounding.
+        # A frequency such as 30 / 50 may be below 0.6 by rounding.
         return np.flatnonzero(self.frequencies >= threshold - 1e-12)
 
     def __str__(self):
@@ -91,31 +92,32 @@ def stability_selection(
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> StabilitySelection:
-    """Select groups from many random parts of the data; report the frequency of selection of each group.
+    """Select groups from many random parts of the data; report how frequently each group is selected.
 
-    A group that is selected from most parts is unlikely to be there by chance: stability selection [1]_, of groups.
+    This is stability selection [1]_ of groups. A group that is selected from most parts is unlikely to be selected by
+    chance.
 
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        With `budget` or `alpha`. Steps before the last are fitted once, to all of `X`.
+        It needs a `budget` or an `alpha`. Earlier steps of a pipeline are fitted once, to all of `X`.
     X, y
         As for `fit`.
     n_resamples : int, default=50
-        Number of parts.
+        Number of random parts.
     sample_fraction : float, default=0.5
         The size of each part, as a fraction in (0, 1) of the samples, which are drawn without replacement.
     names : sequence, default=None
         As in `group_path`.
     random_state : int, RandomState or None, default=None
-        Draws the parts, and a seed for each fit if `random_state` of the estimator is None.
+        Seed of the parts and, if `random_state` of the estimator is None, of the fits.
     n_jobs : int, default=None
         Number of threads, as in joblib. The result does not depend on it.
 
     Returns
     -------
     stability : StabilitySelection
-        With `frequencies`, `names`, and ``stable(threshold)``.
+        The result. It has the attributes `frequencies` and `names`, and the method ``stable(threshold)``.
 
     Raises
     ------

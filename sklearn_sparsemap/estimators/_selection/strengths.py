@@ -1,4 +1,4 @@
-"""Paths of StructuredGroupLasso over strengths of the penalty, and the choice of one by cross-validation."""
+"""Paths of StructuredGroupLasso over strengths of the penalty, and the choice of a strength by cross-validation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._failures import leaves_whole
 from .._progress import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 
-# The largest strength of a path, as a multiple of that at which the first weights appear, because of rounding.
+# Factor of the largest strength of a path. It ensures that all weights are zero there in spite of rounding.
 _ABOVE = 1.0 + 1e-6
 
 
@@ -35,7 +35,7 @@ def structured_group_lasso_path(
     sample_weight: ArrayLike | None = None,
     **parameters: Any,
 ) -> tuple[NDArray[np.float64], list[Any], NDArray[np.float64]]:
-    """Fit `StructuredGroupLasso` for a range of strengths, each from the weights of the one before.
+    """Fit `StructuredGroupLasso` for a range of strengths, each from the weights of the previous strength.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def _strengths(model, X, y, sample_weight, alphas, n_alphas, eps):
 
 
 def _fits(model, X, y, sample_weight, alphas):
-    """Yield the model fitted with each strength, from the weights of the one before."""
-    # The first fit is from the intercepts and additional scores alone.
+    """Yield the model fitted with each strength, from the weights of the previous strength."""
+    # With this strength, only intercepts and additional scores are learned. The path starts from them.
     model = clone(model).set_params(warm_start=True, alpha=HUGE).fit(X, y, sample_weight)
     for alpha in alphas:
         model.set_params(alpha=float(alpha)).fit(X, y, sample_weight)
@@ -119,8 +119,8 @@ def _fits(model, X, y, sample_weight, alphas):
 class StructuredGroupLassoCV(StructuredGroupLasso):
     """`StructuredGroupLasso` with the strength of the penalty chosen by cross-validation.
 
-    A path over the same strengths is fitted to each training part. A model with the chosen strength is then fitted to
-    all samples.
+    A path over the same strengths is fitted to the training part of each split. The final model is fitted to all
+    samples, with the chosen strength.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class StructuredGroupLassoCV(StructuredGroupLasso):
 n_jobs, verbose
         As in `StructuredGroupLasso`.
     n_alphas : int, default=30
-        Number of strengths.
+        Number of strengths, evenly spaced on a logarithmic scale.
     eps : float, default=1e-2
         The smallest strength, as a fraction of the largest one.
     alphas : array-like, default=None
@@ -136,8 +136,8 @@ n_jobs, verbose
     cv : int, splitter or iterable, default=None
         As in scikit-learn. Default: 5 folds.
     rule : {"best", "one_se"}, default="best"
-        ``"best"`` takes the strength with the highest mean score, ``"one_se"`` the largest one whose mean score is at
-        most one standard error lower: fewer groups.
+        ``"best"`` chooses the strength with the highest mean score. ``"one_se"`` chooses the largest strength whose
+        mean score is at most one standard error lower, which selects fewer groups.
     scoring : str or callable, default=None
         As in scikit-learn. Default: the method `score`.
 
@@ -146,9 +146,11 @@ n_jobs, verbose
     alpha_ : float
         The chosen strength.
     alphas_ : ndarray of shape (n_alphas,)
-        All of them, descending.
+        All strengths, descending.
     split_scores_ : ndarray of shape (n_alphas, n_splits)
+        Scores on the held-out parts.
     mean_scores_ : ndarray of shape (n_alphas,)
+        Means over the splits.
 
     Notes
     -----
@@ -231,13 +233,13 @@ n_jobs, verbose
 
     @property
     def alpha(self) -> float:
-        """The strength of the next fit: the chosen one, or 1."""
+        """Strength of the penalty: the chosen one, or 1 before `fit`."""
         return getattr(self, "alpha_", 1.0)
 
     @with_callbacks
     @leaves_whole
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the strength, then fit all samples.
+        """Choose the strength by cross-validation, then fit all samples.
 
         Parameters
         ----------
@@ -271,7 +273,7 @@ n_jobs, verbose
         return self._minimise((X, y), X_all, task, start)
 
     def _choose(self):
-        """Return the index of the chosen strength. Of equal scores, the largest strength is chosen."""
+        """Return the index of the chosen strength; of strengths with equal scores, the largest one."""
         best = int(self.mean_scores_.argmax())
         if self.rule == "best":
             return best

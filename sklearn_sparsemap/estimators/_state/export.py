@@ -19,39 +19,39 @@ from .state import TrainingState
 
 # Later versions read this format and all earlier ones.
 FORMAT = 1
-# The entry with the text, and that with the digest of all others.
+# Names of the entries for the text, and for the digest of all other entries.
 _TEXT, _DIGEST = "json", "sha256"
-# Attributes that are no part of the model: requests of metadata routing, callbacks and the form of outputs.
+# Attributes that are not part of the model: requests of metadata routing, callbacks and the form of outputs.
 _NOT_OF_MODEL = ("_metadata_request", "_skl_callbacks", "_sklearn_output_config")
 
 
 class ArraysMixin:
-    """Writes a fitted estimator as a dict of arrays, and reads it."""
+    """Conversion of a fitted estimator to a dict of arrays, and back."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted estimator as a dict of arrays, for files that later versions read.
+        """Return the fitted estimator as a dict of arrays, in a format that later versions of the package read.
 
-        The arrays are of numbers and text, without pickled objects. Write them with
+        The arrays hold numbers and text, no pickled objects. Save them by
         ``numpy.savez(path, **model.to_arrays())``.
 
         Returns
         -------
         arrays : dict of str -> ndarray
             Copies of all arrays of the model. The entry ``"json"`` is a text: the version of the format, the class, its
-            parameters and fitted attributes, with references to the other entries. ``"sha256"`` is a digest, by which
-            damage is noticed. A parameter that is a function, or an object of a class of your own, is only named.
+            parameters and fitted attributes, with references to the other entries. ``"sha256"`` is a digest, which
+            detects damage. A parameter that is a function, or an object of your own class, is stored only by its name.
             Metadata requests and callbacks are left out.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If there is no model yet.
+            If the estimator is not fitted.
         ValueError
-            If something of the model is an object of a class of your own, such as a label.
+            If the model contains an object of your own class, such as a label.
 
         See Also
         --------
-        from_arrays : The way back.
+        from_arrays : Restores the estimator.
 
         Examples
         --------
@@ -83,17 +83,17 @@ class ArraysMixin:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], **parameters: Any) -> Self:
-        """Make a fitted estimator from the arrays of `to_arrays`.
+        """Restore a fitted estimator from the arrays of `to_arrays`.
 
-        Nothing of the arrays is run, and no object is made that is of no class of this package. Predictions are equal
-        bit by bit. Training continues as from the model that was written, up to rounding.
+        No code in the arrays is run, and only objects of classes of this package are made. Predictions are equal bit by
+        bit. Training continues as from the original model, up to rounding.
 
         Parameters
         ----------
         arrays : mapping of str -> ndarray
             As `to_arrays` returned, or as ``numpy.load(path)`` opened.
         **parameters
-            Parameters of the estimator that replace those of the arrays. Needed for functions and objects of your own
+            Parameters of the estimator that replace the stored ones. Required for functions and objects of your own
             classes, such as ``structure=`` of a model of factor graphs.
 
         Returns
@@ -104,7 +104,7 @@ class ArraysMixin:
         Raises
         ------
         ValueError
-            If the arrays are of another class or of a later format, or were damaged, or a parameter is missing.
+            If the arrays belong to another class or have a later format, were damaged, or a parameter is missing.
         """
         try:
             arrays = {name: arrays[name] for name in arrays}

@@ -1,4 +1,4 @@
-"""More labels in a training state."""
+"""Addition of labels to a training state."""
 
 from copy import copy
 
@@ -9,18 +9,18 @@ from .optimizers import BLANK
 
 
 def with_more_outputs(state, places, n_outputs, shapes_of):
-    """Return the training state of a model with more outputs, whose weights are zero.
+    """Return the training state of a model with more outputs. The weights of the new outputs are zero.
 
     Parameters
     ----------
     state : TrainingState
-        Of a linear model.
+        State of a linear model.
     places : int array of shape (n_outputs_before,), ascending
-        The output that each of the present ones becomes.
+        New index of each old output.
     n_outputs : int
-        Number of outputs then.
+        New number of outputs.
     shapes_of : callable
-        Returns the shapes of the additional scores for a number of outputs.
+        Maps a number of outputs to the shapes of the additional scores.
 
     Returns
     -------

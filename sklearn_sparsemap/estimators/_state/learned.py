@@ -12,15 +12,15 @@ from ..._core.annotations import Self
 from .optimizers import read_optimizer, write_optimizer
 from .state import TrainingState
 
-# Progress of the training, under the attribute names of the estimators.
+# Attributes of the estimators that record the progress of training.
 _PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
 
 
 class Learned:
-    """The weights of an estimator.
+    """The weights of an estimator, with the optimiser that continues their training.
 
-    Pickling stores it, warm starts and `partial_fit` continue from it, and an interrupted training replaces it. It is
-    replaced as a whole, except that training modifies its optimiser in place.
+    Pickles store this object, and warm starts and `partial_fit` continue from it. It is replaced as a whole, except
+    that training modifies its optimiser in place.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Learned:
     optimizer : optimizer, default=None
         Continues the training. None after `fit`, which keeps only the model.
     final : dict, default=None
-        Result of the phases of `GroupLassoPerceptron` after `fit` and `finalize`, see `final_state`.
+        Result of the phases of `GroupLassoPerceptron` after `fit` and `finalize`; see `final_state`.
     """
 
     def __init__(self, model=None, optimizer=None, final=None):
@@ -60,13 +60,13 @@ class TrainingStateMixin:
         Returns
         -------
         state : TrainingState
-            Its arrays are copies. After `fit`, which keeps only the model, it is the initial state of a stream from
-            that model.
+            Its arrays are copies. After `fit`, which stores only the model, this is the initial state of a stream that
+            starts from the model.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If there is no model yet.
+            If the estimator is not fitted.
         """
         check_is_fitted(self)
         optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
@@ -84,12 +84,12 @@ class TrainingStateMixin:
         ----------
         state : TrainingState
             State of an estimator of this kind. Its arrays are copied. If it has no `attributes`, this estimator must
-            have seen data before.
+            have been fitted before.
 
         Returns
         -------
         self : object
-            The estimator with the model of that state, ready for `predict`.
+            The estimator with the model of the state, ready for `predict`.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class TrainingStateMixin:
         return self
 
     def _outcome(self, monitor, model):
-        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        """Return the attributes that a fit sets at its end, for its final model."""
         return {
             "_learned": Learned(model),
             "n_iter_": monitor.n_iter,
@@ -123,5 +123,5 @@ class TrainingStateMixin:
         }
 
     def _take_rounds(self, optimizers, monitor):
-        """Load the result of rounds of parameter mixing, in one phase or two; the estimator is then as after `fit`."""
+        """Set the attributes as after `fit`, from the optimisers of one or two phases of parameter mixing."""
         vars(self).update(self._outcome(monitor, optimizers[-1].model()))

@@ -20,13 +20,13 @@ def average_states(
     states: Sequence[TrainingState],
     weights: ArrayLike | None = None,
     start: TrainingState | None = None,
-    share: float | None = None,
+    fraction: float | None = None,
 ) -> TrainingState:
     """Average the states of several workers, each trained on its own data: parameter mixing.
 
-    Weights, squared gradients and moments are averaged; a pair that a state lacks counts with a weight of zero. Sums
-    and counters are added up, so that averaged weights are those over the steps of all workers. (The steps of Adam are
-    the maximum over the workers, because its moments are corrected by them.)
+    Weights, squared gradients and moments are averaged; a pair that a state lacks has a weight of zero. Sums and
+    counters are added up, so that averaged weights are means over the steps of all workers. The number of steps of Adam
+    is the maximum over the workers, because it determines the correction of the moments.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def average_states(
     weights : array-like of shape (n_states,), default=None
         Weights of the states, such as their numbers of samples. By default, equal.
     start : TrainingState, default=None
-        The common start of all workers, if that was ``start.without_history()``: its sums, for the remaining pairs, and
-        its counters are added, and its curves and attributes are kept.
-    share : float, default=None
-        The fraction of the steps since `start` in averaged weights, to which their sums are scaled. By default, their
-        actual fraction of all steps. The first mixtures are far from the optimum, and should have little weight: with
-        ``4 / (t + 3)`` at the t-th mixture, weights grow roughly like t^3.
+        The state whose ``start.without_history()`` was the common start of all workers. Its sums, for the remaining
+        pairs, and its counters are added; its curves and attributes are kept.
+    fraction : float, default=None
+        The weight in averaged weights of the steps since `start`, in (0, 1]. By default, their fraction of all steps.
+        The first mixtures are far from the optimum, and should have little weight: with ``4 / (t + 3)`` at the t-th
+        mixture, the weight of a mixture grows roughly like t^3.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def average_states(
     Raises
     ------
     ValueError
-        If there are no states, they are of different models, or the weights or the share are invalid.
+        If there are no states, they belong to different models, or `weights` or `fraction` are invalid.
 
     Examples
     --------
@@ -80,34 +80,35 @@ def average_states(
                     f"states[{number}] has {name} {quoted(getattr(state, name))}, but states[0] has "
                     f"{quoted(getattr(states[0], name))}; average states of one model"
                 )
-    shares = np.ones(len(states)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(states),) or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
+    factors = np.ones(len(states)) if weights is None else np.asarray(weights, np.float64)
+    if factors.shape != (len(states),) or not (factors >= 0).all() or not 0 < factors.sum() < np.inf:
         raise ValueError(f"weights must be {len(states)} numbers, not negative and not all zero; got {weights!r}")
-    if share is not None and not 0 < share <= 1:
-        raise ValueError(f"share must be above 0, and at most 1; got {share!r}")
-    return finish_mixture(reduce(add_partial, map(partial_mixture, states, shares.tolist())), start, share)
+    if fraction is not None and not 0 < fraction <= 1:
+        raise ValueError(f"fraction must be above 0, and at most 1; got {fraction!r}")
+    return finish_mixture(reduce(add_partial, map(partial_mixture, states, factors.tolist())), start, fraction)
 
 
-def partial_mixture(state, share):
-    """Return a state multiplied by its weight, a summand of `add_partial`.
+def partial_mixture(state, factor):
+    """Return a state multiplied by its weight, `factor`, which the attribute `factor` of the result records.
 
-    Adding these, and then their sums, lets many workers average in a tree. The order affects the rounding.
+    `add_partial` adds such states, and sums of them, so many workers can average in a tree. The order affects the
+    rounding.
     """
     found = copy(state)
-    found.share = share
+    found.factor = factor
     if "n_since" in state.counters:
-        found.counters = state.counters | {"n_since": share * state.counters["n_since"]}
-    found.dense = {name: values if name == "sums" else share * values for name, values in state.dense.items()}
-    found.pairs = {name: values if name == "sums" else share * values for name, values in state.pairs.items()}
+        found.counters = state.counters | {"n_since": factor * state.counters["n_since"]}
+    found.dense = {name: values if name == "sums" else factor * values for name, values in state.dense.items()}
+    found.pairs = {name: values if name == "sums" else factor * values for name, values in state.pairs.items()}
     if state.groups is not None:
-        found.groups = state.groups | {"norms": None, "sigma": share * state.groups["sigma"]}
+        found.groups = state.groups | {"norms": None, "sigma": factor * state.groups["sigma"]}
     return found
 
 
 def add_partial(first, second):
     """Add two partial mixtures."""
     found = copy(first)
-    found.share = first.share + second.share
+    found.factor = first.factor + second.factor
     found.dense = {name: values + second.dense[name] for name, values in first.dense.items()}
     found.places, found.pairs = _union(first, second)
     found.counters = {name: n + second.counters[name] for name, n in first.counters.items()}
@@ -123,35 +124,35 @@ def add_partial(first, second):
 
 
 def _union(first, second):
-    """Return the union of the places of two partial mixtures, and the sums of their slots there."""
+    """Return the union of the places of two partial mixtures, and the sums of their slots at these places."""
     if np.array_equal(first.places, second.places):
         return first.places, {name: values + second.pairs[name] for name, values in first.pairs.items()}
     places, found = np.union1d(first.places, second.places), {}
     at = [np.searchsorted(places, state.places) for state in (first, second)]
     for name in first.pairs:
         blank = BLANK.get(name, 0.0)
-        total = np.full(len(places), blank * (first.share + second.share), first.pairs[name].dtype)
+        total = np.full(len(places), blank * (first.factor + second.factor), first.pairs[name].dtype)
         for state, where in zip((first, second), at):
-            total[where] += state.pairs[name] - blank * state.share
+            total[where] += state.pairs[name] - blank * state.factor
         found[name] = total
     return places, found
 
 
-def finish_mixture(total, start=None, share=None):
-    """Divide a sum of partial mixtures by the sum of their shares; see `average_states`."""
+def finish_mixture(total, start=None, fraction=None):
+    """Divide a sum of partial mixtures by the sum of their weights; see `average_states`."""
     found = copy(total)
     for name in ("dense", "pairs"):
         slots = getattr(total, name)
-        setattr(found, name, {slot: v if slot == "sums" else v / total.share for slot, v in slots.items()})
+        setattr(found, name, {slot: v if slot == "sums" else v / total.factor for slot, v in slots.items()})
     if total.groups is not None:
-        found.groups = total.groups | {"sigma": total.groups["sigma"] / total.share}
+        found.groups = total.groups | {"sigma": total.groups["sigma"] / total.factor}
     if "n_since" in total.counters:
-        # The counters were summed with the states' shares as weights, so this is their mean.
-        found.counters = total.counters | {"n_since": round(total.counters["n_since"] / total.share)}
+        # The counters were added up with the weights of the states, so this is their mean.
+        found.counters = total.counters | {"n_since": round(total.counters["n_since"] / total.factor)}
     if start is None:
         return found
     if "sums" in start.dense:
-        own, before = _scales_of_sums(total.n_steps, start.n_steps, share)
+        own, before = _scales_of_sums(total.n_steps, start.n_steps, fraction)
         found.dense["sums"] = own * found.dense["sums"] + before * start.dense["sums"]
         if start.pairs:
             at = np.searchsorted(found.places, start.places)
@@ -166,9 +167,9 @@ def finish_mixture(total, start=None, share=None):
     return found
 
 
-def _scales_of_sums(n_own, n_before, share):
-    """Return the factors of the sums of new and of earlier steps with which the new ones have this share."""
-    if share is None or not n_own or not n_before:
+def _scales_of_sums(n_own, n_before, fraction):
+    """Return the factors of new and of earlier sums that give the new steps this fraction of the total weight."""
+    if fraction is None or not n_own or not n_before:
         return 1.0, 1.0
     n = n_own + n_before
-    return share * n / n_own, (1.0 - share) * n / n_before
+    return fraction * n / n_own, (1.0 - fraction) * n / n_before

@@ -13,7 +13,7 @@ from ...training._online.pairs import ATOM, COUNT, HEAD
 # Optimisers of linear models by their kind, and the kinds of AdaGrad.
 _LINEAR = {kind.kind: kind for kind in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
 _WITH_SQUARES = ("online", "minibatch")
-# Values of untouched weights in a slot, if not zero.
+# Values in a slot of weights that no step has changed, if not zero.
 BLANK = {"squares": OnlineOptimizer._first_state}
 
 
@@ -29,9 +29,9 @@ def write_optimizer(state, make_groups=None, rng=None):
     ----------
     state : TrainingState
     make_groups : callable, default=None
-        Returns a new `GroupOptimizer`, from its numbers of outputs and of additional scores.
+        Maps numbers of outputs and of additional scores to a new `GroupOptimizer`.
     rng : RandomState, default=None
-        For dropout.
+        Source of randomness for dropout.
     """
     if state.kind == "adam":
         return _write_network(state, rng)
@@ -66,7 +66,7 @@ _COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRI
 
 
 def _touched_of(store, first_state, n_steps):
-    """Find the weights of a dense store that differ from their initial values; returns the same as `_pairs_of`."""
+    """Find the weights of a dense store that differ from their initial values; the result is that of `_pairs_of`."""
     values, sums, state = (array[store.n_dense :] for array in (store.values, store.sums, store.state))
     touched = values != 0.0
     if len(sums):
@@ -85,9 +85,9 @@ def _pairs_of(store, n_steps):
     places : int array, ascending
         ``feature * n_outputs + output`` of each weight.
     at : int array
-        Its place in the store.
+        Place of each weight in the store.
     scale, so_far : arrays
-        The factor of its stored value, now and summed over all steps.
+        Factor of each stored value: the current one, and its sum over all steps.
     """
     features = np.flatnonzero(store.features[:, COUNT])
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))

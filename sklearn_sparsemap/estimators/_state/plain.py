@@ -25,16 +25,16 @@ from .state import TrainingState
 
 
 class Form(NamedTuple):
-    """How objects of a class are written and made again.
+    """The plain form of the objects of a class.
 
     Attributes
     ----------
     make : callable
-        Makes an object from the arguments.
+        Makes an object from keyword arguments.
     arguments : callable
-        Returns the arguments of an object: dict of str.
+        Maps an object to these arguments, a dict.
     attributes : tuple of str
-        Attributes that are assigned after the object was made.
+        Attributes that are assigned to the object afterwards.
     """
 
     make: Callable[..., Any]
@@ -43,14 +43,14 @@ class Form(NamedTuple):
 
 
 def _by_constructor(cls, renamed=None):
-    """Return the form of a class whose attributes are named like the arguments of its constructor, or as `renamed`."""
+    """Return the form of a class with an attribute for each argument of its constructor; `renamed` maps their names."""
     names = renamed or {name: name for name in signature(cls).parameters}
     return Form(cls, lambda value: {argument: getattr(value, name) for argument, name in names.items()})
 
 
 def _arguments_of_program(program):
     given = {name: getattr(program, name) for name in signature(structures.LinearProgram).parameters}
-    # Rows that were not given are stored as empty arrays.
+    # The constructor stores omitted rows as empty arrays.
     for rows in ("A", "b"), ("A_eq", "b_eq"):
         if not len(given[rows[1]]):
             given.update(dict.fromkeys(rows))
@@ -82,9 +82,9 @@ _STRUCTURES = (
     "Alignment", "DependencyTree", "HeadAutomaton", "LinearChain", "Matching", "Path", "Ranking", "Segmentation",
     "SequenceBudget", "Simplex", "Subset",
 )  # fmt: skip
-# Parts of fitted models, with their names in files.
+# Parts of fitted models.
 _PARTS = (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration, GraphsOf)
-# Names in files, which never change. No object of another class is made.
+# Forms by the names of classes in files, which never change. No object of another class is made.
 FORMS = {
     **{f"structures.{name}": _by_constructor(getattr(structures, name)) for name in _STRUCTURES},
     "structures.LinearProgram": Form(structures.LinearProgram, _arguments_of_program),
@@ -118,7 +118,7 @@ class Writer:
     Attributes
     ----------
     arrays : dict of str -> ndarray
-        Copies, by their place in the tree.
+        Copies of the arrays, by their place in the tree.
     """
 
     def __init__(self):
@@ -126,11 +126,11 @@ class Writer:
         self._parameters = {}
 
     def parameter(self, name, value):
-        """Return the tree of a parameter; one without a plain form is named, and referred to by later values."""
+        """Return the tree of a parameter. One without a plain form is stored by name; later values may refer to it."""
         try:
             return self.write(value, f"parameters.{name}")
         except NotPlainError:
-            # The reference keeps the object alive, so that its id stays its own.
+            # The reference keeps the object alive, so that no other object gets its id.
             self._parameters[id(value)] = name, value
             return {"absent": repr(value)[:200]}
 
@@ -140,7 +140,7 @@ class Writer:
         Raises
         ------
         NotPlainError
-            If there is an object in it that is of none of the listed classes, and no parameter.
+            If it contains an object that is neither a parameter nor of one of the listed classes.
         """
         if value is None or type(value) in (bool, int, str):
             return value
@@ -206,8 +206,8 @@ class Reader:
         Raises
         ------
         ValueError
-            If it is no tree of a `Writer`, or names a class that is not listed. Other exceptions are possible, too, if
-            the tree was damaged.
+            If the tree is not from a `Writer`, or names a class that is not listed. A damaged tree may cause other
+            exceptions, too.
         """
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
@@ -263,7 +263,7 @@ _READERS = {
 
 
 def as_text(tree):
-    """Return a JSON tree as an array with a single text."""
+    """Return a JSON tree as an array that holds a single text."""
     return np.array(json.dumps(tree, allow_nan=False))
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from ..._core.annotations import Any, NDArray
 from ..._core.indices import are_places
 
-# Kinds whose weights are pairs of a feature and an output.
+# Kinds of states with weights for pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "minibatch", "groups")
 
 
@@ -19,40 +19,39 @@ class TrainingState:
     """State of online training: weights and optimiser accumulators. `get_training_state` returns it.
 
     The weights are in two parts. *Dense* weights are few: intercepts and additional scores, such as transitions; for a
-    network all weights. *Pairs* are the weights of a feature and an output, of
-    which only the touched ones are stored. Each weight has a value in each slot; all values have the type of the
-    estimator's weights:
+    network all weights. *Pairs* are the weights for a feature and an output. Only pairs that training has changed are
+    stored. Each weight has a value in each slot; all values have the type of the estimator's weights:
 
     - ``"weights"``: the weight itself, after the last step;
     - ``"sums"``, if weights are averaged: the sum of its values after each of the `n_steps` steps;
     - ``"squares"`` (AdaGrad): the sum of its squared gradients;
-    - ``"first"`` and ``"second"`` (Adam): its moments.
+    - ``"first"`` and ``"second"`` (Adam): the moments of its gradient.
 
     Attributes
     ----------
     kind : {"online", "mira", "groups", "minibatch", "adam"}
         The kind of training: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
     shape : tuple (n_features, n_outputs), or list of tuples
-        The shape of the matrix of pairs; or the shapes of the arrays that make up the dense weights.
+        The shape of the matrix of pairs; for networks the shapes of the arrays that are joined in the dense weights.
     dense : dict of str -> ndarray of shape (n_dense,)
-        By slot: the intercepts, then the additional scores. For networks the weights of all layers, then all
-        intercepts, then the additional scores.
+        Dense weights by slot: the intercepts, then the additional scores. For networks the weights of all layers, then
+        all intercepts, then the additional scores.
     places : int64 ndarray of shape (n_pairs,)
-        Ascending: ``feature * n_outputs + output`` of each pair.
+        ``feature * n_outputs + output`` of each pair, ascending.
     pairs : dict of str -> ndarray of shape (n_pairs,)
-        By slot.
+        Values of the pairs by slot.
     counters : dict of str -> int
-        ``n_steps`` (samples; for networks and factor graphs mini-batches), ``n_inexact`` (samples whose inference did
-        not converge) and, for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the
-        penalty or shrinkage, and number of shrinkages.
+        ``n_steps`` (number of samples; for networks and factor graphs, of mini-batches), ``n_inexact`` (number of
+        samples whose inference did not converge) and, for linear models, ``n_since`` and ``n_shrinkages``: number of
+        samples since the last step of the penalty or shrinkage, and number of shrinkages.
     groups : dict or None
-        For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma`` (the last nonzero strength of a shrinkage, and
-        the mean of all), the atoms of groups that the last shrinkage ``kept``, the ``curve`` of samples and numbers of
-        weights, and the maximum number of weights that atoms have ``held``.
+        For `GroupLassoPerceptron`: ``norms`` of the groups; ``sigma``, the last nonzero strength of a shrinkage and the
+        mean over all shrinkages; ``kept``, the atoms that survived the last shrinkage; ``curve``, the number of weights
+        by the number of samples; and ``held``, the maximum number of weights of each atom so far.
     progress : dict
         ``n_iter_`` and ``loss_curve_`` of the estimator.
     attributes : dict
-        Other fitted attributes, with which a clone becomes a fitted estimator: classes, structure, groups.
+        Other fitted attributes, which make a clone a fitted estimator: classes, structure, groups.
     holds_pairs : bool
         Whether the estimator has a sparse `coef_`.
 
@@ -93,7 +92,7 @@ class TrainingState:
     def _check(self):
         """Raise ValueError unless the arrays are consistent; they may have been edited, or read from a file.
 
-        Kernels rely on pairs being within `shape`.
+        Kernels rely on all places being within `shape`.
         """
         dtype, of_pairs = self.dtype, self.kind in _OF_PAIRS
         shapes = [self.shape] if of_pairs else self.shape
@@ -130,10 +129,10 @@ class TrainingState:
 
     @property
     def _continued(self):
-        """Names of the counters that each of several workers continues from those of the common start.
+        """Names of the counters that workers continue from the common start, instead of counting from 0.
 
-        These are the samples since the last penalty or shrinkage, which is still due, and Adam's steps, which correct
-        its moments.
+        These are the number of samples since the last penalty or shrinkage, because the next one is due after a fixed
+        number, and Adam's number of steps, which determines the correction of the moments.
         """
         return ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
 
@@ -149,11 +148,12 @@ class TrainingState:
         Parameters
         ----------
         slot : str, default="weights"
+            A key of `pairs`.
 
         Returns
         -------
         values : sparse.csr_array
-            It has an entry for each pair, even if zero.
+            Pairs whose value is zero are stored, too.
 
         Raises
         ------
@@ -167,14 +167,14 @@ class TrainingState:
         return sparse.csr_array((self.pairs[slot].copy(), outputs.astype(np.int32), indptr), shape=self.shape)
 
     def without_history(self) -> TrainingState:
-        """Return the state with no steps counted, from which each of several workers should start.
+        """Return the state with sums and counters of zero, from which each of several workers should start.
 
-        The results of the workers then have the sums and counts of their own steps only; see `average_states`.
+        The states of the workers then contain the sums and counts of their own steps only; see `average_states`.
 
         Returns
         -------
         state : TrainingState
-            It shares the other arrays.
+            It has no copies of the other arrays.
         """
         found = copy(self)
         found.counters = {name: n * (name in self._continued) for name, n in self.counters.items()}

@@ -1,1 +1,1 @@
-"""The linear classifiers of structures."""
+"""Linear classifiers of structures."""

@@ -1,4 +1,4 @@
-"""The common part of linear structured estimators: checks of data, scores of parts, and prediction."""
+"""Base classes of linear structured estimators: checks of data, scores of parts, and prediction."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def _has_proba(estimator):
 class LinearStructuredModel(
     ChecksMixin, LearnedWeightsMixin, ArraysMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
 ):
-    """Base of the estimators whose part scores are linear in the features.
+    """Base class of estimators whose scores of parts are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
-    `_structure` (that of the fit; the parameter may change later), `classes_` for structures made of labels, and
-    `_learned`, whose model is a `LinearModel`.
+    `_structure` (the structure at the time of the fit, because the parameter may change), `classes_` for structures
+    made of labels, and `_learned`, whose model is a `LinearModel`.
 
     Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
     one output for each label, or a single one if structures are not made of labels. `codes` represents y: an int array
@@ -89,7 +89,7 @@ class LinearStructuredModel(
         """Compute the scores of the parts, on which `predict` is based.
 
         For SparseMAP losses, and structures that differ in their number of parts, they are the linear scores minus
-        ``temperature / 2``, which the loss subtracts from each part.
+        ``temperature / 2``, because the regulariser subtracts this from the score of each part.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class LinearStructuredModel(
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes; or 1-D object array
-            For structures: for each sample an array in the shape of its scores, such as (n_steps, n_classes) for a
+            For structures, one array for each sample in the shape of its scores, such as (n_steps, n_classes) for a
             chain, without the additional scores.
         """
         structure, X = self._check_predict(X)
@@ -112,16 +112,16 @@ class LinearStructuredModel(
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
 
-        If structures differ in their number of parts, the prediction maximises the objective of the loss: the
-        regulariser of SparseMAP subtracts half the temperature from the score of each part, that of other losses
-        nothing.
+        If structures differ in their number of parts, the prediction maximises the score minus the regulariser of the
+        loss, which is half the temperature for each part with SparseMAP losses, and zero with other losses.
 
         Parameters
         ----------
         X : as in `fit`
         known : sequence, default=None
-            Partially known structures, to be completed: labels with None if unknown; likewise heads of words, columns
-            of rows, or variables of a factor graph. None for a sample of which nothing is known.
+            Partially known structures to complete: the labels of each step, with None for unknown ones; likewise the
+            heads of words, the columns of rows, or the variables of a factor graph. None for a sample of which nothing
+            is known.
         map_time_limit : float or None, default=10.0
             Factor graphs: maximum number of seconds for the best assignment of a sample. If time runs out, the best one
             found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
@@ -129,8 +129,9 @@ class LinearStructuredModel(
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels; for structures a 1-D object array of them, label arrays if they are made of labels. A label sequence
-            without steps has an empty result. For a `LinearProgram` a bool array of shape (n_samples, n_variables).
+            Labels, or a 1-D object array of structures, which are label arrays if they are made of labels. The result
+            for a label sequence without steps is empty. For a `LinearProgram`: a bool array of shape (n_samples,
+            n_variables).
         """
         structure, X = self._check_predict(X)
         task = self._task(X)
@@ -145,11 +146,11 @@ class LinearStructuredModel(
         return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
-        """Compute the probability of each label or part.
+        """Compute the marginal probability of each label or part.
 
-        These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
-        the Gibbs distribution. If structures differ in their number of parts, the marginals are consistent with
-        `predict`: an independent part is predicted if its marginal is above one half.
+        With SparseMAP losses, perceptron and hinge these are SparseMAP marginals, most of which are zero. With the
+        losses crf and margin_crf they are the marginals of the Gibbs distribution. If structures differ in their number
+        of parts, the marginals agree with `predict`: an independent part is predicted if its marginal exceeds 1/2.
 
         Parameters
         ----------
@@ -159,7 +160,8 @@ class LinearStructuredModel(
 
         Returns
         -------
-        marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
+        marginals : ndarray of shape (n_samples, n_classes), or 1-D object array
+            For structures, one array for each sample in the shape of its scores.
         """
         structure, X = self._check_predict(X)
         task = self._task(X)
@@ -181,7 +183,7 @@ class LinearStructuredModel(
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Compute the probabilities of the labels, or of the labels of each step; the same as `predict_marginals`.
 
-        With one label for each sample they are the sparsemax of the scores, or for crf their softmax.
+        If each sample has one label, they are the sparsemax of the scores, or with crf losses their softmax.
 
         Parameters
         ----------
@@ -190,7 +192,7 @@ class LinearStructuredModel(
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays (n_steps, n_classes)
-            The columns are in the order of `classes_`.
+            Columns are in the order of `classes_`.
 
         See Also
         --------
@@ -199,16 +201,17 @@ class LinearStructuredModel(
         return self.predict_marginals(X)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
+        """Return the accuracy of single labels or parts; for trees this is the unlabelled attachment score.
 
-        If structures differ in their number of parts, it is the F1 of the parts over all samples, as in
-        `sklearn_sparsemap.metrics.parts_f1_score`, because an empty prediction can be correct about most parts.
+        If structures differ in their number of parts, the score is the F1 of the parts over all samples, as in
+        `sklearn_sparsemap.metrics.parts_f1_score`: most parts can be absent, so an empty prediction can have a high
+        accuracy.
 
         Parameters
         ----------
         X, y : as in `fit`
         sample_weight : array-like of shape (n_samples,), default=None
-            The weight of a structured sample applies to each of its labels or parts.
+            Weights of the samples. The weight of a structured sample applies to each of its labels or parts.
 
         Returns
         -------
@@ -294,7 +297,7 @@ class LinearStructuredModel(
         return self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
 
     def _forbidden(self, structure, classes):
-        """Return the constraints of label sequences, a `Forbidden`; None if there are none."""
+        """Return the constraints on label sequences, a `Forbidden`; None if there are none."""
         return None
 
     def _predict_codes(self, task, X, model, known=None):
@@ -307,9 +310,9 @@ class LinearStructuredModel(
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
-        """Return the scores of all rows, see `_tilted`, and additional scores; over the temperature unless for MAP.
+        """Return the scores of all rows (see `_tilted`) and the additional scores, checked because users edit models.
 
-        They are checked, because the model may have been edited.
+        They are divided by the temperature, except for MAP.
         """
         # Inference is in float64 for all types of weights.
         scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64) + task.mask
@@ -322,18 +325,18 @@ class LinearStructuredModel(
         return self._restricted(task, X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
-        """Return scores with a constant added, so that any kind of inference agrees with the loss of the model.
+        """Return scores plus a constant, so that any kind of inference agrees with the loss of the model.
 
-        SparseMAP's regulariser subtracts half the temperature from the score of each part of a structure; that of the
-        other losses is zero at structures. Adding half the temperature to the scores converts one into the other. If
-        all structures have the same number of parts, a constant makes no difference, and is omitted.
+        At a structure, SparseMAP's regulariser is half the temperature for each part, and that of the other losses is
+        zero. Adding half the temperature to the scores converts one objective into the other. If all structures have
+        the same number of parts, a constant has no effect, and is omitted.
 
         Parameters
         ----------
         task : Task
         scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`. Except for "map", scores are divided by the temperature already.
+            The kind of inference, as in `LOSSES`. Except for "map", scores are already divided by the temperature.
         """
         varies = task.varies
         if not np.any(varies):
@@ -345,7 +348,7 @@ class LinearStructuredModel(
 
     @property
     def _latest_loss(self):
-        """The loss that the model minimised last."""
+        """The loss of the last phase of training."""
         return self._loss
 
     def _begin(self, structure, classes):
@@ -376,22 +379,22 @@ class LinearStructuredModel(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         if self._is_structured():
-            # Not a classifier in scikit-learn's sense, because y is not 1-D, and splitters must not stratify by y.
+            # This is not a classifier in scikit-learn's sense: y is not 1-D, and splitters must not stratify by y.
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
 
 
 class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
-    """Base of those that also learn online, from a stream or partitions."""
+    """Base class of linear structured estimators that also learn online, from a stream or partitions."""
 
-    # The parameter for the step size.
+    # Name of the parameter for the step size.
     _step_size = "eta0"
-    # The weights have the type of X in the first call.
+    # Weights have the type of X in the first call.
     _dtype = None
 
     def _check_stream(self, X, y, classes, sample_weight):
-        """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
+        """Check the parameters and a mini-batch, also for consistency with earlier calls of `partial_fit`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Checks of features, labels and weights of samples, and their form inside the package."""
+"""Checks of features, labels and weights of samples, and their conversion to the internal form."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .empty import accepts_empty
 from .feature_names import check_names_of_features
 from .labels import check_padding, check_target, encode_labels, flatten_labels, sorted_labels, where_known
 
-# The remedy in messages about several labels a sample.
+# The remedy in messages about samples with several labels.
 SEVERAL_LABELS = (
     "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
     "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
 )
-# Checks of the features of unstructured data.
+# Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 
 
 class ChecksMixin:
     """Checks data for `LinearStructuredClassifier`, whose docstring describes the forms of X and of y."""
 
-    # The type of the weights. If None, that of X in the first call.
+    # The type of the weights. None means the type of X in the first call.
     _dtype = None
 
     def _check_X(self, structure, X):
@@ -57,7 +57,7 @@ class ChecksMixin:
         -------
         X : RaggedArray
         codes : int array, RaggedArray or object array
-            See the class.
+            See `LinearStructuredModel`.
         classes : ndarray or None
             As given, or all labels in y; None if structures are not made of labels.
         """
@@ -73,7 +73,7 @@ class ChecksMixin:
             if labels is not None and not unknown and any(label is None for label in labels):
                 raise ValueError(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
-                    "such"
+                    "samples with unknown labels"
                 )
         check_magnitude(X, dtype or X.values.dtype)
         if not structure.labelled:
@@ -96,7 +96,7 @@ class ChecksMixin:
         may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
         unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
         if unlabelled:
-            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
+            raise ValueError(f"y[{unlabelled[0]}] is None; leave out samples without a label")
         values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
         return _one_row_each(values, dtype or values.dtype), y
@@ -126,7 +126,8 @@ class ChecksMixin:
         else:
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
-            # As in scikit-learn: a label may be absent from this y, unless it looks like a typing error.
+            # As in scikit-learn, a label may be absent from this y. If other labels of y have no weight, it is probably
+            # a typing error.
             if unknown and not labels <= set(self.class_weight):
                 raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
             of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
@@ -140,22 +141,22 @@ class ChecksMixin:
 
 
 def _one_row_each(values, dtype):
-    """Return rows of numbers as samples; dense rows are converted to a type, sparse ones are not copied."""
+    """Return each row as a sample. Dense rows are converted to `dtype`; sparse rows are not copied."""
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
     return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):
-    """Return X for data with one label for each sample; a RaggedArray is refused."""
+    """Check X of flat data, which has one label for each sample."""
     if isinstance(X, RaggedArray):
-        raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
+        raise ValueError("X is a RaggedArray, but structure='auto' takes one row for each sample; name a structure")
     return check_matrix(X)
 
 
 def _check_structured(structure, X, n_features, dtype, allow_empty=False):
     """Return structured samples as a RaggedArray; see `check_samples`, and for graphs `split`."""
     X, extras = _split(structure, X)
-    # The row axes of a sample are those of the scores, unless the outputs are one of them.
+    # The rows of a sample have the axes of its scores, except the axis of outputs.
     n_axes = structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
     X = check_samples(X, n_features, n_axes, dtype, allow_empty)
     if extras is not None:
@@ -164,5 +165,5 @@ def _check_structured(structure, X, n_features, dtype, allow_empty=False):
 
 
 def _split(structure, X):
-    """Return the features of samples, and the extra arguments of graphs or None."""
+    """Return the features of samples, and the extra arguments of the function of graphs, if any, else None."""
     return (X, None) if isinstance(structure, Structure) else structure.split(X)

@@ -52,61 +52,61 @@ if TYPE_CHECKING:
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "online": 100}
-# Largest entry of the gradient at the end of L-BFGS. Larger values save iterations and move the result away from the
-# minimum; chosen on held-out parts of training data, as `_epoch_tol`.
+# Default of `tol` for L-BFGS: largest entry of the gradient. Larger values save iterations, but end farther from the
+# minimum. Chosen on held-out parts of training data, like `_epoch_tol`.
 _LBFGS_TOL = 1e-3
-# Up to this number of weights, L-BFGS is preferred: it is exact and needs no tuning.
+# Maximum number of weights for which L-BFGS is preferred: it is exact and needs no tuning.
 _MOST_BATCH_WEIGHTS = 50_000
-# Beyond this number of weights (512 MiB for each array), only updated weights are stored, if they are few. Dense
-# weights are a third faster to update, and several times faster in prediction.
+# Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
+# Dense weights are a third faster to update, and several times faster in prediction.
 _MOST_DENSE_WEIGHTS = 2**24
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier, trained with a SparseMAP loss or one of its relatives.
+    """Linear structured classifier, trained with a SparseMAP loss or another Fenchel-Young loss.
 
-    Scores of parts are linear in the features; a structure's score is the sum of its parts' and of learned
-    additional scores (a chain's transitions, start and end). Training minimises the mean Fenchel-Young loss plus
+    Scores of parts are linear in the features. The score of a structure is the sum of the scores of its parts and of
+    learned additional scores, such as the transitions of a chain. Training minimises the mean Fenchel-Young loss plus
     ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
 
     Parameters
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
-        What a sample's target is. ``"auto"``: one label (1-D `y`, 2-D `X`). ``"chain"``: one label for each step.
-        ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable makes of each sample its
-        `FactorGraph`; see the notes.
+        The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable maps each sample to
+        its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
-        The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge, ask
-        that the score of gold exceeds that of each other structure by the number of its wrong parts. If structures
+        The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
+        require that the score of gold exceeds that of each other structure by the number of wrong parts. If structures
         differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
         predicting the label of the column if gold has the label of the row, in the order of `classes_`.
     temperature : float, default=1.0
-        Scale of the loss: small values approach a structured perceptron, large ones require a wider margin.
-        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. If structures
-        differ in their number of parts, an independent part is predicted by the losses sparsemap and margin_sparsemap
-        if its score exceeds temperature / 2.
+        Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
+        Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
+        structures differ in their number of parts, the losses sparsemap and margin_sparsemap predict an independent
+        part if its score exceeds temperature / 2.
     alpha : float, default=1e-4
-        Strength of the squared penalty on all weights except the intercept.
+        Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
-        ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
-        which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
-        streams.
-        ``"mira"``: online, for hinge only; each step is just large enough to correct the sample's mistake, and `alpha`
-        is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000 weights, else AdaGrad. `partial_fit` is
-        always online. A pair ``(name, step)`` sets the step size of AdaGrad (default: 0.1), or the maximum step size of
-        MIRA (its aggressiveness, C; default: no maximum), which sample weights multiply. L-BFGS has no step size.
+        Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
+        losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
+        large models and streams. ``"mira"`` learns online, for hinge only: each step is just large enough to correct
+        the mistake on a sample, and `alpha` is not used. ``"auto"`` takes L-BFGS for smooth losses and up to 50,000
+        weights, else AdaGrad. `partial_fit` is always online. A pair ``(name, step)`` sets the step size of AdaGrad
+        (default: 0.1), or the maximum step size of MIRA (its aggressiveness, C; default: no maximum), which is
+        multiplied by the sample weight. L-BFGS has no step size.
     max_iter : int, default=None
         Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=None
-        AdaGrad and MIRA stop if an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all
-        epochs so far, on average over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is
-        larger than `tol` (default: 1e-3) or, at a kink, of the averaged subgradient. The smaller `tol`, the longer the
-        training, and the closer its result to the minimum of the objective.
+        Tolerance. Smaller values take longer, and end closer to the minimum of the objective. AdaGrad and MIRA stop if
+        an epoch lowers the loss by at most `tol` (default: 7e-3) times the mean loss of all epochs so far, on average
+        over the last `n_iter_no_change` epochs. L-BFGS stops if no entry of the gradient is larger than `tol` (default:
+        1e-3) or, at a kink, of the averaged subgradient.
     fit_intercept : bool, default=True
-        Whether each output has an intercept, which is not penalised.
+        Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels. The weight of a structured sample is the mean over its steps' labels.
+        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool or float, default=False
@@ -129,40 +129,40 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     verbose : int, default=0
         1 reports the first iterations (L-BFGS) or epochs and every tenth, 2 reports all.
     batch_size : int, default=None
-        AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
-        solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples
-        make a single step together.
+        AdaGrad: number of samples whose inference uses the same weights, so that several threads solve them at the same
+        time. Each sample then makes a step of its own. Values above a few reduce quality. Default: 1. The samples of a
+        batch of factor graphs make a single step together; their default is 16.
     constraints : {"bio", "bioes"} or list of pairs, default=None
-        Forbidden neighbours in chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
+        Forbidden transitions of chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
         or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER`` or ``E-PER``. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
-        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. `transitions_`, `start_` and
-        `end_` are -inf for what is forbidden. Gold that violates the constraints is refused.
+        ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
+        `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, if structures are made of labels.
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
-        One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
-        if the model is large and few of its weights exist: learned online from sparse features, with more than 16
-        million weights, at least three outputs, and a loss other than crf and margin_crf. It can be assigned in either
-        form, and keeps it; `sparsify` and `densify` convert it.
+        Weights of the features. There is one output for each label, and a single output for trees, matchings and other
+        structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
+        learned online from sparse features, with more than 16 million weights, at least three outputs, and a loss other
+        than crf and margin_crf. Both forms can be assigned; `sparsify` and `densify` convert one into the other.
     intercept_ : ndarray of shape (n_outputs,)
-        Weights, and the state of the online optimisers, have the type of `X` in the first call: float32 if all of `X`
-        is float32, else float64. Sums over a sample, and its inference, are in float64.
+        Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
+        if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
-        and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from there.
-        Edits in place affect prediction only, until the model is trained further; with `constraints` it is a copy, and
-        edits in place have no effect.
+        and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from the
+        assigned values. Edits in place affect prediction only, until the model is trained further. With `constraints`
+        this is a copy, so edits in place have no effect.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
         All learned additional scores by name, including those of a `CustomStructure`.
     n_features_in_ : int
     n_iter_ : int
-        Iterations or epochs run.
+        Number of iterations or epochs.
     loss_curve_ : list of float
         The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
         or that loss alone (MIRA).
@@ -176,33 +176,35 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Labels may be any hashable.
 
     In `fit`, a label of None in a step is unknown. The loss is then the difference between the unconstrained and the
-    constrained regularised maximum, where the constraint is agreement with the known labels (for crf, the negative
-    log-probability of all completions together). It need not be convex. The losses sparsemap, perceptron and crf
+    constrained regularised maximum; the constraint is agreement with the known labels. (For crf, this is the negative
+    log-probability of all completions together.) It need not be convex. The losses sparsemap, perceptron and crf
     support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
 
-    Structures that are not made of labels have one row of features for each part. For a tree over n words these are
-    (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
-    of shape (n_rows, n_cols, n_features), or its n * n rows if it is square. A `RaggedArray` may carry such `shapes`.
-    `y` holds structures as their class documents them.
+    Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
+    rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
+    (n_rows, n_cols, n_features), or n * n rows if it is square. A `RaggedArray` may carry such `shapes`. `y` holds
+    structures in the form that their class documents.
 
-    With factor graphs a sample has one row of features for each variable, in the order in which the graph made them;
-    the callable gets these rows, once in each call of a method. A sample may be a tuple, of features and what else the
-    callable takes, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of
-    them by name. Where all variables have several values (`FactorGraph.categorical`), rows may be those of variables,
-    in an array with an axis more if they are in a grid; `y` then holds the numbers of their values.
-    Additional scores are learned by the names of the factors, which all graphs share: one for each pair of a `Pair`, or
-    one for all if it is ``tied``, and likewise the tables of a `PairTable`; a structure's learned scores for a named
-    `StructureFactor`.
-    Return the same graph object for samples of the same form where that is possible: they are then solved together.
-    `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
+    With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them.
+    The callable gets these rows, once in each call of a method. A sample may also be a tuple of features and further
+    arguments of the callable, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables,
+    or a dict of such arrays by name. If all variables have several values (`FactorGraph.categorical`), there may be one
+    row for each variable, in an array with one more axis if the variables form a grid; `y` then holds the indices of
+    their values.
+
+    Additional scores are learned for the names of factors, and all graphs must have the same ones: one score for each
+    pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named
+    `StructureFactor`, the learned scores of its structure. If possible, return the same graph object for samples of the
+    same form: they are then solved together. `predict` returns the best assignments (see `map_inference`). The losses
+    crf and margin_crf are not available.
 
     For structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs), the objective of
     the loss decides the number of parts; see `predict` and `score`.
 
     After the first mini-batch, AdaGrad's inference for SparseMAP losses ends at a duality gap of 0.03 times the mean
-    loss of the samples before. At temperature 1, a gap g bounds the error of a sample's gradient in its scores by
-    ``sqrt(2 g)``, while the norm of that gradient is at most ``sqrt(2 loss)``. The inference of L-BFGS and of
-    prediction is exact.
+    loss of the previous samples. At temperature 1, a gap g bounds the error of the gradient with respect to the scores
+    of a sample by ``sqrt(2 g)``, and the norm of this gradient is at most ``sqrt(2 loss)``. The inference of L-BFGS and
+    of prediction is exact.
 
     Interrupting `fit` (Ctrl-C) keeps the model of the last complete step, and raises KeyboardInterrupt. Before the
     first step, and after an error, the estimator is unchanged.
@@ -224,7 +226,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     _state_kinds = ("online", "mira", "minibatch")
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
-    # Default of `tol` for epochs. Beyond it, scores on held-out data no longer rise; see doc/notes/training.md.
+    # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
     _epoch_tol = 7e-3
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
@@ -305,9 +307,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems. Label sequences without steps are left out, with a warning.
-        y : array-like of shape (n_samples,), or a sequence of label sequences
-            Labels.
+            Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
+        y : array-like of shape (n_samples,), or a sequence of structures
+            Gold labels or structures; see the notes of the class.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
 
@@ -348,8 +350,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
         if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
             raise ValueError(
-                f"y has labels of None, against which loss={task.loss!r} knows no cost; use 'sparsemap', 'perceptron' "
-                "or 'crf'"
+                f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
+                "'perceptron' or 'crf'"
             )
         max_iter = self._most_iter(solver)
         if solver != "lbfgs":
@@ -376,12 +378,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
+            As in `fit`. Sample weights are absolute here: a sample of weight 2 counts as two samples.
         classes : array-like of shape (n_classes,), default=None
-            All labels that can occur; needed at the first call if structures are made of labels.
+            All labels that can occur. Required at the first call if structures are made of labels.
         on_new_labels : {"raise", "add"}, default="raise"
-            ``"add"`` adds labels of `y` that are new to `classes_`, with weights of zero; then `classes` is not needed.
-            Each call with new labels copies all weights, and takes as long as reading and writing them once.
+            Whether a label of `y` that is not in `classes_` raises an error, or is added, with weights of zero. With
+            ``"add"``, `classes` is not required. Each call with new labels copies all weights.
 
         Returns
         -------
@@ -451,7 +453,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _new_model(self, task, X):
         """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
 
-        A sample then changes only the weights of its own features and of few outputs.
+        Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
         """
         n_features, n_outputs = X.shape[1], task.n_outputs
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
@@ -478,7 +480,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X_held, gold, held_task = X[held], codes[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
-            raise ValueError("all samples with a positive weight were held out; hold out a smaller fraction")
+            raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
         return X[train], task.take(train), (held_task, X_held, gold, weights)
 
     def _validation(self, task, X, gold, weights, columns):

@@ -1,4 +1,4 @@
-"""Partially known structures: known labels, heads or partners, and the parts that they forbid."""
+"""Partially known structures: the parts that known labels, heads or partners forbid."""
 
 import re
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from .labels import codes_of, flatten_labels
 
 @contextmanager
 def blamed_on_known(known, constraints=None):
-    """Within this context, errors of infeasibility blame the known entries of a sample or the constraints on labels."""
+    """Replace errors of infeasible scores by messages about the known entries, or about the constraints on labels."""
     try:
         yield
     except ValueError as error:
@@ -25,21 +25,21 @@ def blamed_on_known(known, constraints=None):
                 "few steps, or too many; give the model more labels to choose from, or set constraints=None"
             ) from error
         raise ValueError(
-            f"known[{sample.group(1) or 0}] goes with no structure, or with none that the model allows; leave more of "
-            "it open by None"
+            f"no structure, or none that the model allows, agrees with known[{sample.group(1) or 0}]; replace more "
+            "entries by None"
         ) from error
 
 
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
     if not hasattr(known, "__len__") or isinstance(known, str | dict):
-        raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
+        raise ValueError(f"known must be a sequence with one partially known structure for each sample; got {known!r}")
     if len(known) != n_samples:
         raise ValueError(f"known has {len(known)} entries for {n_samples} samples; use None where nothing is known")
 
 
 def forbid_others(structure, X, classes, known, scores):
-    """Return scores with -inf for parts that contradict the known entries.
+    """Return a copy of the scores, with -inf for parts that contradict the known entries.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def forbid_others(structure, X, classes, known, scores):
     X : RaggedArray
     classes : array or None
     known : sequence
-        For each sample a structure with None for unknown entries; or None for a sample of which nothing is known.
+        For each sample, a structure with None for unknown entries, or None if nothing is known.
     scores : array of shape (n_rows, n_outputs)
 
     Returns

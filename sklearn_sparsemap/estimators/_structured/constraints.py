@@ -1,4 +1,4 @@
-"""Constraints of label sequences: pairs of neighbouring labels that are forbidden."""
+"""Constraints on label sequences: forbidden transitions, first labels and last labels."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from ...training._structure_task import UNKNOWN
 from .._failures import warn_user
 from .labels import codes_of
 
-# The prefixes of labels in each scheme; "O" is outside of all spans.
+# The prefixes of labels in each scheme. The label "O" is outside of all spans.
 _PREFIXES = {"bio": "BI", "bioes": "BIES"}
 _REMEDY = "correct the labels, leave the sample out, or set constraints=None"
 
 
 class Forbidden:
-    """Pairs of labels that must not follow each other, and labels that must not be first or last.
+    """Forbidden pairs of successive labels, and labels that must not be first or last.
 
     Parameters
     ----------
@@ -26,6 +26,7 @@ class Forbidden:
     transitions : bool array of shape (n_classes, n_classes)
         Whether the label of the column must not follow the label of the row.
     start, end : bool arrays of shape (n_classes,)
+        Whether a label must not be first, or last.
 
     Raises
     ------
@@ -76,12 +77,12 @@ class Forbidden:
             warn_user(f"constraints name the label {quoted(unknown[0])}, which is not among the labels of y")
 
     def mask(self):
-        """Return additional scores of a chain: -inf for what is forbidden, else 0."""
+        """Return additional scores of a chain: -inf for forbidden transitions and labels, else 0."""
         flat = np.concatenate([self.transitions.ravel(), self.start, self.end])
         return np.where(flat, -np.inf, 0.0)
 
     def check(self, codes):
-        """Raise ValueError if gold labels violate the constraints; pairs with an unknown label are not checked.
+        """Raise ValueError if gold labels violate the constraints. Pairs with an unknown label are not checked.
 
         Parameters
         ----------

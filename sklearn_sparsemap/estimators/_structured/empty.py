@@ -1,4 +1,4 @@
-"""Label sequences without steps: left out in training, with empty results in prediction."""
+"""Label sequences without steps: training leaves them out, and their predictions are empty."""
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,7 @@ from .._failures import warn_user
 
 
 def accepts_empty(structure):
-    """Tell whether samples of a structure may have no rows: those of label sequences."""
+    """Tell whether samples of a structure may have no rows, which only label sequences may."""
     return structure.labelled and not is_flat(structure)
 
 
@@ -21,7 +21,7 @@ def without_empty(structure, X, y, sample_weight=None):
     ----------
     structure : Structure or function of graphs
     X, y : sequences of samples
-        In the user's form. If they are no sequences of the same length, a later check refuses them.
+        In the user's form. If they are not sequences of the same length, a later check raises an error.
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -47,7 +47,7 @@ def without_empty(structure, X, y, sample_weight=None):
 
 
 def rows_only(X):
-    """Return a RaggedArray without its samples that have no rows, which shares all rows."""
+    """Return a RaggedArray without the samples that have no rows; the rows are not copied."""
     return RaggedArray._of_checked(X.values, np.unique(X.indptr)) if (X.lengths == 0).any() else X
 
 
@@ -58,7 +58,7 @@ def with_empty(X, answer, of_empty):
     ----------
     X : RaggedArray
     answer : callable
-        Returns the results of the samples of `rows_only`. It is called only if there are any.
+        Returns the results of the samples of `rows_only`. It is called only if there is such a sample.
     of_empty : object
         The result of a sample without rows.
     """

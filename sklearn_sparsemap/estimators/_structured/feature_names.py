@@ -1,4 +1,4 @@
-"""Names of features of samples that are data frames."""
+"""Feature names of samples that are data frames."""
 
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
@@ -16,7 +16,7 @@ def check_names_of_features(estimator, X, *, reset):
     X : sequence of samples
         In the user's form.
     reset : bool
-        Whether this is a fit.
+        Whether to store the names, in a fit, or to check them.
 
     Raises
     ------

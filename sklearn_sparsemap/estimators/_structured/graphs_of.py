@@ -6,15 +6,13 @@ from ...training._graph_task import GraphTask
 
 
 class GraphsOf:
-    """The value of the parameter `structure` for a function from a sample to a `FactorGraph`.
-
-    It takes the place of a `Structure`.
+    """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
 
     Parameters
     ----------
     function : callable
-        Maps the features of a sample, an array or CSR matrix with one row for each variable (or an array with one more
-        axis, if the variables are in a grid), and its extra arguments to its graph.
+        Maps a sample to its graph. Its arguments are the features, an array or CSR matrix with one row for each
+        variable (or an array with one more axis, if the variables form a grid), and the sample's extra arguments.
     shapes : dict of str -> tuple of int, default=None
         Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
@@ -22,7 +20,7 @@ class GraphsOf:
     labelled = False
     # Each layout has its own value.
     fixed_size = False
-    # Rows may form a grid.
+    # The rows of a sample may form a grid.
     score_ndim = 2
     row_outputs = None
     parts_can_be_known = False
@@ -45,7 +43,7 @@ class GraphsOf:
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
-        """Return the shapes of the additional scores of all graphs; None before samples were laid out."""
+        """Return the shapes of the additional scores of all graphs; None before the first call of `lay_out`."""
         return self.shapes
 
     def lay_out(self, X):
@@ -62,8 +60,8 @@ class GraphsOf:
         Raises
         ------
         ValueError
-            Names the sample for which the function fails, or whose graph has a different number of variables than the
-            sample has rows, or other additional scores than the first graph.
+            If the function fails for a sample, its graph does not have one variable for each row, or its additional
+            scores differ from those of the first graph. The message names the sample.
         """
         graphs, layouts, first = [], [], None
         for i in range(len(X)):
@@ -73,7 +71,7 @@ class GraphsOf:
                 first = n_outputs if first is None else first
                 if n_outputs != first:
                     raise ValueError(
-                        f"its rows stand for variables of {n_outputs} values, those of the first one for {first}"
+                        f"its rows are variables of {n_outputs} values, those of the first sample variables of {first}"
                     )
                 own = learned_shapes(graph)
                 self.shapes = own if self.shapes is None else self.shapes
@@ -110,7 +108,8 @@ class GraphsOf:
         for i, x in enumerate(X):
             if not isinstance(x, tuple) or not x:
                 raise ValueError(
-                    f"X[{i}] is no tuple of features and what else the function `structure` takes, as other samples are"
+                    f"X[{i}] is not a tuple of features and further arguments of the function `structure`, as other "
+                    "samples are"
                 )
         return [x[0] for x in X], [x[1:] for x in X]
 
@@ -129,7 +128,7 @@ class GraphsOf:
 
 
 def _sample_of(X, i):
-    """Return the arguments of the user's function for a sample: features, in their grid, and extra arguments."""
+    """Return the arguments of the user's function for a sample: its features, in their shape, and extra arguments."""
     sample = X[i]
     if X.shapes is not None:
         sample = sample.reshape(*X.shapes[i].tolist(), sample.shape[1])

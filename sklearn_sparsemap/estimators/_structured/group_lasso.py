@@ -1,4 +1,4 @@
-"""StructuredGroupLasso: the exact minimum of a loss plus the norms of groups of weights."""
+"""StructuredGroupLasso: exact minimisation of a loss plus the norms of groups of weights."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from .base import LinearStructuredModel, resolve_structure
 from .groups import GroupsMixin
 from .warm_starts import warm_model
 
-# The losses, which have a conjugate.
+# The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
-# Strength of the squared penalty of debiasing, and the largest entry of its gradient at the end: the defaults of
+# Strength of the squared penalty of debiasing, and the largest entry of the gradient at the end: the defaults of
 # `StructuredSparseMAPClassifier`.
 _DEBIAS_ALPHA, _DEBIAS_TOL = 1e-4, 1e-3
-# A strength at which no weight is worth its penalty.
-HUGE = 1e12
+HUGE = 1e12  # a strength of the penalty at which all penalised weights are zero
 
 
 class GroupLassoLearner(Learner):
@@ -65,48 +64,48 @@ class GroupLassoLearner(Learner):
 
 
 class StructuredGroupLasso(GroupsMixin, CallbackSupportMixin, LinearStructuredModel):
-    """Linear structured classifier with few groups of features: the exact optimum of group lasso, with a certificate.
+    """Linear structured classifier that selects groups of features by the group lasso, exactly and with a certificate.
 
-    Minimises ``mean loss + alpha * sum_g w_g |W_g|`` over all samples, where W_g are the weights of a group of features
-    for all outputs [1]_. Groups are selected as a whole. Intercepts, and additional scores such as transitions, are not
-    penalised. `dual_gap_` bounds the distance of the objective from its minimum.
+    Training minimises ``mean loss + alpha * sum_g w_g |W_g|`` over all samples; W_g are the weights of a group of
+    features for all outputs [1]_. Groups are selected as a whole. Intercepts, and additional scores such as
+    transitions, are not penalised. `dual_gap_` bounds the distance of the objective from its minimum.
 
-    Use it for data that fit into memory. For streams, and for budgets of groups or weights, there is
-    `GroupLassoPerceptron`. Standardise dense features: which groups are selected depends on the features' scales.
+    Use it for data that fit into memory. For streams, and for budgets of groups or weights, use `GroupLassoPerceptron`.
+    Standardise dense features, because the selection depends on the scales of the features.
 
     Parameters
     ----------
     structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
         As in `StructuredSparseMAPClassifier`.
     loss : {"sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, default="sparsemap"
-        The loss; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The losses perceptron and hinge are not
-        available: their conjugates have kinks in all weights.
+        Training loss, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The losses perceptron and hinge
+        are not available, because they are not smooth in the weights.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
-        Groups of features, as in `GroupLassoPerceptron`. They are disjoint or nested; others have no proximal operator
-        in closed form. None is one group for each feature.
+        Groups of features, as in `GroupLassoPerceptron`. They must be disjoint or nested, because other groups have no
+        proximal operator in closed form. None means one group for each feature.
     alpha : float, default=0.01
-        Strength of the penalty: larger values select fewer groups.
+        Strength of the penalty. Larger values select fewer groups.
     l1_ratio : float, default=0.0
-        From 0 to 1. Above 0, the penalty is that of the sparse group lasso [2]_, ``alpha * ((1 - l1_ratio) * sum_g w_g
-        |W_g| + l1_ratio * |W|_1)``, which also sets single weights in selected groups to zero. 1 is the lasso, which
-        CRFsuite calls c1.
+        Weight of the sum of absolute values in the penalty, from 0 to 1. Values above 0 give the sparse group lasso
+        [2]_, ``alpha * ((1 - l1_ratio) * sum_g w_g |W_g| + l1_ratio * |W|_1)``, which also sets single weights in
+        selected groups to zero. 1 gives the lasso; CRFsuite calls its strength c1.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default=None
         The weights w_g, as in `GroupLassoPerceptron`. Default: ``"sqrt"``, the square root of the number of features.
     temperature : float, default=1.0
-        Scores are divided by it in the losses, and in `predict_marginals`.
+        Divisor of the scores in the losses, and in `predict_marginals`.
     tol : float, default=1e-6
-        Training ends when `dual_gap_` is at most this. The unit is that of the mean loss of a sample.
+        Largest `dual_gap_` at the end of training, in units of the mean loss of a sample.
     max_iter : int, default=5000
         Maximum number of iterations, each with one or two evaluations of the loss of all samples.
     fit_intercept : bool, default=True
-        Whether each output has an intercept.
+        Whether to learn an intercept for each output.
     class_weight : dict, "balanced" or None, default=None
         As in `StructuredSparseMAPClassifier`.
     debias : bool or float, default=False
-        Whether to learn the weights of the selected features again without the penalty, which shrinks them. They then
-        have a squared penalty with this strength, ``debias/2 |W|^2``; True is 1e-4. `dual_gap_` and `objective_` remain
-        those of the group lasso.
+        Whether to learn the weights of the selected features again without the group penalty, because it shrinks them.
+        A number is the strength of the squared penalty that replaces it, ``debias/2 |W|^2``; True is 1e-4. `dual_gap_`
+        and `objective_` remain those of the group lasso.
     warm_start : bool, default=False
         Whether `fit` starts from the current model. The minimum does not depend on it.
     n_jobs : int, default=None
@@ -125,14 +124,15 @@ default=None
     groups_ : Groups
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
+        The weights w_g.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights.
     selected_groups_ : int ndarray
-        Numbers of the groups with nonzero weights.
+        Indices of the groups with nonzero weights.
     selected_group_names_ : list
-        Their names; of templates those of the vectorizer.
+        Names of the selected groups; those of templates come from the vectorizer.
     n_nonzero_coefs_ : int
-        Nonzero entries of `coef_`.
+        Number of nonzero entries of `coef_`.
     objective_ : float
         The mean loss plus the penalty, at the end of training.
     dual_gap_ : float
@@ -177,7 +177,7 @@ default=None
 
     Examples
     --------
-    Of three groups of sensors only one says something about the label:
+    Only one of three groups of sensors is informative:
 
     >>> import numpy as np
     >>> from sklearn_sparsemap import StructuredGroupLasso
@@ -190,10 +190,10 @@ default=None
     """
 
     _set_by_fit = (*LinearStructuredModel._set_by_fit, "groups_", "group_weights_")
-    # In the message about a loss that is not finite, which only a warm start can have.
+    # Part of the message about a loss that is not finite; only a warm start can cause that.
     _step_size = "the weights of the warm start"
     _dtype = np.dtype(np.float64)
-    # The class of the monitor that watches training. A subclass of `Monitor` may replace it.
+    # The class of the monitor that watches training, `Monitor` or a subclass.
     monitor_class: type[Monitor] = Monitor
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
@@ -261,8 +261,9 @@ default=None
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems. Label sequences without steps are left out, with a warning.
+            Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
+            Gold labels or structures.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
 
@@ -290,7 +291,7 @@ default=None
         return self
 
     def _take_in(self, X, y, sample_weight):
-        """Lay out training samples, and begin a model of them; return the features, their task, and the start."""
+        """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
         structure = self._check_params()
         X, codes, classes, weights = self._read(structure, X, y, sample_weight)
         task = self._training_task(structure, X, codes, classes, relative(weights))
@@ -358,7 +359,7 @@ default=None
             )
 
     def _outcome(self, monitor, model):
-        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        """Return the attributes that a fit sets at its end, for its final model."""
         solver = monitor.learner.solver
         return {
             "_learned": Learned(model),

@@ -1,4 +1,4 @@
-"""The groups of features of estimators that select some."""
+"""Groups of features of the estimators that select groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scipy import sparse
 from ..._core.annotations import Any, NDArray
 from ...penalties import GroupOrder, as_group_weights, as_groups
 
-# Approximate memory of training for each column, and for each group.
+# Approximate memory of training in bytes, for each column and for each group.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
-# Columns are 32-bit integers.
+# Largest index of a column, a 32-bit integer.
 _MOST_COLUMNS = 2**31 - 1
 
 
 class GroupsMixin:
-    """Reads the parameters `groups` and `group_weights`; has the attributes that follow from `selected_groups_`."""
+    """Reads the parameters `groups` and `group_weights`, and derives attributes from `selected_groups_`."""
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]
@@ -26,7 +26,7 @@ class GroupsMixin:
         feature_groups = X.groups
         if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
             raise ValueError(
-                "groups='templates' needs features that know their templates: a RaggedArray with groups, as "
+                "groups='templates' needs features with the groups of their templates: a RaggedArray with groups, as "
                 "TemplateVectorizer makes it"
             )
         if not isinstance(self.groups, str | GroupOrder):
@@ -35,8 +35,8 @@ class GroupsMixin:
         groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
-            # A coarse group contains all finer ones. With all their features as its size it would be the first to be
-            # discarded, together with them.
+            # A coarse group contains all finer ones. If its size included their features, it would be discarded first,
+            # together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         return groups, as_group_weights("sqrt" if self.group_weights is None else self.group_weights, sizes)
 
@@ -51,7 +51,7 @@ class GroupsMixin:
         return [names[g] for g in self.selected_groups_]
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
-        """Return the features that remain with the selected groups.
+        """Return the selected features.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class GroupsMixin:
         Returns
         -------
         support : bool ndarray of shape (n_features,), or int ndarray
-            A feature remains if all groups that contain it are selected.
+            A feature is selected if all groups that contain it are selected.
 
         Examples
         --------
@@ -83,12 +83,12 @@ class GroupsMixin:
 
 
 def _check_memory(n_columns, of_each):
-    """Raise ValueError if there are more columns than fit into memory, because the system would kill the process."""
+    """Raise ValueError if there are more columns than fit into memory; the system would kill the process."""
     needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        # The system does not tell its memory.
+        # The size of the memory is unknown on this system.
         present = np.inf
     if n_columns > _MOST_COLUMNS or needed > present:
         why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
@@ -98,7 +98,7 @@ def _check_memory(n_columns, of_each):
 
 
 def group_names(estimator):
-    """Return the names of the groups; those of templates come with the features."""
+    """Return the names of the groups. The names of templates come with the features."""
     names = getattr(estimator, "_template_names", None)
     if isinstance(estimator.groups, str) and names is not None:
         return list(names)

@@ -1,4 +1,4 @@
-"""Labels: any hashable for users, integer codes internally."""
+"""Conversion of labels, which are hashable objects, to integer codes."""
 
 from contextlib import suppress
 from itertools import chain
@@ -67,7 +67,7 @@ def flatten_labels(y, lengths):
     Raises
     ------
     ValueError
-        Names the sample that is not a sequence, or has the wrong length.
+        If a sample is not a sequence, or has the wrong length; the message names the sample.
     """
     if isinstance(y, RaggedArray) and y.values.ndim == 1:
         samples, found = None, y.lengths
@@ -95,12 +95,12 @@ def flatten_labels(y, lengths):
 
 
 def check_padding(labels, lengths):
-    """Refuse codes of -1 or -100 at the ends of sequences of one length: padding of batches.
+    """Raise ValueError if sequences of one length end with -1 or -100, which is the padding of batches.
 
     Parameters
     ----------
     labels : list
-        Flat. If 0 is not among them, -1 may be a label.
+        Labels of all steps. Without a label 0, -1 and -100 are not padding.
     lengths : array of shape (n_samples,)
     """
     different = set(labels)
@@ -119,14 +119,14 @@ def check_padding(labels, lengths):
 
 
 def check_target(y, remedy):
-    """Refuse labels of flat samples that NumPy or scikit-learn would silently convert.
+    """Raise ValueError for labels of flat samples that NumPy or scikit-learn would silently convert.
 
     Parameters
     ----------
     y : object
         In the user's form. Only containers that can hold objects are checked.
     remedy : str
-        The remedy for samples with several labels, for messages.
+        Advice for samples with several labels, which ends the message.
 
     Raises
     ------
@@ -160,9 +160,9 @@ def given_classes(classes, known):
     Parameters
     ----------
     classes : array-like or None
-        The parameter of `partial_fit`.
+        The argument of `partial_fit`.
     known : array or None
-        The labels of the first call; None if this is it.
+        The labels of the first call; None in the first call.
     """
     if classes is None:
         if known is None:
@@ -175,7 +175,7 @@ def given_classes(classes, known):
 
 
 def codes_of(labels, classes, unknown=False):
-    """Return the codes of flat labels, -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
+    """Return the codes of labels: -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
     code_of = {label: code for code, label in enumerate(classes.tolist())}
     if unknown:
         code_of[None] = UNKNOWN
@@ -186,12 +186,12 @@ def where_known(labels):
     """Return the labels without None, which means unknown."""
     known = [label for label in labels if label is not None]
     if not known:
-        raise ValueError("y has no labels but None; give at least some")
+        raise ValueError("all labels of y are None; at least one must be known")
     return known
 
 
 def encode_labels(labels, classes, indptr, unknown=False):
-    """Return the codes of flat labels, see `codes_of`; a ValueError names the first label that is not in `classes`."""
+    """Return the codes of labels, as `codes_of`; a ValueError names the first label that is not in `classes`."""
     codes = codes_of(labels, classes, unknown)
     unseen = np.flatnonzero(codes == -1)
     if len(unseen):

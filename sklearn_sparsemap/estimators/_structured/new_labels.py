@@ -1,4 +1,4 @@
-"""New labels in a stream."""
+"""Labels that are new in a mini-batch of a stream."""
 
 from .._partitions import flat_labels
 from .._state.growth import with_more_outputs
@@ -6,7 +6,7 @@ from .labels import codes_of, sorted_labels
 
 
 def add_labels(estimator, structure, y, classes):
-    """Add the labels of a mini-batch that are new to an estimator, with weights of zero.
+    """Add the new labels of a mini-batch to an estimator, with weights of zero.
 
     Parameters
     ----------

@@ -34,75 +34,76 @@ from .groups import GroupsMixin
 from .phases import AUTO, MIRA, Phase, PhasesMixin, final_state, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 
-# Range of step sizes in which squares of weights neither underflow nor overflow.
+# Range of step sizes for which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 
 
 class GroupLassoPerceptron(SelectionMixin, PhasesMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
+    """Linear structured classifier that selects groups of features during online learning: the "sparseptron".
 
-    Learns online, and shrinks each group of features as a whole: by the proximal operator of the group lasso, with a
-    fixed strength `alpha`, or with the strength that leaves exactly `budget` groups [1]_. Then the weights of the
+    Training alternates online steps with shrinkage of each group of features as a whole, by the proximal operator of
+    the group lasso. Its strength is `alpha`, or such that exactly `budget` groups survive [1]_. Then the weights of the
     selected groups are learned again without a penalty (`debias`).
 
     With a budget, scores are computed with shrunk weights, while the weights of all groups accumulate gradients
-    (regularised dual averaging [2]_, [3]_): no group is lost by an early shrinkage. The groups remain that the averages
-    of the shrunk weights select. If memory demands it, or if `shrink_every` is a number, the weights themselves are
+    (regularised dual averaging [2]_, [3]_), so no group is lost by an early shrinkage. At the end, the averages of the
+    shrunk weights select the groups. If memory is short, or if `shrink_every` is a number, the weights themselves are
     shrunk, and groups that reach zero take no memory.
 
-    Standardise dense features, for example by `sklearn.preprocessing.StandardScaler` in a pipeline: which groups are
-    selected depends on the scales of the features. See the notes.
+    Standardise dense features, for example by `sklearn.preprocessing.StandardScaler` in a pipeline, because the
+    selection depends on the scales of the features. See the notes.
 
-    Weights exist only for pairs of a feature and a label that were updated, so millions of features are possible.
+    Only weights that were updated, for pairs of a feature and a label, are stored, so millions of features are
+    possible.
 
     Parameters
     ----------
     structure : str or Structure, default="auto"
-        As in `StructuredSparseMAPClassifier`, without factor graphs.
+        Output structure, as in `StructuredSparseMAPClassifier`, except for factor graphs.
     loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, \
 default="perceptron"
-        The loss of the first phase; a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
+        Loss of the first phase, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
         With the perceptron and a budget, predictions do not depend on `eta0`.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
-        Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
-        a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
-        as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
-        Columns are places, or the names of features (`feature_names_in_`); see also
+        Groups of features. None means one group for each feature. An int array of shape (n_features,) holds the group
+        of each feature; a dict maps names to columns; a list of lists of columns may have overlapping groups.
+        ``"templates"`` takes ``X.groups``, as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without
+        columns takes them as its base groups. Columns are indices, or names of features (`feature_names_in_`); see also
         `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
-        follow a `ColumnTransformer` in a pipeline; ``"columns"`` is one group for each transformer, see
+        follow a `ColumnTransformer` in a pipeline; ``"columns"`` means one group for each transformer, see
         `sklearn_sparsemap.penalties.groups_by_name`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         Relative strength of the penalty of each group: equal, the base-2 logarithm of its number of features (as in the
-        paper), or the square root of it. In a tree or an order, features of finer groups do not count.
+        paper), or the square root of this number. In a tree or an order, features of finer groups do not count.
     budget : int, or a pair (int, "weights"), default=None
         Maximum number of groups to keep. A pair ``(n, "weights")`` is the maximum number of weights instead:
         `n_nonzero_coefs_` does not exceed n after `fit` or `finalize`. See the notes. By default, `alpha` is used.
     alpha : float, default=0.0
         Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
-        the groups' norms times their weights.
+        the groups' norms times their weights. Larger values select fewer groups.
     shrink_every : int or "auto", default="auto"
         Number of samples between two shrinkages of the weights. A shrinkage discards groups, which start again from
-        zero: with a smaller number less memory is used, and more groups are lost by chance. 1000 is the paper's
-        schedule. With ``"auto"`` and a budget, groups are discarded after the last epoch and, the weakest first, if
-        there are more than 524,288 weights of which the selected groups have less than half. With `alpha`,
-        ``"auto"`` is 1000. In all cases, a shrinkage follows the last epoch.
+        zero. Smaller numbers save memory, but lose more groups by chance. 1000 is the paper's schedule. With ``"auto"``
+        and a budget, groups are discarded after the last epoch and, the weakest first, if there are more than 524,288
+        weights of which the selected groups have less than half. With `alpha`, ``"auto"`` is 1000. In all cases, a
+        shrinkage follows the last epoch.
     max_iter : int, default=5
-        Epochs of the first phase.
+        Number of epochs of the first phase.
     eta0 : float, default=1.0
         Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
     debias : {"mira", None} or a loss, default="mira"
-        How the weights of the selected groups are learned again in `fit`: by 1-best MIRA on the hinge loss, or by
-        online gradient steps on a loss. None keeps those of the first phase. Without budget and alpha there is no
-        debiasing.
+        Second phase of `fit`, in which the weights of the selected groups are learned again: by 1-best MIRA on the
+        hinge loss, or by online gradient steps on a loss. None keeps the weights of the first phase. Without budget and
+        alpha there is no debiasing.
     debias_max_iter : int, default=10
-        Epochs of the second phase.
+        Number of epochs of the second phase.
     C : float, default=inf
         Maximum step size of MIRA (its aggressiveness).
     temperature : float, default=1.0
-        Scores are divided by it in the losses, and in `predict_marginals`.
+        Divisor of the scores in the losses, and in `predict_marginals`.
     fit_intercept : bool, default=True
-        Whether each output has an intercept. It is in no group, like transitions and other additional scores.
+        Whether to learn an intercept for each output. Like transitions and other additional scores it is in no group.
     class_weight : dict, "balanced" or None, default=None
         As in `StructuredSparseMAPClassifier`.
     average : bool, default=True
@@ -110,6 +111,7 @@ default=None
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
+        Seed of the shuffling.
     n_jobs : int, default=None
         Number of threads for prediction.
     verbose : int, default=0
@@ -127,33 +129,34 @@ default=None
     groups_ : Groups
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
+        Relative strength of the penalty of each group.
     selected_groups_ : int ndarray
-        Numbers of the selected groups. In a stream, these are the groups that the budget selects now or, if
+        Indices of the selected groups. In a stream, these are the groups that the budget selects now or, if
         `shrink_every` or `alpha` sets the schedule, those that survived the last shrinkage. Before the first shrinkage
         of such a schedule they are all groups that have weights, and a warning says so.
     selected_group_names_ : list
-        Their names; of templates those of the vectorizer.
+        Names of the selected groups; those of templates come from the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase; in a stream with ``shrink_every="auto"`` and a
         budget, of their averages.
     sigma_ : float
-        Strength of the last nonzero shrinkage, in the unit of `alpha`.
+        Strength of the last nonzero shrinkage, in units of `alpha`.
     implied_alpha_ : float
-        Mean strength of all shrinkages: the value of `alpha` that the budget has implied ([1]_, footnote 6). With
-        ``shrink_every="auto"`` and a budget, shrinkages are deferred, and one strength serves all steps.
+        Mean strength of all shrinkages: the value of `alpha` that corresponds to the budget ([1]_, footnote 6). With
+        ``shrink_every="auto"`` and a budget, shrinkages are deferred, and one strength applies to all steps.
     n_nonzero_coefs_ : int
-        Nonzero entries of `coef_`.
+        Number of nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
         Number of weights before and after each shrinkage of the weights ([1]_, figure 2); with
         ``shrink_every="auto"`` and a budget, also after each 1,000 samples. After some 2,000 records, adjacent ones
         are merged into the one with the most weights; the last record is kept.
     memory_steps_ : int ndarray of shape (n_records,)
-        The number of samples visited until then, including those of debiasing.
+        Number of samples visited up to each record, including those of debiasing.
     loss_curve_ : list of float
-        Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch; after some 2,000 the mean
-        of neighbouring ones.)
+        Mean loss during each epoch of both phases. (`partial_fit`: of each mini-batch; after some 2,000 mini-batches,
+        means of adjacent ones.)
     n_iter_ : int
-        Epochs of the first phase (`partial_fit`: mini-batches).
+        Number of epochs of the first phase (`partial_fit`: of mini-batches).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If `X` has names: a DataFrame, or a list of them.
@@ -162,27 +165,26 @@ default=None
     -----
     Groups are selected by the norm of their weights, and steps are proportional to the features. So features with small
     values are rarely selected. If all features are small, the intercept, a feature of value 1, is learned first. On
-    three tables of scikit-learn, multiplying standardised columns by 0.01 cost 10 to 47 points of accuracy. Counts and
-    indicators, such as those of templates, need no scaling.
+    three data sets of scikit-learn, multiplying standardised columns by 0.01 lowered the accuracy by 10 to 47 points.
+    Counts and indicators, such as those of templates, need no scaling.
 
-    With a budget of weights, a shrinkage considers groups in the order of norm over group weight, and keeps each one
-    whose weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of
-    weights (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the
-    weakest kept group just survives; groups that do not fit are discarded, whatever their norm. With
+    With a budget of weights, a shrinkage considers groups in descending order of norm divided by group weight, and
+    keeps each group whose weights still fit: a greedy solution of the knapsack problem. The size of a group is the
+    maximum number of weights (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is
+    such that the weakest kept group just survives; groups that do not fit are discarded, whatever their norm. With
     ``group_weights="sqrt"`` the order is approximately that of squared norm per weight, which prefers many small
-    groups; ``"uniform"`` prefers the few largest that fit. Group norms do not measure usefulness. Choose by validation:
-    for templates of tokens, a few large groups were best; for templates of arcs many small ones, best with sizes to the
-    power of 0.75 (an array; ``"sqrt"`` is next). In trees and orders, in which groups are discarded together, the
-    strength is the smallest at which at most that many weights survive. Debiasing learns the features with weights, and
-    if the result exceeds the budget, its smallest weights are dropped.
+    groups; ``"uniform"`` prefers the few largest groups that fit. Group norms do not measure usefulness. Choose by
+    validation: for templates of tokens, a few large groups were best; for templates of arcs, many small ones, with
+    group weights equal to the sizes to the power of 0.75 (an array; ``"sqrt"`` was second). In trees and orders, in
+    which groups are discarded together, the strength is the smallest at which at most that many weights survive.
+    Debiasing learns the features with weights. If the result exceeds the budget, its smallest weights are dropped.
 
-    The strength is determined again at each shrinkage. To freeze it in a stream with ``shrink_every=1000``, continue
+    The strength is determined again at each shrinkage. To fix it in a stream with ``shrink_every=1000``, continue
     `partial_fit` after ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before
     `finalize`.
 
-    `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
-    scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
-    `class_weight`, or repeat samples.
+    `fit` takes no sample weights. scikit-learn requires that a sample of weight 2 is equivalent to two samples, which
+    an online learner cannot guarantee. Use `class_weight`, or repeat samples.
 
     Ctrl-C keeps the model of the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` continue from
     there. Before the first sample, and after an error, the estimator is unchanged.
@@ -190,7 +192,7 @@ default=None
     The number of epochs is fixed, as in the paper, so there is no ConvergenceWarning.
 
     For structures that differ in their number of parts (`Subset`, `CustomStructure`), the objective of the last loss
-    decides the number of parts: hinge after debiasing by MIRA.
+    determines the number of parts. After debiasing by MIRA, this is the hinge loss.
 
     See Also
     --------
@@ -205,7 +207,7 @@ default=None
 
     Examples
     --------
-    Of three groups of sensors only one says something about the label:
+    Only one of three groups of sensors is informative:
 
     >>> import numpy as np
     >>> from sklearn_sparsemap import GroupLassoPerceptron
@@ -221,7 +223,7 @@ default=None
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _state_kinds = ("groups",)
-    # Shrinkage of groups is in float64 only.
+    # Shrinkage is implemented for float64 only.
     _dtype = np.dtype(np.float64)
     # The step size decreases from epoch to epoch.
     _counts_samples = True
@@ -306,8 +308,9 @@ default=None
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
-            The second for structured problems. Label sequences without steps are left out, with a warning.
+            Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
+            Gold labels or structures.
 
         Returns
         -------
@@ -339,12 +342,12 @@ default=None
         )
 
     def _learn_phases(self, data, visit_with, n_samples, norms=None):
-        """Select groups, then learn the weights of the selected ones again.
+        """Select groups, then learn the weights of the selected groups again.
 
         Parameters
         ----------
         data : tuple
-            X and y as the user gave them.
+            X and y in the user's form.
         visit_with : callable
             Maps an optimiser to the function that visits all samples, and returns their mean loss.
         n_samples : int
@@ -372,18 +375,18 @@ default=None
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
-        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples; ``"auto"`` counts as
-        1000. With ``"auto"`` and a budget, the model has the weights of the selected groups at any time, and the other
-        groups compete. Otherwise the budget holds for the weights after each shrinkage, and between two shrinkages
-        other groups may come up. `finalize` ends the stream with a shrinkage and, given samples, debiasing. After `fit`
-        or `finalize`, training continues from their model.
+        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples, where ``"auto"``
+        means 1000. With ``"auto"`` and a budget, the model contains only the weights of the groups that are selected at
+        the time, while all groups are learned. Otherwise the budget holds after each shrinkage, and between two
+        shrinkages further groups may get weights. `finalize` ends the stream with a shrinkage and, given samples,
+        debiasing. After `fit` or `finalize`, training continues from their model.
 
         Parameters
         ----------
         X, y
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that can occur; needed at the first call if structures are made of labels.
+            All labels that can occur. Required at the first call if structures are made of labels.
 
         Returns
         -------
@@ -404,13 +407,13 @@ default=None
     def finalize(self, X: Any = None, y: Any = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
-        A stream stores no samples, so debiasing needs some: the last ones, or any of the same kind. Without them, the
-        weights remain as the shrinkage leaves them. After `fit`, only debiasing has an effect.
+        Debiasing needs samples, because a stream stores none: the last ones, or any from the same distribution. Without
+        them, only the shrinkage is applied. After `fit`, only debiasing has an effect.
 
         Parameters
         ----------
         X, y
-            As in `fit`. By default, only shrink.
+            Samples for debiasing, as in `fit`. By default, there is no debiasing.
 
         Returns
         -------
@@ -421,7 +424,7 @@ default=None
         ValueError
             If a parameter is out of range, or the data are not as described; the message names the sample.
         sklearn.exceptions.NotFittedError
-            If there is no model yet.
+            If the estimator is not fitted.
 
         Examples
         --------
@@ -438,7 +441,7 @@ default=None
         structure = self._check_params()
         check_is_fitted(self)
         if (X is None) != (y is None):
-            raise ValueError("finalize takes both X and y, or none of them")
+            raise ValueError("finalize takes both X and y, or neither; pass the missing one")
         self._check_same_structure(structure)
         self._check_whole()
         if X is not None:
@@ -450,7 +453,7 @@ default=None
         self._configure(first, self._period)
         exceeds = first.exceeds
         if self._selects and (before.optimizer is not None or exceeds):
-            # The shrinkage is kept even if the following steps fail.
+            # Keep the shrinkage even if the following steps fail.
             keep_if(self, lambda: True)
             self._learned = Learned(optimizer=first, final=before.final)
             self._select(first)
@@ -520,5 +523,5 @@ default=None
                 f"floating-point numbers; got {self.eta0!r}"
             )
         if self.budget is not None and self.alpha > 0.0:
-            raise ValueError("budget and alpha are ways to set the same strength; leave one of them at its default")
+            raise ValueError("budget and alpha both set the strength of the penalty; leave one of them at its default")
         return structure

@@ -16,16 +16,16 @@ from .._failures import warn_user
 from .._learners import Epochs
 from .._state.learned import Learned
 
-# The values of `debias` that is not the name of a loss, and of `shrink_every` that is not a number.
+# A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
 MIRA, AUTO = "mira", "auto"
 # Maximum numbers of groups and of weights; at most one of them is not None.
 Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
-# More samples than ever occur, so that the step size is constant.
+# Period of a constant step size: a number of samples that no training reaches.
 _NO_PERIOD = 2**62
 
 
 class Phase(Epochs):
-    """A fixed number of epochs of one of the phases.
+    """A fixed number of epochs of a phase.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Phase(Epochs):
         return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
 
     def keep(self, monitor):
-        """Store the progress. The first phase can be continued; the second one has no weights before its first step."""
+        """Store the model of the second phase after its first step; before that, the optimiser of the first phase."""
         if self.optimizer is not self.first and self.optimizer.n_steps:
             monitor.take()
         else:
@@ -70,7 +70,7 @@ class PhasesMixin:
     """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
 
     def _new_optimizer(self, n_outputs, n_additional, columns=None):
-        """Return an optimiser that selects groups, or one that learns the weights of selected columns again."""
+        """Return an optimiser that selects groups or, given selected columns, one that learns their weights again."""
         groups, weights, mira = self.groups_, self.group_weights_, False
         if columns is not None:
             groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
@@ -96,13 +96,13 @@ class PhasesMixin:
         )  # fmt: skip
 
     def _debiasing_optimizer(self, first, n_samples):
-        """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
+        """Return an optimiser that learns the weights of the selected columns from zero."""
         optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self._budget.weights is not None))
         self._configure(optimizer, n_samples)
         return optimizer
 
     def _data_of(self, optimizer, task, X):
-        """Return samples with the loss and the columns of an optimiser's phase."""
+        """Return task and features with the loss and the columns of an optimiser's phase."""
         if optimizer.columns is None:
             return task, X
         features = X.values[:, optimizer.columns]
@@ -127,8 +127,8 @@ class PhasesMixin:
         if not optimizer.alive_groups().any():
             warn_user(
                 "no group of features has survived: the strength is too high, or the budget is smaller than each group "
-                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
-                "lower alpha"
+                "or than each set of nested or overlapping groups that vanish together; raise the budget or "
+                "shrink_every, or lower alpha"
             )
 
     def _configure_epoch(self, n_samples, number=0):
@@ -162,12 +162,12 @@ class PhasesMixin:
         return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
 
     def _ended_phases(self, losses, first, last, model):
-        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
+        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its final model."""
         final = final_state(first, last, self._loss_of(last))
         return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
 
     def _progress_of(self, losses):
-        """Return the attributes that follow from the losses of all epochs."""
+        """Return the attributes that are derived from the losses of all epochs."""
         return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
 
     def _take_rounds(self, optimizers, monitor):
@@ -184,7 +184,7 @@ class PhasesMixin:
 
 
 def kept_columns(optimizer, counts):
-    """Return the columns of the groups that an optimiser has kept; with `counts`, only those that have weights."""
+    """Return the columns of the groups that an optimiser has kept; with `counts`, only columns that have weights."""
     kept = optimizer.alive()[optimizer.source.atom_of]
     if counts:
         kept &= optimizer.store.features[:, COUNT] != 0
@@ -192,7 +192,7 @@ def kept_columns(optimizer, counts):
 
 
 def final_state(first, last, loss):
-    """Return the final state of the selecting optimiser and of the last one, with its loss."""
+    """Return the attributes of a finished training, given the optimisers of the first and the last phase."""
     curve = first.joined_curve()
     if last is not first:
         curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
@@ -214,7 +214,7 @@ def wide_model(optimizer, n_features, most=None):
     optimizer : GroupOptimizer
     n_features : int
     most : int, default=None
-        Maximum number of weights of the features; if an optimiser of some features has more, the smallest are dropped.
+        Maximum number of weights of the features. If an optimiser of some features has more, the smallest are dropped.
     """
     model = optimizer.model()
     columns = optimizer.columns
@@ -231,5 +231,5 @@ def wide_model(optimizer, n_features, most=None):
 
 
 def _finite(C):
-    """Return MIRA's maximum step size as a finite number, which can be multiplied by a weight of zero."""
+    """Return MIRA's maximum step size as a finite number, because infinity times a sample weight of zero is NaN."""
     return min(float(C), np.finfo(np.float64).max / 1e10)

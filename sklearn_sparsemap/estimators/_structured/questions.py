@@ -1,4 +1,4 @@
-"""Further methods of linear structured models: the k best structures, likelihoods, and samples."""
+"""Inference with a linear structured model: supports, the k best structures, likelihoods, and samples."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .._failures import warn_of_convergence
 from .completions import blamed_on_known, check_known_length, forbid_others
 from .empty import with_empty
 
-# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
+# Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-8
 
 
 class QuestionsMixin:
-    """Methods of `LinearStructuredClassifier` that need only its scores."""
+    """Methods of `LinearStructuredModel` that need only its scores."""
 
     def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the structures that SparseMAP selects for each sample, with their probabilities.
+        """Return the support of SparseMAP for each sample: structures with their probabilities.
 
-        This holds for every loss. After training with crf, `predict_marginals` returns marginals of another
-        distribution.
+        The distribution is that of SparseMAP for every loss. After training with crf, `predict_marginals` returns
+        marginals of the Gibbs distribution.
 
         Parameters
         ----------
@@ -40,7 +40,7 @@ class QuestionsMixin:
         Returns
         -------
         structures : list of lists of (structure, probability)
-            Most probable first. A structure is as in `predict`.
+            The most probable structure first. Structures are as in `predict`.
         """
         structure, X = self._check_predict(X)
         if not isinstance(structure, Structure):
@@ -60,20 +60,21 @@ class QuestionsMixin:
         return self._ask(X, "sparsemap", known, answer, [(self._no_labels(), 1.0)])
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
-        """Find the `k` structures of highest score for each sample.
+        """Find the `k` structures with the highest scores for each sample.
 
         Parameters
         ----------
         X : as in `fit`
         k : int
+            Number of structures.
         known : sequence, default=None
             As in `predict`.
 
         Returns
         -------
         best : list of lists of (structure, score)
-            The best first. A structure is as in `predict`; for flat data it is a label. There are fewer than `k` if
-            fewer exist.
+            The best structure first. Structures are as in `predict`; for flat data they are labels. A list has fewer
+            than `k` entries if fewer structures exist.
 
         Raises
         ------
@@ -98,13 +99,12 @@ class QuestionsMixin:
         Parameters
         ----------
         X, y : as in `fit`
-            In structures made of labels, a label may be None. The result is then the log-probability of all completions
-            together.
+            A label of None is unknown. The result is then the log-probability of all completions together.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
-            The loss crf is the negative of this, times the temperature.
+            The crf loss is minus this, times the temperature.
 
         Raises
         ------
@@ -136,8 +136,9 @@ class QuestionsMixin:
         n_samples : int, default=1
             Number of structures for each sample.
         random_state : int, RandomState or None, default=None
+            Seed of the draws.
         known : sequence, default=None
-            As in `predict`; draws are then from the completions.
+            As in `predict`. Samples are then drawn from the completions.
 
         Returns
         -------
@@ -164,7 +165,7 @@ class QuestionsMixin:
         self._check_predict_ready()
         if LOSSES[self._latest_loss].argmax != "gibbs":
             raise ValueError(
-                f"{what} is for models of a Gibbs distribution; train with loss='crf' (this one has "
+                f"{what} is for models of a Gibbs distribution; train with loss='crf' (this model has "
                 f"loss={self._latest_loss!r})"
             )
 
@@ -191,7 +192,7 @@ class QuestionsMixin:
         return with_empty(X, of_rows, of_empty)
 
     def _blamed(self, known):
-        """Return a context in which errors of infeasibility blame the known entries or the constraints on labels."""
+        """Return a context for inference with known entries; see `blamed_on_known`."""
         return blamed_on_known(known, getattr(self, "constraints", None))
 
     def _as_labels(self, structure):
@@ -220,5 +221,5 @@ def check_converged(gaps, objectives):
     if inexact.any():
         warn_of_convergence(
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
-            "probabilities are inexact; this happens where all scores all but tie"
+            "probabilities are inexact; this happens if almost all scores tie"
         )

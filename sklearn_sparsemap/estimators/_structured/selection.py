@@ -1,4 +1,4 @@
-"""The selection of `GroupLassoPerceptron`; and a warning if only sizes decided it."""
+"""Attributes of `GroupLassoPerceptron` about its selection, and a warning if only the sizes of groups determined it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .._failures import warn_user
 from .groups import group_names
 from .phases import final_state
 
-# Number of groups named in a warning.
+# Maximum number of groups named in a warning.
 _SHOWN = 3
 
 
 class SelectionMixin:
-    """Attributes of `GroupLassoPerceptron` that follow from its groups."""
+    """Attributes of `GroupLassoPerceptron` about its selection of groups."""
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
         selected = np.flatnonzero(self._state("selected"))
         if self._selects and not self._state("shrunk"):
             warn_user(
-                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
+                "groups have not been shrunk yet, so selected_groups_ are all groups that have weights; shrinkage is "
                 f"after every shrink_every={self._period} samples, at the end of fit and by finalize()"
             )
         return selected
@@ -60,7 +60,7 @@ class SelectionMixin:
 
 
 def norms_before_shrinking(estimator, task, X):
-    """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None."""
+    """Return the norms of groups before the first shrinkage if the selection depends on group sizes, else None."""
     weights = estimator.group_weights
     if not isinstance(weights, str) or weights == "uniform" or estimator._budget.groups is None:
         return None
@@ -73,20 +73,20 @@ def norms_before_shrinking(estimator, task, X):
 
 
 def warn_of_sizes(estimator, norms, alive):
-    """Warn of groups that the budget discards because of their weight, which grows with their size, not their norm.
+    """Warn of groups that the budget discards because of their size, although their norm is among the largest.
 
     Parameters
     ----------
     estimator : GroupLassoPerceptron
     norms : array of shape (n_groups,), or None
-        Before the first shrinkage.
+        Norms before the first shrinkage.
     alive : bool array of shape (n_groups,)
-        After the last one.
+        Whether each group survived the last shrinkage.
     """
     groups, weights = estimator.groups_, estimator.group_weights
     if norms is None or not groups.is_partition or not alive.any():
         return
-    # Groups that equal weights would have kept, and these weights discarded.
+    # Groups that equal weights would have kept, and that these weights discarded.
     sizes = estimator.group_weights_
     ratios = np.divide(norms, sizes, out=np.where(norms > 0.0, np.inf, 0.0), where=sizes > 0.0)
     by_norm, by_ratio = (np.argsort(-values, kind="stable")[: estimator.budget] for values in (norms, ratios))
@@ -101,5 +101,5 @@ def warn_of_sizes(estimator, norms, alive):
     warn_user(
         f"group_weights={weights!r} discards {shown}{more} for its size only: by its norm, {norms[lost[0]]:.3g}, it is "
         f"among the {estimator.budget} strongest groups, and {names[least]!r} ({groups.sizes[least]} features), of "
-        f"norm {norms[least]:.3g}, is kept; use group_weights='uniform' if that is not meant"
+        f"norm {norms[least]:.3g}, is kept; use group_weights='uniform' to select by norm"
     )

@@ -12,13 +12,13 @@ def warm_model(estimator, structure, task, X, classes):
     structure : Structure or function of graphs
     task : Task
     X : array or CSR of shape (n_rows, n_features)
-        Its type is that of the weights.
+        Features. Weights have the same type.
     classes : array or None
 
     Raises
     ------
     ValueError
-        If the model has other features, labels or factors, or weights that are not finite.
+        If the model has different features, labels or factors, or weights that are not finite.
     """
     if not (estimator.warm_start and hasattr(estimator, "_structure")):
         return None
@@ -42,5 +42,5 @@ def check_startable(model):
         return model
     raise ValueError(
         "the model's weights are not all finite, for example because transitions_ was edited to -inf; make them finite "
-        "before training goes on"
+        "before training continues"
     )

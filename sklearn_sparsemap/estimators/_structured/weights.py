@@ -27,15 +27,15 @@ def _learned_scores(name):
 
 
 class LearnedWeightsMixin:
-    """The learned weights. Training continues from assigned values.
+    """The learned weights as attributes. Training continues from assigned values.
 
-    Reads `_structure`.
+    A subclass has `_structure`.
     """
 
     _learned = Learned()
-    # The features whose weights a phase of training learns, if not all.
+    # Indices of the features whose weights a phase of training learns; None means all.
     _learned_columns = None
-    # The mask of the tasks.
+    # Array that is added to the additional scores: -inf for forbidden ones.
     _mask = 0.0
 
     @property
@@ -60,9 +60,9 @@ class LearnedWeightsMixin:
         self._edit(coef=coef.astype(known.dtype, copy=False))
 
     def sparsify(self) -> Self:
-        """Make `coef_` a CSR array, which takes less memory if most weights are zero.
+        """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
 
-        Prediction takes longer if more than about half are nonzero. Training continues from either form.
+        Prediction takes longer if more than about half of the weights are nonzero. Training continues from either form.
 
         Returns
         -------
@@ -72,7 +72,7 @@ class LearnedWeightsMixin:
         return self._convert(True)
 
     def densify(self) -> Self:
-        """Make `coef_` an ndarray, the default form unless the model is large.
+        """Convert `coef_` to an ndarray, the default form except for large models.
 
         Returns
         -------
@@ -109,12 +109,12 @@ class LearnedWeightsMixin:
         values = _check_weights(f"{name}_", values, self._additional(name).shape)
         additional = self._current.additional.copy()
         self._by_name(additional)[name][...] = values
-        # The mask forbids these anyway, and training continues only from finite weights.
+        # The mask forbids these entries. Stored weights must be finite, or training could not continue.
         additional[np.isneginf(self._mask)] = 0.0
         self._edit(additional=additional)
 
     def _edit(self, **arrays):
-        """Replace arrays of the model; the optimiser, which has the old ones, is dropped."""
+        """Replace arrays of the model, and drop the optimiser, which holds the old arrays."""
         model = copy(self._current)
         vars(model).update(arrays)
         self._learned = Learned(model, final=self._learned.final)
@@ -122,8 +122,8 @@ class LearnedWeightsMixin:
     def _check_whole(self):
         """Raise ValueError unless the fitted attributes are consistent.
 
-        Users may assign each of them, and files and training states may hold anything. Kernels rely on the number of
-        outputs being equal to the columns of scores, and on the shapes of additional scores.
+        Users may assign each of them, and files and training states may be damaged. Kernels rely on one column of
+        scores for each output, and on the shapes of additional scores.
         """
         expected = self.n_features_in_ if self._learned_columns is None else len(self._learned_columns)
         for n_features, n_outputs, n_additional in self._learned_sizes():
@@ -143,14 +143,14 @@ class LearnedWeightsMixin:
                 raise ValueError(f"the constraints are not on {n_additional} additional scores; fit again")
 
     def _learned_sizes(self):
-        """Return numbers of features, outputs and additional scores of the optimiser (if any) and of the model."""
+        """Return the numbers of features, outputs and additional scores of the optimiser, if any, and of the model."""
         optimizer = self._learned.optimizer
         return [each.sizes for each in (optimizer, self._current) if each is not None]
 
     def _check_task(self, task):
-        """Raise ValueError unless the model's scores fit laid-out samples; return the samples.
+        """Raise ValueError unless the model has the scores that a task needs; return the task.
 
-        A structure may have been edited, and a function may return other graphs than before.
+        A structure may have been edited, and a function may return different graphs than before.
         """
         for _, *found in self._learned_sizes():
             if found != [task.n_outputs, task.n_additional]:
@@ -162,7 +162,7 @@ class LearnedWeightsMixin:
 
     @property
     def _current(self):
-        """The model, updated from the online optimiser if necessary."""
+        """The current model, computed from the online optimiser if there is one."""
         check_is_fitted(self)
         return self._learned.model
 
@@ -184,7 +184,7 @@ class LearnedWeightsMixin:
 
 
 def _check_weights(name, values, shape, finite=False):
-    """Return weights that a user assigns as a new array; -inf, which forbids a part, is allowed."""
+    """Return a checked copy of assigned weights. Unless `finite`, -inf is allowed, which forbids a part."""
     array = check_numbers(values, name).copy()
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}; got {array.shape}")

@@ -1,1 +1,1 @@
-"""Inference in factor graphs, between the public functions and the solvers."""
+"""Inference in factor graphs: checks of input, choice of solvers, exact search."""

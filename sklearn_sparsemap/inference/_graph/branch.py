@@ -1,4 +1,4 @@
-"""Branch and bound for the best assignment of a graph of tables or with structures, if its relaxation is fractional."""
+"""Branch and bound for the best assignment of a graph with tables or structures whose relaxation is fractional."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ INTEGRAL = 1e-6
 
 
 def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
-    """Find the best assignment of a graph of tables or with structures, depth first.
+    """Find the best assignment of a graph with tables or structures, depth first.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     bound : float
         Upper bound of the scores of all assignments.
     tol, size : float
-        The search ends if the possible gain is less than their product; `size` is the magnitude of the scores.
+        The search ends if the possible gain is at most ``tol * size``; `size` is the magnitude of the scores.
     relax : callable
         See `sklearn_sparsemap.inference._graph.map.relax`.
     deadline : float or None
@@ -38,9 +38,9 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     u, joint : arrays
         The assignment, and the marginals of the additional scores. If none is found, they may violate factors.
     value : float
-        -inf if none is found.
+        The score of the assignment; -inf if none is found.
     bound : float
-        Upper bound of the unexamined assignments; the value itself if the search is complete.
+        Upper bound of the scores of all assignments; `value` if the search is complete.
     """
     branching = _TableBranching(problem) if problem.layout.tables is not None else _StructureBranching(problem, size)
     best, best_joint, best_value = branching.round(u, joint)
@@ -68,14 +68,14 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
 
 
 class _StructureBranching:
-    """Branches fix the variable that is farthest from 0 and 1, by a score that outweighs all others."""
+    """Branching on the variable that is farthest from 0 and 1, fixed by a score that outweighs all others."""
 
     def __init__(self, problem, size):
         self.problem = problem
         self.reward = 10.0 * size * max(problem.layout.n_variables + problem.layout.n_additional, 10)
 
     def _fixed(self, scores):
-        """Return 1.0 for each variable that is fixed to be on, -1.0 for those that are off, and 0.0."""
+        """Return 1.0 for variables that are fixed to be on, -1.0 for those fixed to be off, else 0.0."""
         return np.sign(scores - self.problem.scores[0])
 
     def is_contradicted(self, scores, u):
@@ -91,7 +91,7 @@ class _StructureBranching:
         return u, joint, self.problem.values(u[None], joint[None])[0]
 
     def split(self, scores, u):
-        """Return the scores of two branches; the last one is examined first."""
+        """Return the scores of two branches, of which the last one is examined first; none if all are decided."""
         undecided = np.where(self._fixed(scores) == 0.0, np.minimum(u, 1.0 - u), -1.0)
         i = int(undecided.argmax())
         if undecided[i] <= INTEGRAL:
@@ -103,9 +103,9 @@ class _StructureBranching:
 
 
 class _TableBranching:
-    """Branches give the least decided variable its likeliest value, or forbid that value.
+    """Branching on the least decided variable: it takes its most probable value, or this value is forbidden.
 
-    There is always an assignment: marginals are rounded, and improved one variable at a time.
+    Rounding always yields an assignment, which coordinate ascent improves.
     """
 
     def __init__(self, problem):
@@ -122,7 +122,7 @@ class _TableBranching:
         return False
 
     def round(self, u, joint):
-        """Round marginals and change values while the score rises; return the assignment and its value."""
+        """Round marginals, then change single values while the score rises; return the assignment and its value."""
         nodes, tables = self.tables.nodes.tolist(), self.tables
         allowed = np.where(self.scores > 0.5 * FORBIDDEN, u, -1.0)
         values = [int(allowed[a:b].argmax()) for a, b in pairwise(nodes)]
@@ -144,7 +144,7 @@ class _TableBranching:
         return u, joint, self.problem.values(u[None], joint[None])[0]
 
     def split(self, scores, u):
-        """Return the scores of two branches; the last one is examined first."""
+        """Return the scores of two branches, of which the last one is examined first; none if all are decided."""
         nodes = self.tables.nodes
         highest = np.maximum.reduceat(u, nodes[:-1])
         highest[np.add.reduceat(scores > 0.5 * FORBIDDEN, nodes[:-1]) < 2] = np.inf
@@ -152,16 +152,16 @@ class _TableBranching:
         if highest[node] > 1.0:
             return []
         values_of = slice(nodes[node], nodes[node + 1])
-        likeliest = nodes[node] + int(u[values_of].argmax())
+        best = nodes[node] + int(u[values_of].argmax())
         with_it, without = scores.copy(), scores.copy()
         with_it[values_of] = FORBIDDEN
-        with_it[likeliest] = scores[likeliest]
-        without[likeliest] = FORBIDDEN
+        with_it[best] = scores[best]
+        without[best] = FORBIDDEN
         return [without, with_it]
 
 
 def rounded(u):
-    """Round marginals, or counts, that are close to integers, because large scores amplify the difference."""
+    """Round marginals, or counts, that are close to integers; large scores would amplify the difference."""
     return np.where(fractional(u % 1.0), u, np.rint(u))
 
 

@@ -1,4 +1,4 @@
-"""The best assignment of a graph of logic factors and pairs: a mixed-integer programme, within a time limit."""
+"""The best assignment of a graph of logic factors and pairs, by a mixed-integer programme with a time limit."""
 
 import warnings
 
@@ -10,10 +10,9 @@ from ..._core.highs import milp
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
-# Feasibility tolerance: largest violation of a row by an assignment. The entries of rows are integers.
+# Largest violation of a row by an assignment. Entries of rows are integers.
 _TOL = 1e-6
-# seconds; no search begins with less time left
-_LEAST_TIME = 1e-3
+_LEAST_TIME = 1e-3  # seconds; with less time left, no search begins
 
 
 def assign_exactly(problem, start, known, deadline=None):
@@ -24,7 +23,7 @@ def assign_exactly(problem, start, known, deadline=None):
     problem : GraphProblems
         A single sample.
     start : float array of shape (n_variables,)
-        0 and 1: the values of known variables, and an assignment to fall back on if time runs out.
+        0 and 1: the values of known variables, and a possible result if time runs out.
     known : bool array of shape (n_variables,)
         Mask of the variables that are fixed.
     deadline : float or None
@@ -35,7 +34,7 @@ def assign_exactly(problem, start, known, deadline=None):
     u, joint : arrays
         The assignment, and which pairs are on.
     value, bound : float
-        The score of the assignment, and an upper bound of the scores of all assignments; they are equal if the search
+        The score of the assignment, and an upper bound of the scores of all assignments. They are equal if the search
         is complete. Both are -inf if there is no assignment.
     """
     arrays, forbidden = problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
@@ -44,7 +43,7 @@ def assign_exactly(problem, start, known, deadline=None):
     pair_places = arrays.additional_ptr[arrays.pairs]
     scores, pair_scores = np.where(free, problem.scores[0], 0.0), problem.additional[0][pair_places]
     used = np.flatnonzero(pair_scores)
-    # A pair with a fixed variable contributes to the score of the other one, or nothing.
+    # A pair with a fixed variable adds its score to that of the other variable, or nothing.
     for own, other in ((0, 1), (1, 0)):
         chosen = used[free[ends[used, own]] & ~free[ends[used, other]]]
         is_on = off[chosen, other] + signs[chosen, other] * start[ends[chosen, other]]
@@ -52,8 +51,7 @@ def assign_exactly(problem, start, known, deadline=None):
     used = used[free[ends[used]].all(axis=1)]
     n, m, s = len(scores), len(used), pair_scores[used]
     up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
-    # A pair with a positive score is on only if both its literals are on. A pair with a negative score is on if both
-    # are.
+    # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
     blocks = [_rows(n + m, (n + up, 1.0), (ends[used[up], c], -signs[used[up], c])) for c in (0, 1)]
     both = [(ends[used[down], c], signs[used[down], c]) for c in (0, 1)]
     blocks.append(_rows(n + m, *both, (n + down, -1.0)))
@@ -110,7 +108,7 @@ def assign_exactly(problem, start, known, deadline=None):
         return start, joint_of(start), -np.inf, -np.inf
     u = max(found, key=value_of)
     u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
-    # Terms that the programme omits (pairs and scores of fixed variables) are the same for all its assignments.
+    # The programme omits scores of fixed variables and their pairs, which are the same for all its assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
     bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
     bound = rest + (bound if least is None else min(bound, -unit * least))
@@ -118,7 +116,7 @@ def assign_exactly(problem, start, known, deadline=None):
 
 
 def _climb(u, scores, pairs, free, satisfies):
-    """Local search: flip one free variable at a time as long as the score rises; return the assignment."""
+    """Flip one free variable at a time while the score rises (local search); return the assignment."""
     (ends, signs, s), n, u = pairs, len(u), u.copy()
     for _ in range(n * n):
         on = 0.5 * (1.0 - signs) + signs * u[ends]
@@ -151,14 +149,15 @@ def _rows(n_columns, *entries):
 
 
 def warn_of_time_limit(late, time_limit):
-    """Warn of samples whose search was not completed; `late` maps their numbers to the possible loss."""
+    """Warn of samples whose search was not completed; `late` maps their indices to the possible loss."""
     if not late:
         return
     samples, gap = sorted(late), max(late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
     warnings.warn(
         f"the search for the best assignment ended at map_time_limit={time_limit:g} seconds for {len(samples)} samples "
-        f"({which}): what was found scores at most {gap:.3g} less than the best; raise it, or take None to search on",
+        f"({which}): the scores of the assignments found are at most {gap:.3g} below the best; raise map_time_limit, "
+        "or set it to None for an unlimited search",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -14,16 +14,16 @@ from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
 
-# Factor of the scores, relative to their magnitude, at which LP-SparseMAP agrees with the linear programme in nearly
-# all graphs. "block" moves by 1 in a sweep, and needs smaller steps.
+# Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear programme in nearly all graphs.
+# "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 # Lower bound of the magnitude of scores, in case all are zero.
 _LEAST_SIZE = 1e-100
 # Largest residual of a valid solution.
 _MOST_RESIDUAL = 1e-6
-# seconds for a sample, and the fraction of it for the relaxation; a search gets the rest
+# Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
-# Number of samples that share a time limit for their relaxations, which are usually fast.
+# Number of samples that have one time limit for all their relaxations, which are usually fast.
 _CHUNK = 64
 
 
@@ -33,11 +33,11 @@ class GraphMAPResult(NamedTuple):
     Attributes
     ----------
     structure : bool ndarray, shape of the variables; or dict of str -> ndarray
-        The variables that are on.
+        The assignment: True for variables that are on.
     value : float
-        Its total score.
+        Total score of the assignment.
     integral : bool
-        Whether the linear relaxation has this solution. Otherwise `structure` was found by a search.
+        Whether the assignment is a solution of the linear relaxation. Otherwise it was found by a search.
     bound : float
         Upper bound of the total scores of all assignments, up to rounding. If it equals `value`, `structure` is
         optimal.
@@ -85,11 +85,11 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
     ----------
     problems : GraphProblems
     numbers : sequence of int, default=None
-        Numbers of the samples in the user's list; None for a single sample.
+        Indices of the samples in the user's list; None for a single sample.
     map_time_limit : float or None
         Maximum number of seconds for a sample.
     late : dict
-        Gets the possible loss of each sample for which time ran out, by its number.
+        Output: the possible loss of each sample for which time ran out, by its index.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
                 began = began if len(left) == 1 else working_time()
                 end = began + time_limit
                 if not np.isfinite(gaps[k]) and len(left) > 1:
-                    # Time ran out for this sample, or for those before it.
+                    # Time ran out for this sample, or for previous ones.
                     found.put([k], relax(one, tol, deadline=began + _RELAXATION * time_limit))
                     bounds[k] = values[k] + gaps[k]
             best[k], best_joint[k], values[k], bound = _search(one, u[k], joint[k], gaps[k], bounds[k], tol, end)
@@ -167,20 +167,20 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
 
 
 def _refuse(layout, u, which):
-    """Raise ValueError for a sample that no assignment satisfies, although its relaxation has the solution `u`."""
+    """Raise ValueError for a sample without a feasible assignment whose relaxation has the solution `u`."""
     arrays = layout.arrays
     numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[fractional(u)[arrays.links]])
     message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
     message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(
-        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, though marginals "
-        f"between 0 and 1 do; look at the factors of these: {message}. Remove a factor, or allow more variables by "
-        "scores above -inf"
+        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, although "
+        f"marginals between 0 and 1 do; these factors have fractional variables: {message}. Remove a factor, or allow "
+        "more variables by scores above -inf"
     )
 
 
 def _sizes(problems):
-    """Return the magnitude of the scores of each sample, without variables that their own scores decide."""
+    """Return the magnitude of the scores of each sample, except those of variables that are certain."""
     scores = np.where(problems.certain(), 0.0, problems.scores)
     return np.maximum(problems._replace(scores=scores).sizes(), _LEAST_SIZE)
 
@@ -228,7 +228,7 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
     u, joint : arrays
         The solution of its relaxation.
     gap : float
-        The accuracy of that solution.
+        Upper bound of the error of the relaxation.
     bound : float
         Upper bound of the scores of all assignments.
     tol : float

@@ -1,4 +1,4 @@
-"""The k best assignments of a factor graph: each is searched for under rules that exclude those before."""
+"""The k best assignments of a factor graph: each is the best one under factors that exclude the previous ones."""
 
 import numpy as np
 
@@ -17,24 +17,24 @@ def n_best_of_graph(graph, scores, k, *, additional=None, n_jobs=None, tol=1e-9,
 
 
 def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9, many=True):
-    """Find the `k` best assignments of samples in groups that share a layout.
+    """Find the `k` best assignments of groups of samples with the same layout.
 
     Parameters
     ----------
     groups : iterable of (places, GraphProblems)
-        The numbers of the samples of a group, and their problems.
+        The indices of the samples of a group, and their problems.
     k : int
     n_jobs : int or None
     map_time_limit : float or None
         As in `map_inference`.
     tol : float, default=1e-9
     many : bool, default=True
-        Whether messages give the number of a sample.
+        Whether messages contain the index of a sample.
 
     Yields
     ------
     i : int
-        The number of a sample.
+        The index of a sample.
     layout : Layout
     found : list of (assignment, value)
         Assignments are flat arrays.

@@ -19,12 +19,12 @@ class GraphProblems(NamedTuple):
     ----------
     layout : Layout
     scores : array of shape (n_samples, n_variables)
-        With FORBIDDEN in place of -inf.
+        Scores, in which FORBIDDEN replaces -inf.
     additional : array of shape (n_samples, n_additional) or (1, n_additional)
-        One entry for each pair, and those of the structures; see `Layout`. A single row applies to all samples.
+        Scores of the pairs and additional scores of the structures; see `Layout`. A single row applies to all samples.
     scales : array of shape (n_samples, 3), or None
-        Factors of the additional scores; the accuracy of the linear relaxation, see `next_step`; and values of the
-        objective. For tables, gaps are relative to the objective minus this value.
+        Factors of the additional scores; the accuracy of the linear relaxation, see `next_step`; and reference values:
+        for tables, gaps are relative to the objective minus the reference value.
     """
 
     layout: object
@@ -33,7 +33,7 @@ class GraphProblems(NamedTuple):
     scales: object = None
 
     def take(self, rows):
-        """Return a selection of the samples."""
+        """Return some of the samples."""
         additional = self.additional if len(self.additional) == 1 else self.additional[rows]
         return GraphProblems(
             self.layout, self.scores[rows], additional, None if self.scales is None else self.scales[rows]
@@ -48,7 +48,7 @@ class GraphProblems(NamedTuple):
         return np.maximum(own, additional if self.scales is None else self.scales[:, 0] * additional)
 
     def certain(self):
-        """Tell which variables are decided by their own scores: they are only in pairs, and outweigh all their pairs.
+        """Tell which variables are certain: they are only in pairs, and their score outweighs all these pairs.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class GraphProblems(NamedTuple):
         return (np.abs(self.scores) > total) & (arrays.degrees == np.diff(arrays.slot_ptr))
 
     def scaled(self, factors):
-        """Return the samples with their scores multiplied by one factor each; forbidden variables remain forbidden."""
+        """Return the samples with scores multiplied by a factor for each sample; forbidden variables remain so."""
         factors = np.asarray(factors)[:, None]
         scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores, FORBIDDEN)
         return self._replace(scores=scores, scales=factors * ([1.0, 0.0, 0.0] if self.scales is None else self.scales))
@@ -74,7 +74,7 @@ class GraphProblems(NamedTuple):
 
 
 def _largest(rows, bound):
-    """Return the largest absolute value of each row, among those below a bound."""
+    """Return the largest absolute value below a bound in each row."""
     sizes = np.abs(rows)
     largest = sizes.max(axis=1, initial=0.0)
     if not (largest < bound).all():
@@ -97,19 +97,19 @@ def is_many(graph, scores):
     try:
         return np.ndim(scores) > len(next(iter(graph.shapes.values()))) or len(scores) == 0
     except ValueError:
-        # A list of arrays with different shapes can only be a list of samples, or a malformed sample.
+        # A list of arrays with different shapes is a list of samples, or a malformed sample.
         return True
 
 
 def as_graph_problems(graph, scores, additional, numbers=None):
     """Check scores and additional scores; return `GraphProblems`, and whether there were many samples.
 
-    `numbers` are the numbers of the samples in the user's list. If given, there are many samples.
+    `numbers` are the indices of the samples in the user's list; if given, there are many samples.
 
     Raises
     ------
     ValueError
-        Names the sample and the fault.
+        If the scores do not fit the graph; the message names the sample and the fault.
     """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"graph must be a FactorGraph; got {graph!r}")
@@ -123,7 +123,7 @@ def as_graph_problems(graph, scores, additional, numbers=None):
     if isinstance(additional, list | tuple):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
-            raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one a sample")
+            raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one for each")
         given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(numbers, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
@@ -146,7 +146,7 @@ def problems_by_graph(graphs, scores, additional):
     Returns
     -------
     groups : list of (places, GraphProblems)
-        Samples that share a graph, with their numbers.
+        The samples of each graph, with their indices.
     many : bool
         Whether a list was given.
     """
@@ -182,7 +182,7 @@ def _shapes_of(given):
 
 
 def _check_additional(graph, additional, label):
-    """Return additional scores as float64 arrays: dict of name -> array, or -> dict for structures."""
+    """Check additional scores; return them as float64 arrays by name, for structures as a dict by name."""
     additional = {} if additional is None else additional
     if not isinstance(additional, dict):
         raise ValueError(f"{label} must be a dict by the names of factors; got {type(additional).__name__}")
@@ -219,7 +219,7 @@ def _pair_scores(value, factor, what):
 
 
 def _table_scores(value, factor, what):
-    # There may be no pairs: a grid with one row has no vertical neighbours.
+    # There may be no pairs, such as vertical ones in a grid with one row.
     array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
     wanted = factor.accepted_shapes[None]
     if array.shape not in wanted:

@@ -1,11 +1,12 @@
-"""Scores of very different magnitudes, for example finite masks of -1e6 or -1e16, which cost the others their digits.
+"""Scores of very different magnitudes, such as finite masks of -1e6 or -1e16, in which the other scores lose digits.
 
-The rounding error of a marginal between 0 and 1 is that of the largest numbers whose difference it is. Two changes of
-the scores remove large numbers, and do not change the solution:
+A marginal between 0 and 1 is a difference of scores, so its rounding error is that of the largest scores. Two changes
+of the scores remove large numbers, and do not change the solution:
 
-- The multiplier of an equality is free. A large score that all its variables share is subtracted.
-- Scores beyond a bound are clipped to it. Suppose that all variables with clipped scores end at 0 (for negative scores)
-  or 1. Then the solution is also that of the original scores, which rate it as high, and no other one higher.
+- The multiplier of an equality is free. A large number is subtracted from the scores of all its variables.
+- Scores beyond a bound are clipped to it. Suppose that in the solution all variables with clipped scores are 0 (for
+  negative scores) or 1. Then it also solves the original problem: its objective is the same, and no other objective
+  is higher than before.
 """
 
 from itertools import pairwise
@@ -14,16 +15,16 @@ import numpy as np
 
 from ...graphs.arrays import FORBIDDEN
 
-# Scores above LARGE are large. Scores that are smaller by the factor _FAR are far below.
+# Largest magnitude of ordinary scores, and minimum ratio of scores that are clipped to those that are kept.
 LARGE, _FAR = 1e3, 1e3
-# Clipping bounds, as multiples of the largest score that is kept. A larger one is needed if factors add up many scores.
+# Clipping bounds, as multiples of the largest score that is kept. Factors that add up many scores need larger bounds.
 _CLIPS = (1e2, 1e4)
-# A marginal within this distance of 0 or 1 is moved there; the residual includes the move.
+# Largest distance from 0 or 1 at which marginals are rounded; the residual includes the difference.
 _AT_BOUND = 1e-9
 
 
 class ClippedSample:
-    """A sample with smaller scores. It has the same solution if all clipped variables end at their bounds.
+    """A sample with smaller scores. It has the same solution if in it all clipped variables are at their bounds.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class ClippedSample:
     def accepts(self, u, joint):
         """Tell whether all clipped variables are at their bounds."""
         off = np.where(self._excess < 0.0, u, 1.0 - u)[self._excess != 0.0]
-        # A structure can have an additional part several times, so only 0 is known to be a bound.
+        # A structure can contain an additional part several times, so its marginal has no upper bound.
         own = np.where(self._additional_excess < 0.0, joint, np.inf)
         pairs = self._layout.arrays.additional_ptr[self._layout.arrays.pairs]
         own[pairs] = np.where(self._additional_excess[pairs] < 0.0, joint[pairs], 1.0 - joint[pairs])
@@ -51,9 +52,9 @@ class ClippedSample:
         return off.max(initial=0.0) <= _AT_BOUND and own.max(initial=0.0) <= _AT_BOUND
 
     def snap(self, u, joint):
-        """Move clipped variables to their bounds, and masked ones near 0 to 0; return the largest move.
+        """Round clipped variables to their bounds, and masked ones near 0 to 0; return the largest difference.
 
-        Otherwise the product of a mask and a rounding error of its marginal would dominate the objective.
+        Otherwise, the product of a mask and the rounding error of its marginal would dominate the objective.
         """
         moved, parts = 0.0, ((u, self._excess), (joint, self._additional_excess))
         for (values, excess), masked in zip(parts, self._masked):
@@ -72,13 +73,13 @@ class ClippedSample:
             entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
             multipliers[r] += nu
             links[arrays.row_links[entries]] += nu * arrays.row_coefs[entries]
-        # For a variable at its bound, the excess can be added to the link of any one of its factors.
+        # The excess of a variable at its bound can be added to the link of any of its factors.
         links[np.unique(arrays.links, return_index=True)[1]] += self._excess[np.unique(arrays.links)]
         return multipliers, links
 
 
 def clipped_samples(problems, rows, unit=1.0):
-    """Return samples with smaller scores to solve in place of some samples with large scores.
+    """Return samples with smaller scores that replace samples with large scores.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def clipped_samples(problems, rows, unit=1.0):
     Returns
     -------
     trials : dict of int -> list of ClippedSample
-        By row: to be solved in this order until one is accepted. In the last one no score is clipped.
+        Replacements by row, to be solved in this order until one is accepted. The last one is not clipped.
     """
     trials, layout = {}, problems.layout
     for i in rows.tolist():
@@ -112,7 +113,7 @@ def clipped_samples(problems, rows, unit=1.0):
 
 
 def with_trials(problems, rows, current):
-    """Return some samples, with the scores of their `ClippedSample` if `current` has one for the row."""
+    """Return some samples; those in `current` have the scores of their `ClippedSample`."""
     own = problems.take(rows)
     if not current:
         return own
@@ -124,7 +125,7 @@ def with_trials(problems, rows, current):
 
 
 def _shift(arrays, scores):
-    """Subtract from the scores of each equality's variables the largest one, if it is large.
+    """Subtract the largest score of each equality's variables from the scores of these variables, if it is large.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def _shift(arrays, scores):
         nu = own.max()
         if np.isfinite(nu) and abs(nu) > LARGE:
             shifts.append((r, nu))
-            # Exact sums as pairs of a sum and its rounding error, because the remainder can be much smaller.
+            # Sums are exact, as pairs of a sum and its rounding error, because the result can be much smaller.
             for i, taken in zip(variables[allowed], (-nu * coefs)[allowed]):
                 total = high[i] + taken
                 back = total - high[i]

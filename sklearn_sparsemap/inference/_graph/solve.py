@@ -24,17 +24,17 @@ from .._results.graph import LPSparseMAPResult
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 
-# Solvers aim at this fraction of the requested tolerance, because the error of marginals also depends on the graph.
-# Newton's method is exact in the end, so stopping it early gains nothing. "pairwise" applies to its sweeps over pairs.
+# Fraction of the requested tolerance at which solvers aim, because the error of marginals also depends on the graph.
+# Newton's method is exact at the end, so a larger fraction saves nothing. "pairwise" is also for its sweeps over pairs.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3, "tables": 1.0}
-# Smallest residual that Newton's method aims for in a graph with structures. Smaller ones do not make the marginals of
-# a mixture of hundreds of structures more exact, and each step towards them solves the structures several times.
+# Smallest residual at which Newton's method aims in a graph with structures. Marginals of a mixture of hundreds of
+# structures are not more exact, and each further step solves the structures several times.
 _FINEST = 1e-12
 
-# Scores of this magnitude are easy. Larger ones are reached from there by this factor. Samples with scores above the
-# third number first get only few iterations, the fourth.
+# Continuation over the magnitude of scores: `_EASY` is the first magnitude, `_GROWTH` the factor to the next one.
+# Samples with scores above `_FAR` are first tried with only `_FEW` iterations.
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
-# If scores are larger than this, the rounding error of marginals exceeds 1e-6.
+# Largest magnitude of scores; beyond it, the rounding error of marginals exceeds 1e-6.
 _MOST_SIZE = 1e9
 # Arguments of solvers for a cold start and for unscaled problems.
 _NO_START, _NO_SCALES = np.zeros((0, 0)), np.zeros((0, 3))
@@ -59,33 +59,34 @@ def lp_sparsemap(
     Parameters
     ----------
     graph : FactorGraph, or a list of these
-        One graph for all samples, or one for each. Samples that share a graph are solved together.
+        The graph of all samples, or a list with that of each sample. Samples of one graph are solved together.
     scores : array-like, dict of str -> array-like, or a list of these
-        Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
-        or a list with the scores of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off.
-        If a structure contains its negation as a part, every structure must then have that part.
+        Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name.
+        A list holds the scores of many samples. Arrays that are missing in a dict are zero. -inf switches a variable
+        off. If its negation is a part of a structure factor, the structure must then have this part.
     additional : dict, or list of dict, default=None
         Additional scores by the name of the factor: for `Pair` an array with one score for each pair (or one number for
-        all), for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one
-        for each.
+        all pairs), for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all,
+        or a list with one for each sample.
     solver : {"auto", "newton", "block", "admm", "pairwise", "tables"}, default="auto"
-        - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
-          settled; where no variable is in two structures. Of a graph that is one matching (`Xor` and `AtMostOne` over
-          its rows and columns), on those of the columns first.
-        - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
-        - ``"admm"``: the alternating directions of [1]_, algorithm 1.
-        - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.
-        - ``"tables"``: the method of multipliers, with Newton steps on the values in use; for graphs of variables of
-          several values with no factors but `PairTable`.
-        - ``"auto"``: tables where it is possible, else newton where it is, else block.
+        Solver of the dual problem.
+
+        - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, which is exact once the
+          active faces no longer change. For graphs in which no variable is in two structures.
+        - ``"block"``: block coordinate ascent, one factor after the other, with Anderson acceleration.
+        - ``"admm"``: the alternating direction method of multipliers of [1]_, algorithm 1.
+        - ``"pairwise"``: coordinate ascent over pairs. For graphs whose factors are all `Pair`.
+        - ``"tables"``: the method of multipliers with Newton steps. For graphs of variables with several values whose
+          factors are all `PairTable`.
+        - ``"auto"``: tables if possible, else newton if possible, else block.
     tol : float, default=1e-6
-        Tolerance of the residual and the duality gap. Newton's method usually ends far below.
+        Tolerance of the residual and the duality gap. Newton's method usually ends far below it.
     max_iter : int, default=1000
         Maximum number of sweeps and Newton steps.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores.
     warm_start : LPSparseMAPResult or list of these, default=None
-        Earlier results of this graph as warm starts, one for each sample.
+        Earlier results of this graph, one for each sample, from which the solver starts.
 
     Returns
     -------
@@ -97,8 +98,8 @@ def lp_sparsemap(
     ------
     ValueError
         If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors; the message names the
-        factors that contradict each other. Also if scores are above 1e9, so large that rounding leaves no digits of
-        marginals between 0 and 1. Large negative scores that keep variables off, as -inf does, are allowed.
+        factors that contradict each other. Also if scores exceed 1e9, because marginals between 0 and 1 would be lost
+        in rounding. Large negative scores that switch variables off, as -inf does, are allowed.
 
     References
     ----------
@@ -143,7 +144,7 @@ def solve_again(problems, solutions, tol, n_jobs, solver="auto"):
 
 
 def start_of(layout, links, joint):
-    """Return the start of solvers on the dual variables of the links, one row a sample; tables also need `joint`."""
+    """Return the start of solvers over dual variables of links, one row for each sample; tables also need `joint`."""
     return np.hstack([links, joint]) if layout.tables is not None else links
 
 
@@ -155,12 +156,12 @@ def choose_solver(layout, solver="auto"):
         return "block" if layout.shares_variables else "newton"
     if solver == "tables" and layout.tables is None:
         raise ValueError(
-            "solver='tables' is for graphs of variables of several values with no factors but PairTable; use 'auto'"
+            "solver='tables' is for graphs of variables with several values whose factors are all PairTable; use 'auto'"
         )
     if solver == "newton" and layout.shares_variables:
         raise ValueError("solver='newton' needs graphs in which no variable is in two structures; use 'block'")
     if solver == "pairwise" and not layout.only_pairs:
-        raise ValueError("solver='pairwise' is for graphs with no factors but Pair; use 'auto'")
+        raise ValueError("solver='pairwise' is for graphs whose factors are all Pair; use 'auto'")
     return solver
 
 
@@ -178,7 +179,7 @@ def solve_graph(
         Magnitudes of the relevant scores, if known. By default, scores of very different magnitudes are detected, and
         solved by clipping; see `clipped_samples`.
     keep : {"all", "marginals"}, default="all"
-        The contents of the solutions. ``"marginals"`` alone requires a graph of pairs only.
+        The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
     deadline : float or None, default=None
         The `working_time` at which solvers end.
 
@@ -204,21 +205,21 @@ def solve_graph(
 
 
 def _solve_clipped(problems, left, warm, solve, tol, out):
-    """Solve samples with large scores by smaller ones that have the same solution; see `clipped_samples`.
+    """Solve samples with large scores by samples with smaller scores; see `clipped_samples`.
 
     Parameters
     ----------
     problems : GraphProblems
     left : int array
-        The samples with large scores.
+        Indices of the samples with large scores.
     warm : (multipliers, links) or None
-        As in `solve_graph`, of all samples.
+        As in `solve_graph`, for all samples.
     solve : callable
         ``solve(problems, sizes, warm)`` solves samples.
     tol : float
         The accuracy of `solve`.
     out : GraphSolutions
-        Solutions of all samples; those of `left` are overwritten.
+        Solutions of all samples. The solutions of `left` are overwritten.
     """
     trials = clipped_samples(problems, left)
     while len(left):
@@ -235,7 +236,7 @@ def _solve_clipped(problems, left, warm, solve, tol, out):
         for k, (i, trial) in enumerate(current.items()):
             u, joint, statistics = found.marginals[k], found.joint[k], found.statistics[k]
             if statistics[STATUS] == INFEASIBLE:
-                # Infeasibility does not depend on the scores, and the solution holds its certificate.
+                # Infeasibility does not depend on the scores, and the solution contains its certificate.
                 trials[i] = []
                 continue
             if not trials[i] or trial.accepts(u, joint):
@@ -253,7 +254,7 @@ def _solve_clipped(problems, left, warm, solve, tol, out):
 
 
 def _is_rounded(size, u, statistics, tol):
-    """Tell whether scores of this magnitude leave rounded marginals without digits, unless these are 0 or 1."""
+    """Tell whether scores are so large that rounding leaves no digits of marginals between 0 and 1."""
     if size <= _MOST_SIZE:
         return False
     solved = statistics[STATUS] == CONVERGED and statistics[RESIDUAL] <= tol and statistics[GAP] <= 1e-13 * size
@@ -261,7 +262,7 @@ def _is_rounded(size, u, statistics, tol):
 
 
 def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
-    """Solve samples. Those with large scores, and those that do not converge, are solved with smaller scores first."""
+    """Solve samples; start with smaller scores if scores are large, or if the solver does not converge."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
         out = solve_once(problems, warm, max_iter, **options)
@@ -275,12 +276,12 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
-        # Feasibility does not depend on the scores, and is decided fastest with zero scores.
+        # Feasibility does not depend on the scores. Zero scores decide it fastest.
         none = problems.take(left).scaled(np.zeros(len(left)))
         found = solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
-    # Large scores need large multipliers. Solve with scaled-down scores first, and warm start each larger scale.
+    # Large scores need large multipliers. Each scale of the scores starts from the solution at the previous one.
     scale, start = _EASY / sizes[left], None
     while len(left):
         found = solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
@@ -296,7 +297,7 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
 
 
 def _replace(out, found, left, chosen):
-    """Replace old solutions by the chosen new ones."""
+    """Replace the solutions of the chosen samples; the numbers of iterations add up."""
     before = out.statistics[left[chosen], N_ITER]
     out.put(left[chosen], found.take(chosen))
     out.statistics[left[chosen], N_ITER] += before
@@ -322,11 +323,11 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     if method == "newton" and len(arrays.structures):
         aim = max(aim, min(tol, _FINEST))
     limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), None
-    # If links are not kept, a sample costs about as much as its undecided pairs.
+    # If links are not kept, the time of a sample depends on its fractional pairs.
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):
         if method == "newton" and layout.matching is not None:
-            # The combinatorial solver already returns multipliers. Newton's method only verifies them, or detects
+            # The combinatorial solver computes multipliers. Newton's method then only verifies them, or detects
             # infeasibility.
             scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
             n_steps = np.zeros((n, 1))
@@ -354,9 +355,9 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
 
 
 def _solve_by_block(problems, out, max_iter, tol, n_jobs):
-    """Solve samples that the solver of tables has not solved, because cells are forbidden or have large masks.
+    """Solve samples by block coordinate ascent if the solver of tables failed because of forbidden or masked cells.
 
-    Block coordinate ascent detects contradictions, and does not depend on the magnitude of scores.
+    Block coordinate ascent detects infeasibility, and does not depend on the magnitude of scores.
     """
     left = np.flatnonzero(out.statistics[:, STATUS] == NOT_CONVERGED)
     if len(left):
@@ -365,9 +366,9 @@ def _solve_by_block(problems, out, max_iter, tol, n_jobs):
 
 
 def check_feasible(layout, solutions, many=True, numbers=None):
-    """Raise ValueError for the first sample that is infeasible, or whose marginals have no digits left by rounding.
+    """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
 
-    `numbers` are the numbers of the samples in the user's list, if not counted from 0.
+    `numbers` are the indices of the samples in the user's list, if they do not count from 0.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():
@@ -397,7 +398,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
 
 
 def list_rules(factors):
-    """List factors for a message: the named ones by name, and all of them."""
+    """List factors for a message, grouped by name."""
     by_name = {}
     for factor in dict.fromkeys(factors):
         by_name.setdefault(factor.name, []).append(repr(factor).replace(f", name={factor.name!r}", ""))
@@ -411,7 +412,7 @@ def _name(i, many, numbers):
 
 
 def _check_warm_start(warm_start, n):
-    """Return warm starts as a sequence with one earlier result for each sample, or None."""
+    """Return the argument `warm_start` as a sequence with one result for each sample, or None."""
     if warm_start is None:
         return None
     results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
@@ -425,7 +426,7 @@ def _check_warm_start(warm_start, n):
 def _fits(result, layout):
     """Tell whether the arrays of an earlier result of the graph have the lengths that kernels expect.
 
-    The graph may have grown since then, and the result may be for other additional scores.
+    The graph may have grown since then, and the result may be for different additional scores.
     """
     rows, links = (len(getattr(layout.arrays, name)) for name in ("row_bounds", "links"))
     same_joint = layout.tables is None or len(result._joint) == layout.n_additional
@@ -438,6 +439,6 @@ def _warm(results, problems, numbers):
     for i, result in zip(numbers, results):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
         if not same or not _fits(result, layout):
-            raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")
+            raise ValueError(f"warm_start[{i}] is not a result of this graph; solve the graph once without it")
     links, joint = np.array([r._links for r in results]), np.array([r._joint for r in results])
     return np.array([r._multipliers for r in results]), start_of(layout, links, joint)

@@ -1,4 +1,4 @@
-"""Results of inference: marginals, support and a certificate."""
+"""Results of inference: marginals, supports and certificates."""
 
 from .graph import LPSparseMAPResult
 from .graph_batch import LPSparseMAPBatch

@@ -16,27 +16,25 @@ _INTEGRAL = 1e-6
 
 
 class LPSparseMAPResult:
-    """The solution of LP-SparseMAP for one sample.
-
-    The problem is that of [1]_, section 3.
+    """The solution of LP-SparseMAP ([1]_, section 3) for one sample.
 
     Attributes
     ----------
     marginals : ndarray, shape of the variables; or dict of str -> ndarray
-        One array if the graph has one array of variables, else by name.
+        Marginals of the variables: one array if the graph has one array of variables, else a dict by name.
     additional_marginals : dict
-        By the name of the factor. For pairs, an array with the probabilities that both are on, or a table of the
-        values' probabilities; for structures, a dict of arrays, the expected counts. One of possibly several optimal
-        solutions. If factors share a name, a list with the values of each.
+        Marginals of the additional parts by the name of the factor. For pairs, an array with the probabilities that
+        both variables are on, or a table of the values' probabilities; for structures, a dict of arrays, the expected
+        counts. They may not be unique. If several factors have a name, a list with the values of each.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Distance of the dual's value from the objective, never negative. It bounds the suboptimality if the marginals
-        satisfy the factors, which the residual tells.
+        Absolute difference between the values of dual and objective. If the residual is zero, it bounds the
+        suboptimality.
     residual : float
-        Largest difference between a marginal and the same marginal in one of its factors: the violation of the factors.
+        Largest violation of the factors: the difference between a marginal and the same marginal in one of its factors.
     n_iter : int
-        Sweeps and Newton steps.
+        Number of sweeps and Newton steps.
     converged : bool
         Whether residual and gap (relative to the objective, if that is above 1) are within the tolerance.
     integral : bool
@@ -60,7 +58,7 @@ class LPSparseMAPResult:
     """
 
     def __init__(self, problem, solution, tol, again):
-        # Both are batches of one sample; for `again` see `GraphJacobian`.
+        # Problem and solution are batches of one sample; for `again` see `GraphJacobian`.
         self._problem, self._solution, self._layout = problem, solution, problem.layout
         self._tol, self._again = tol, again
         self._u, self._joint, self._multipliers, self._links, statistics = (array[0] for array in solution)
@@ -89,9 +87,9 @@ class LPSparseMAPResult:
 
     @property
     def structures(self) -> dict[str, list[tuple[Any, float]]]:
-        """For each named structure factor, its selected structures: dict of str -> list of (structure, probability).
+        """The support of each named structure factor: dict of str -> list of (structure, probability).
 
-        If several factors share a name, a list with such a list for each.
+        If several factors have a name, a list with such a list for each factor.
         """
         found = {}
         for f in self._layout.arrays.structures[~self._layout.of_tables[self._layout.arrays.structures]]:
@@ -107,9 +105,9 @@ class LPSparseMAPResult:
         Parameters
         ----------
         v : array-like or dict, like `marginals`
-            Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
+            Gradient of some loss with respect to the marginals. Arrays that are missing in a dict are zero.
         method : {"cg", "average"}, default="cg"
-            Conjugate gradients, or the iteration of Niculae and Martins 2020, algorithm 2.
+            Method: conjugate gradients, or the iteration of Niculae and Martins 2020, algorithm 2.
         tol : float, default=1e-12
             Relative tolerance of the method.
         max_iter : int, default=10_000
@@ -118,7 +116,8 @@ class LPSparseMAPResult:
         Returns
         -------
         gradients : dict
-            ``"scores"``, like the marginals, and ``"additional"``, like the additional scores.
+            The gradients ``"scores"``, in the form of the marginals, and ``"additional"``, in the form of the
+            additional scores.
         """
         if method not in ("cg", "average"):
             raise ValueError(f"method={method!r} is not one of 'cg', 'average'")
@@ -130,14 +129,14 @@ class LPSparseMAPResult:
         return {"scores": self._layout.shape_variables(w), "additional": self._layout.sum_additional(joint)}
 
     def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
-        """Directional derivative of the marginals (forward mode).
+        """Compute the directional derivative of the marginals (forward mode).
 
         Parameters
         ----------
         scores : array-like or dict, like `marginals`, default=None
-            Direction in which the scores change; None is zero.
+            Direction of the scores. Default: zero.
         additional : dict, default=None
-            Directions of the additional scores, by name.
+            Directions of the additional scores, by name. Default: zero.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Results of inference in graphs for many samples: arrays, and results that are made on demand."""
+"""Results of inference in graphs for many samples: arrays, and a sequence of results that are made on demand."""
 
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ class LPSparseMAPBatch(LazyResults):
     Attributes
     ----------
     marginals : RaggedArray, or dict of str -> RaggedArray
-        Marginals of all samples, flat in `values`; by name if a graph has several arrays of variables.
+        Marginals of all samples, flat in `values`. A dict by name if a graph has several arrays of variables.
     objective, gap, residual : ndarray of shape (n_samples,)
         See `LPSparseMAPResult`.
     n_iter : int ndarray of shape (n_samples,)
@@ -103,13 +103,13 @@ class LPSparseMAPBatch(LazyResults):
         Parameters
         ----------
         vs : list of array-like or dict, or RaggedArray
-            For each sample the gradient of some loss with respect to its marginals.
+            For each sample, the gradient of some loss with respect to its marginals.
 
         Returns
         -------
         gradients : dict
-            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores: summed over the samples if
-            one dict was given for all, else a list with one for each sample.
+            ``"scores"`` has the form of `marginals`. ``"additional"`` has the form of the additional scores: summed
+            over the samples if one dict was given for all samples, else a list with one for each sample.
         """
         found, joint = zip(*self.products(self._join(vs, "vs"), [None] * len(self._groups)))
         if self._own_additional:
@@ -123,7 +123,7 @@ class LPSparseMAPBatch(LazyResults):
         return {"scores": self._like_scores(found), "additional": additional}
 
     def products(self, directions: list[Any], changes: list[Any]) -> list[Any]:
-        """Multiply directions with the Jacobians; all lists have an entry for each graph, with one row a sample.
+        """Multiply directions with the Jacobians. All lists have an array for each graph, with one row for each sample.
 
         Parameters
         ----------
@@ -138,14 +138,15 @@ class LPSparseMAPBatch(LazyResults):
         return over_groups(multiply, list(zip(self._jacobians, directions, changes)), self._n_jobs)
 
     def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
-        """Directional derivatives of the marginals (forward mode), in one compiled call for each graph.
+        """Compute directional derivatives of the marginals (forward mode), in one compiled call for each graph.
 
         Parameters
         ----------
         scores : list of array-like or dict, or RaggedArray, default=None
-            For each sample the direction in which its scores change; None is zero.
+            For each sample, the direction of its scores. Default: zero.
         additional : dict, or list of dict, default=None
-            Directions of the additional scores: one dict if one dict was given for all samples, else a list.
+            Directions of the additional scores: one dict if one dict was given for all samples, else a list. Default:
+            zero.
 
         Returns
         -------
@@ -163,7 +164,7 @@ class LPSparseMAPBatch(LazyResults):
         return self._like_scores([w for w, _ in self.products(directions, changes)])
 
     def _join(self, values, name):
-        """Check arrays in the shapes of each sample's scores; return an array for each graph, one row a sample."""
+        """Check arrays in the shapes of the scores; return an array for each graph, with one row for each sample."""
         if len(values) != len(self):
             raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
         found = []
@@ -177,7 +178,7 @@ class LPSparseMAPBatch(LazyResults):
         return found
 
     def _like_scores(self, found):
-        """Return arrays of the variables, one for each graph with one row a sample, in the form of `marginals`."""
+        """Convert arrays, one for each graph with one row for each sample, to the form of `marginals`."""
         shaped = [None] * len(self)
         for (places, problems, _), rows in zip(self._groups, found):
             for i, row in zip(places, rows):
@@ -186,11 +187,11 @@ class LPSparseMAPBatch(LazyResults):
 
 
 def _stack_shaped(arrays):
-    """Return per-sample arrays of any shape as one flat RaggedArray, or dicts of arrays as a dict of these."""
+    """Return arrays of samples as one RaggedArray, or dicts of arrays as a dict of RaggedArray."""
     kinds = {tuple(array) if isinstance(array, dict) else None for array in arrays}
     if len(kinds) > 1:
         raise ValueError(
-            "the graphs differ in their arrays of variables, so that there is no common form for all samples; take the "
+            "the graphs differ in their arrays of variables, so there is no common form for all samples; use the "
             "results one by one"
         )
     if isinstance(arrays[0], dict):

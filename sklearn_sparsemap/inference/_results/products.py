@@ -1,4 +1,4 @@
-"""Products of directions with the Jacobians of many solutions, by structures that span their faces."""
+"""Products of directions with the Jacobians of many solutions, by structures that span the faces of the solutions."""
 
 import numpy as np
 
@@ -14,12 +14,11 @@ from ...numerics.backward import (
 )
 from ...numerics.places import starts
 
-# Structures with less weight than this are rounding errors, and are not reported.
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-12  # structures with smaller weights are rounding errors, and are left out
 
 
 def lay_out_supports(slots, additional_slots, counts, sizes):
-    """Return structures in the form that kernels take; problem i has the next ``counts[i]`` of them."""
+    """Return structures in the form that kernels take; ``counts[i]`` is the number of structures of problem i."""
     ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
     return Supports(
@@ -44,7 +43,23 @@ def multiply(problems, supports, directions, n_jobs=None):
 
 
 def multiply_on_faces(oracle, problems, supports, marginals, directions, n_jobs=None):
-    """Multiply directions with the Jacobians of solutions, whose given structures are completed to span their faces."""
+    """Multiply directions with the Jacobians of solutions, after completing the structures so that they span the faces.
+
+    Parameters
+    ----------
+    oracle : compiled function
+    problems : Problems
+    supports : Supports
+        Structures of the solutions.
+    marginals : array
+        Marginals of the solutions, flat.
+    directions : Directions
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    products : Products
+    """
     out = Products(np.empty(len(directions.unary)), np.empty(len(directions.extra)))
     over_ranges(
         lambda start, stop: marginal_products_range(
@@ -63,7 +78,7 @@ def multiply_weights(problems, supports, upstream, extra_ptr, n_jobs=None):
     -------
     products : Products
     dependent : int array of shape (n_problems,)
-        1 where the structures are affinely dependent, so that there is no Jacobian.
+        1 if the structures are affinely dependent, so that there is no Jacobian, else 0.
     """
     n = len(problems.sizes)
     out, dependent = Products(np.empty(len(problems.scores)), np.empty(extra_ptr[-1])), np.zeros(n, np.int64)

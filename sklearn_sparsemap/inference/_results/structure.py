@@ -1,4 +1,4 @@
-"""The result of inference: a solution with its certificate."""
+"""Results of inference in structures for one sample."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply
 
 
 class MAPResult(NamedTuple):
-    """The structure of highest score.
+    """The structure with the highest score.
 
     Attributes
     ----------
     structure : object
-        In the form that the structure's class documents.
+        The structure, in the form that its class documents.
     value : float
         Its total score.
 
@@ -50,7 +50,7 @@ class MarginalResult(NamedTuple):
     marginals : ndarray, shape of scores
         Probability of each part.
     additional_marginals : dict of str -> ndarray
-        For each additional score that was given, in its shape: the expected count of the part.
+        Expected counts of the additional parts, for each given additional score, in its shape.
     log_partition : float
         Logarithm of the sum of exp(score) over all structures.
 
@@ -69,28 +69,26 @@ class MarginalResult(NamedTuple):
 
 
 class SparseMAPResult:
-    """The solution of one SparseMAP problem.
-
-    The problem is that of [1]_, section 3.
+    """The solution of a SparseMAP problem ([1]_, section 3).
 
     Attributes
     ----------
     marginals : ndarray, shape of scores
-        Probability of each part, exactly 0 for the parts that no selected structure has.
+        Probability of each part, exactly 0 for parts of no structure in the support.
     additional_marginals : dict of str -> ndarray
-        For each additional score that was given, in its shape: the expected count of the part. One of possibly
-        several optimal ones, because these are not penalised.
+        Expected counts of the additional parts, for each given additional score, in its shape. They may not be unique,
+        because they are not regularised.
     structures : list
-        The selected structures, most probable first.
+        The support: the structures of the mixture, most probable first.
     weights : ndarray of shape (n_structures,)
-        Their probabilities.
+        Probabilities of the structures.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Duality gap: upper bound of the optimum minus the objective. It follows that ``|marginals - optimum|^2 <= 2
-        gap``.
+        Duality gap: an upper bound of the optimal objective minus the objective. It bounds the error of the marginals:
+        ``|marginals - optimum|^2 <= 2 gap``.
     n_iter : int
-        Calls of the MAP oracle; 1 for a closed form.
+        Number of calls of the MAP oracle; 1 for a closed form.
     converged : bool
         Whether the gap is within the requested tolerance, or within rounding.
 
@@ -134,19 +132,19 @@ class SparseMAPResult:
             size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
         else:
             pairs = zip(self.support[:2], (problem.scores, problem.additional))
-            # -1 marks an empty slot.
+            # The index -1 of an empty slot takes the appended zero.
             size = sum(np.append(np.abs(scores), 0.0)[slots].sum(axis=1) for slots, scores in pairs).max()
         # Only marginals of parts that repeat can be larger than 1.
         return 32 * EPS * (1.0 + max(problem.sizes[0], u @ u) + size)
 
     @cached_property
     def support(self):
-        """The structures of the solver, one a row, with their additional slots and weights; negligible ones, too."""
+        """Slots, additional slots and weights of the solver's structures, including negligible ones; a row for each."""
         slots, additional_slots, weights = self._found
         sizes, batch = self._problem.sizes, self._batch
         own = self._structure.polytope_solver
         if self._by_facets and own.paths is not None:
-            # Take the paths from the flow that gave the additional marginals; another support may disagree with these.
+            # The paths are those of the flow of the additional marginals, with which another support may disagree.
             marginals = readonly(self.marginals.ravel())
             paths, weights = own.paths(self._problem.dims, marginals, slots, additional_slots, weights)
             encoded = [self._structure.encode(path, self._problem.dims) for path in paths]
@@ -163,7 +161,7 @@ class SparseMAPResult:
 
     @cached_property
     def _order(self):
-        """The structures with weight, most probable first."""
+        """Indices of the structures with positive weight, most probable first."""
         weights = self.support[2]
         order = np.argsort(-weights, kind="stable")
         return order[weights[order] > NEGLIGIBLE]
@@ -209,9 +207,9 @@ class SparseMAPResult:
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
-        The first derivative completes the face of the solution by some calls of the oracle; later ones reuse it. Time
-        and memory grow with the square of the number of affinely independent structures that tie for the optimum: few
-        in general, very many if all scores are equal.
+        The first call completes the face of the solution by some calls of the oracle; later calls reuse it. Time and
+        memory are quadratic in the number of affinely independent structures on the face. In general there are few, but
+        very many if all scores are equal.
 
         Parameters
         ----------
@@ -221,21 +219,21 @@ class SparseMAPResult:
         Returns
         -------
         gradients : dict of str -> ndarray
-            The gradient with respect to ``"scores"`` and to each additional score that was given, in its shape.
+            The gradients with respect to ``"scores"`` and to each given additional score, in their shapes.
         """
         v = self._problem.as_scores("v", v)
         unary, additional = self._products(v, np.zeros(len(self._problem.additional)))
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
 
     def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
-        """Directional derivative of the marginals (forward mode).
+        """Compute the directional derivative of the marginals (forward mode).
 
         Parameters
         ----------
         scores : array-like, shape of scores, default=None
-            Direction in which the scores change; None is zero.
+            Direction of the scores. Default: zero.
         **additional : array-like
-            Directions of the additional scores, by name.
+            Directions of the additional scores, by name. Default: zero.
 
         Returns
         -------
@@ -246,10 +244,9 @@ class SparseMAPResult:
         return self._products(direction, problem.join_additional(additional))[0].reshape(problem.shape)
 
     def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
-        """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
+        """Multiply a vector with the Jacobian of the weights of the structures (reverse mode).
 
-        The selected structures are held fixed: they do not change for small changes of the scores, unless the solution
-        is at a kink.
+        The support is held fixed. It does not change for small changes of the scores, except at a kink.
 
         Parameters
         ----------
@@ -264,8 +261,8 @@ class SparseMAPResult:
         Raises
         ------
         ValueError
-            If the weights are not unique, because the selected structures are affinely dependent. Those of the active
-            set never are.
+            If the weights are not unique, because the structures of the support are affinely dependent. This never
+            happens with ``solver="active_set"``.
         """
         v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
@@ -274,29 +271,29 @@ class SparseMAPResult:
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
 
     def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
-        """Directional derivative of the weights over the selected structures (forward mode).
+        """Compute the directional derivative of the weights of the structures (forward mode).
 
         Parameters
         ----------
         scores : array-like, shape of scores, default=None
-            Direction in which the scores change; None is zero.
+            Direction of the scores. Default: zero.
         **additional : array-like
-            Directions of the additional scores, by name.
+            Directions of the additional scores, by name. Default: zero.
 
         Returns
         -------
         derivative : ndarray of shape (n_structures,)
-            It sums to zero.
+            Its entries sum to zero.
 
         Raises
         ------
         ValueError
-            As `weights_vjp`.
+            As in `weights_vjp`.
         """
         problem = self._problem
         direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
         extra = problem.join_additional(additional)
-        # One row of the Jacobian for each structure.
+        # Each structure has a row of the Jacobian.
         rows = map(self._alone.weight_products, np.eye(len(self.weights)))
         return np.array([unary @ direction + joint @ extra for unary, joint in rows])
 
@@ -318,5 +315,5 @@ class SparseMAPResult:
         return as_html("SparseMAPResult", *tables)
 
     def _knows_structures(self):
-        # A facet solver's structures are computed on demand, so they may not be known yet.
+        # Structures of a solution by facets are computed on demand.
         return not self._by_facets or "support" in vars(self)

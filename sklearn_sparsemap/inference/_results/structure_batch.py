@@ -1,4 +1,4 @@
-"""Results of inference in structures for many samples: arrays, and results that are made on demand."""
+"""Results of inference in structures for many samples: arrays, and a sequence of results that are made on demand."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,7 @@ from .structure import MAPResult, MarginalResult, SparseMAPResult
 
 
 class _OfStructures(LazyResults):
-    """Results of a batch of one kind of structure.
+    """Results of a batch of problems of one structure.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class _OfStructures(LazyResults):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # Unpickled arrays are writable again, and custom structures have other numbers in kernels.
+        # Unpickled arrays are writable, and kernels know custom structures by other numbers in this process.
         kinds = {"scores": np.float64, "additional": np.float64}
         self._problems = self._samples.problems = type(self._problems)(
             **{
@@ -47,19 +47,19 @@ class _OfStructures(LazyResults):
         )
 
     def _like_scores(self, values):
-        """Return flat values of all scores as one array of samples, each in its shape."""
+        """Return flat values for all scores as a RaggedArray of samples, each in its shape."""
         return RaggedArray(values, self._problems.score_ptr, shapes=self._samples.shapes)
 
 
 class MAPBatch(_OfStructures):
-    """The structures of highest score of many samples: a sequence of `MAPResult`.
+    """The structures with the highest scores for many samples: a sequence of `MAPResult`, each made on demand.
 
     Attributes
     ----------
     values : ndarray of shape (n_samples,)
-        Total score of each.
+        Total score of each structure.
     structures : list
-        All structures, without making a result for each.
+        The structures of all samples.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class MAPBatch(_OfStructures):
 
 
 def decode_problems(structure, problems, slots, slot_ptr):
-    """Return the structures with these slots; those of problem i are from slot_ptr[i] to slot_ptr[i + 1]."""
+    """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
     if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
         return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())
@@ -95,7 +95,7 @@ def decode_problems(structure, problems, slots, slot_ptr):
 
 
 class MarginalBatch(_OfStructures):
-    """The marginals of many Gibbs distributions: a sequence of `MarginalResult`.
+    """The marginals of many Gibbs distributions: a sequence of `MarginalResult`, each made on demand.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class SparseMAPBatch(_OfStructures):
         if samples.moved is not None:
             samples.restore(self.objective, marginals, self.additional_flat)
 
-    # All of the following is computed on demand, because a single sample needs only its result.
+    # The following attributes are computed on demand, because a single sample needs only its result.
 
     @cached_property
     def marginals(self) -> RaggedArray:
@@ -185,7 +185,7 @@ class SparseMAPBatch(_OfStructures):
 
     @cached_property
     def _ptr(self):
-        """The beginnings of each sample's solution in the pools of weights, slots and additional slots."""
+        """The beginnings of the samples' solutions in the pools of weights, slots and additional slots."""
         return [starts(self._statistics[:, c]) for c in (N_WEIGHTS, N_SLOTS, N_ADDITIONAL)]
 
     @cached_property
@@ -194,7 +194,7 @@ class SparseMAPBatch(_OfStructures):
         return self._statistics[:, STATUS] == BY_FACETS
 
     def _structures_of(self, chosen):
-        """Return the slots, additional slots and weights of all structures of some samples, and their numbers.
+        """Return slots, additional slots and weights of the structures of some samples, and the numbers of structures.
 
         Structures of samples that were solved by facets are computed here.
         """
@@ -212,7 +212,7 @@ class SparseMAPBatch(_OfStructures):
     def converged(self):
         converged = self.gap <= self._tol
         for i in np.flatnonzero(~converged):
-            # A gap above tol also counts as converged if rounding alone explains it.
+            # A gap above tol is also accepted if it is within rounding.
             converged[i] = self[int(i)].converged
         return converged
 
@@ -228,7 +228,7 @@ class SparseMAPBatch(_OfStructures):
         return SparseMAPBatch(samples, self._own_names, *solution, self._tol, 1, self._max_iter)
 
     def solution_of(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-        """Return the slots, additional slots and weights of a sample's structures or, if solved by these, facets."""
+        """Return slots, additional slots and weights of a sample's structures, or of its facets if solved by facets."""
         pools = self._weights, self._slots, self._additional_slots
         weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
         return slots, additional, weights
@@ -239,13 +239,13 @@ class SparseMAPBatch(_OfStructures):
         Parameters
         ----------
         vs : list of array-like, or RaggedArray
-            For each sample the gradient of some loss with respect to its marginals, in their shape.
+            For each sample, the gradient of some loss with respect to its marginals, in their shape.
 
         Returns
         -------
         gradients : dict
             ``"scores"`` is a RaggedArray like `marginals`. For each given additional score: one array, summed over the
-            samples, if one array was given for all; else a list with one for each sample.
+            samples, if one array was given for all samples; else a list with one array for each sample.
 
         Examples
         --------
@@ -263,14 +263,15 @@ class SparseMAPBatch(_OfStructures):
         return self._gradients(out, extra)
 
     def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
-        """Directional derivatives of the marginals (forward mode), in one compiled call.
+        """Compute directional derivatives of the marginals (forward mode), in one compiled call.
 
         Parameters
         ----------
         scores : list of array-like, or RaggedArray, default=None
-            For each sample the direction in which its scores change; None is zero.
+            For each sample, the direction of its scores. Default: zero.
         **additional : array-like, or list of them
             Directions of the additional scores by name: one array if one was given for all samples, else a list.
+            Default: zero.
 
         Returns
         -------
@@ -297,12 +298,12 @@ class SparseMAPBatch(_OfStructures):
         Parameters
         ----------
         ws : list of array-like, or RaggedArray
-            For each sample the gradient of some loss with respect to the weights of its selected structures.
+            For each sample, the gradient of some loss with respect to the weights of its structures.
 
         Returns
         -------
         gradients : dict
-            As `vjp` returns.
+            As in `vjp`.
 
         Raises
         ------
@@ -314,11 +315,11 @@ class SparseMAPBatch(_OfStructures):
         return self._gradients(*self.weight_products(_join_flat(ws, "ws", counts, [(int(n),) for n in counts])))
 
     def weight_products(self, flat: Any) -> Any:
-        """Do the same as `weights_vjp` for a flat array with an entry for each selected structure, sample by sample."""
+        """Do the same as `weights_vjp` for a flat array with an entry for each structure, sample by sample."""
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
         selected, counts = _most_probable_first(weights, n_structures)
         slots, additional = (
-            # Row s of the selected structures, wherever it is in the pool.
+            # The rows of the selected structures in the pool.
             _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
             for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
         )
@@ -327,8 +328,8 @@ class SparseMAPBatch(_OfStructures):
         if dependent.any():
             which = f"sample {int(np.argmax(dependent))}: " if len(self) > 1 else ""
             raise ValueError(
-                f"{which}the weights have no derivative: the selected structures are affinely dependent, so other "
-                "weights give the same marginals; use solver='active_set'"
+                f"{which}the weights have no derivative: the structures of the support are affinely dependent, so "
+                "other weights give the same marginals; use solver='active_set'"
             )
         return products
 
@@ -360,18 +361,18 @@ class SparseMAPBatch(_OfStructures):
     def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
 
-        Over scores and additional scores together the Jacobian is symmetric, so this is both `vjp` and `jvp`.
+        The Jacobian over scores and additional scores is symmetric, so this is both `vjp` and `jvp`.
 
         Parameters
         ----------
         unary, extra : float64 arrays
             Directions of the scores and of the additional scores, flat, one sample after the other.
         ties_by_facets : bool, default=False
-            Whether samples with ties that were solved by facets use the derivative of these facets. It is one of the
-            one-sided derivatives at the kink, and fast.
+            Whether to use the facets of samples with ties, too, if they were solved by facets. The result is one of the
+            one-sided derivatives at the kink. This is faster.
         complete : bool, default=True
-            Whether supports are completed so that they span a face. Otherwise, the derivative is that of mixtures of
-            the structures in the support.
+            Whether to complete supports so that they span a face. Otherwise, the derivative is that of mixtures of the
+            structures in the support.
 
         Returns
         -------
@@ -381,7 +382,7 @@ class SparseMAPBatch(_OfStructures):
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         by_structures = np.ones(len(self), bool)
         if self._by_facets.any():
-            # The last weight is the tie flag.
+            # The last weight is a flag for ties.
             usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
             by_structures = ~usable
             weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
@@ -413,7 +414,7 @@ class SparseMAPBatch(_OfStructures):
         return out
 
     def _products_by_structures(self, chosen, problems, marginals, directions, complete):
-        """Return the products of some samples, by the structures that span their faces."""
+        """Return the products of some samples, computed from structures."""
         slots, additional, _, counts = self._structures_of(chosen)
         supports = lay_out_supports(slots, additional, counts, problems.sizes)
         if complete:
@@ -422,10 +423,10 @@ class SparseMAPBatch(_OfStructures):
         return multiply(problems, supports, directions, self._n_jobs)
 
     def _gradients(self, out, extra):
-        """Split gradients of the additional scores by sample and name; sum those of shared arrays."""
+        """Split gradients by sample and name; gradients of an array that was given for all samples are summed."""
         found = {"scores": self._like_scores(out)}
         if not self._own_names:
-            # An array that all samples share has the same shape in all of them, so its gradients can be summed.
+            # An array for all samples has the same shape in all of them, so its gradients can be summed.
             total = extra.reshape(len(self), -1).sum(axis=0)
             return {**found, **self._samples[0].split_additional(total)}
         pieces = [
@@ -439,7 +440,7 @@ class SparseMAPBatch(_OfStructures):
 
 
 def _most_probable_first(weights, counts):
-    """Return the rows of the structures with weight, sample by sample, most probable first, and their numbers."""
+    """Return the rows of structures with positive weight, most probable first in each sample, and their numbers."""
     of_sample = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((-weights, of_sample))
     order = order[weights[order] > NEGLIGIBLE]
@@ -469,7 +470,7 @@ def _join_flat(values, name, sizes, shapes):
 
 
 def _check_finite(flat, name, sizes):
-    """Return flat values of the samples; raise ValueError for the first sample with NaN or infinity."""
+    """Return flat values of samples; raise ValueError for the first sample with NaN or infinity."""
     wrong = np.flatnonzero(~np.isfinite(flat))
     if len(wrong):
         i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
@@ -478,7 +479,7 @@ def _check_finite(flat, name, sizes):
 
 
 def _take_rows(pool, ptr, first, widths, rows):
-    """Return some rows of a pool in which the rows of sample i have widths[i] entries."""
+    """Return some rows of a pool. The rows of sample i have ``widths[i]`` entries."""
     of_sample = np.searchsorted(first, rows, side="right") - 1
     width = widths[of_sample]
     return pool[places_of(ptr[of_sample] + (rows - first[of_sample]) * width, width)]

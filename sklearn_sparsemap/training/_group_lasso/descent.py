@@ -9,15 +9,15 @@ import numpy as np
 
 from .._quasi_newton.descent import Descent
 
-# A step is accepted if the objective falls below the largest of the last `_MEMORY` ones, by this fraction of what a
-# quadratic model of curvature 1 / step promises.
+# A step is accepted if the objective falls below the largest of the last `_MEMORY` values, by the fraction
+# `_SUFFICIENT` of the decrease predicted by a quadratic model of curvature 1 / step.
 _MEMORY, _SUFFICIENT = 5, 1e-2
 # Range of step sizes, in units of the squared scale of the features, and their factor after a rejected step.
 _SMALLEST, _LARGEST, _SHORTER = 1e-30, 1e12, 0.4
 _AFTER_KINK = 1e-2
 # Differences of objectives up to this fraction are rounding errors.
 _ROUNDING = 8 * np.finfo(float).eps
-# The descent creeps if this many steps gain at most this fraction of the objective.
+# The descent is too slow if so many steps gain at most this fraction of the objective.
 _CREEPS_AFTER, _CREEPING = 40, 1e-6
 # L-BFGS takes over after this many steps without a change of the support, for at most so many steps.
 _STABLE, _MOST_SMOOTH = 4, 200
@@ -103,7 +103,7 @@ class SupportDescent:
 
     @property
     def creeps(self):
-        """Whether the last steps gained almost nothing."""
+        """Whether the last steps hardly lowered the objective."""
         return len(self._values) > _CREEPS_AFTER and (
             self._values[-_CREEPS_AFTER] - self.point.value <= _CREEPING * abs(self.point.value)
         )
@@ -131,6 +131,6 @@ class SupportDescent:
             if is_done(last):
                 return True
             if before - descent.value <= _ROUNDING * abs(before):
-                # Line searches compare values, and get no further. Proximal gradient steps do.
+                # Line searches compare values, so rounding stops them. Proximal gradient steps can continue.
                 return False
         return False

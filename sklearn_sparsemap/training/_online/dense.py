@@ -1,13 +1,13 @@
-"""Dense weights, and the common part of all stores of weights: places, counters, and the columns of a thread.
+"""Dense weights, and definitions for all stores of weights: places, counters, and the columns of a thread.
 
-A store holds the weights of an online optimiser in one array, and a place is an index into it. The intercept comes
-first, then the additional scores, then the weights of pairs of feature and output.
+A store holds the weights of an online optimiser in one array. A place is an index into it. The intercept comes first,
+then the additional scores, then the weights of pairs of a feature and an output.
 
 Conventions
 -----------
 store : Dense or Pairs
 counters : int64 array of shape (N_COUNTERS,)
-    Counters of a thread, see below.
+    Counters of a thread; see `STEP`.
 features, outputs : int64 arrays
     Features of a row, and outputs whose weights change.
 places : int64 array
@@ -35,38 +35,42 @@ Dense = namedtuple(
         "n_outputs",
         "n_dense",  # number of intercepts and additional scores
         "values",
-        "sums",  # for averaging, each change times the number of steps before it; empty without
+        "sums",  # for averaging: the sum over changes, each times the number of steps before it; else empty
         # The state of the step rule for each weight: for AdaGrad its sum of squared gradients, for MIRA the direction
         # of the current step (zeros between samples). Empty for other rules.
         "state",
     ],
 )
-# By the type of the weights. Kernels compute in float64 for all types.
+# Numba types by the type of the weights. Kernels compute in float64 for all types.
 DENSE = {
     dtype: types.NamedTuple([types.int64] * 2 + [floats] * 3, Dense)
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
 }
 
-# Indices of the counters. Each thread has its own row. The first thread's row is shared with the caller, which may set
-# STOP from another thread. PLACE is the position in the order of samples at which an epoch continues, and FRONT the
-# number of places of the store that were assigned to threads. The others are for stores of pairs: the next and the end
-# of a thread's places, the number of existing weights, the records of shrinkages, and for each size the first free
-# block, see pairs.py.
+# Indices of the counters. Each thread has its own row. The caller reads the first thread's row, and may set STOP there
+# from another thread.
+# STEP, SINCE: number of samples visited, in total and since the last penalty or shrinkage
+# UNCONVERGED: number of samples whose inference did not converge
+# PLACE: position in the order of samples at which an epoch continues
+# FRONT: number of places of the store that are assigned to threads
+# The following are for stores of pairs, see pairs.py:
+# TOP, END: the next free place of a thread, and the end of its places
+# HELD: number of existing weights
+# N_RECORDS, N_SHRINKAGES: number of records of the number of weights, and of shrinkages
+# FREE: from this index on, the first free block of each size
 STEP, SINCE, STOP, UNCONVERGED, PLACE, TOP, HELD, N_RECORDS, N_SHRINKAGES, FRONT, END, FREE = range(12)
-N_KINDS = 32
-# A multiple of the integers in a cache line.
-N_COUNTERS = 48
+N_KINDS = 32  # number of sizes of blocks
+N_COUNTERS = 48  # a multiple of 8, the number of integers in a cache line
 
-# The columns of a thread. Columns are cut into pieces, and a score is the sum of the pieces' sums, so that it does not
-# depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r] to begins[p
-# + 1, r] of row r are in piece p. The scores of consecutive pieces are `stride` apart.
+# The columns of a thread. Columns are cut into pieces, and a score is the sum over the pieces of their partial sums, so
+# it does not depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r]
+# to begins[p + 1, r] of row r are in piece p. The scores of consecutive pieces are `stride` apart.
 Share = namedtuple("Share", ["begins", "first", "last", "stride"])
 SHARE = types.NamedTuple([INTS_2D] + [types.int64] * 3, Share)
 
-# Stores with more places than this do not fit into the fast caches, so data are prefetched.
+# Largest number of places of a store that fits into the fast caches. Data of larger stores are prefetched.
 _NEAR = 2**16
-# Floats in a cache line.
-LINE_OF_FLOATS = 8
+LINE_OF_FLOATS = 8  # number of float64 in a cache line
 
 
 def new_dense(coef, dense, *, first_state, average):
@@ -78,8 +82,9 @@ def new_dense(coef, dense, *, first_state, average):
     dense : array
         Intercept and additional scores. The whole store has their type.
     first_state : float or None
-        Initial state of the step rule for each weight; None if it has no state.
+        Initial state of the step rule for each weight; None if the rule has no state.
     average : bool
+        Whether to store the sums for averaging.
     """
     values = np.concatenate([dense, coef.ravel()], dtype=dense.dtype)
     state = np.full(0 if first_state is None else len(values), first_state or 0.0, values.dtype)
@@ -90,7 +95,8 @@ def new_dense(coef, dense, *, first_state, average):
 def add_at(values, sums, place, delta, step):
     """Add `delta` to a weight, effective from this step on.
 
-    Functions for single weights take arrays, not the store, because Numba passes all fields of a store at each call.
+    Functions for single weights take arrays instead of the store, because Numba passes all fields of a store at each
+    call.
     """
     values[place] += delta
     if sums.shape[0]:
@@ -99,13 +105,13 @@ def add_at(values, sums, place, delta, step):
 
 @kernel
 def no_space(store):
-    """Return 0, the number of additional places that a feature may need: it has all of them."""
+    """Return 0: dense features need no additional places; see `most_space` for stores of pairs."""
     return 0
 
 
 @kernel
 def locate_dense(store, counters, features, outputs, stride, places):
-    """Write the places of all pairs of these features and outputs, as `locate_pairs` does."""
+    """Write the places of the weights of all pairs of these features and outputs; see `locate_pairs`."""
     for p in range(outputs.shape[0]):
         for k in range(features.shape[0]):
             places[p * stride + k] = store.n_dense + features[k] * store.n_outputs + outputs[p]
@@ -120,7 +126,7 @@ def new_counters(n_threads):
 
 @kernel
 def is_far(store):
-    """Tell whether prefetching weights pays off."""
+    """Tell whether the store is so large that prefetching saves time."""
     return store.values.shape[0] > _NEAR
 
 
@@ -143,13 +149,16 @@ def fetch_ahead(array, start, stop):
 def add_weights(here, value, weights, start):
     """Add a multiple of a feature's weights, which begin at `start`, to the scores of a row."""
     for j in range(here.shape[0]):
-        # An unsigned index spares Numba's handling of negative indices.
+        # With an unsigned index, Numba omits the handling of negative indices.
         here[j] += value * weights[np.uint64(start + j)]
 
 
 @kernel
 def score_dense(store, rows, first_row, n_rows, share, scores):
-    """Compute the scores of consecutive rows, from the columns of each piece of a share."""
+    """Compute the scores of consecutive rows, for each piece of columns of a thread.
+
+    The arguments are described in the module.
+    """
     n_outputs, n_dense, has_data, far = store.n_outputs, store.n_dense, rows.data.shape[0] != 0, is_far(store)
     values, begins = store.values, share.begins
     for r in range(n_rows):

@@ -1,8 +1,9 @@
-"""The loop over samples: an epoch is one compiled call for each thread, for each valid pair of step rule and store.
+"""The loop over samples. An epoch is one compiled call for each thread, for each valid pair of step rule and store.
 
-Threads divide the columns, not the samples: each computes scores with its own weights, and updates these. So a weight
-stays in the caches of one core, is updated in the order of the samples, and does not depend on the number of threads.
-Between scoring and updating, the threads solve the samples of a block in turn; these see the same weights.
+Threads divide the columns, not the samples: each computes scores with the weights of its columns, and updates these
+weights. So a weight stays in the caches of one core, is updated in the order of the samples, and does not depend on the
+number of threads. Between scoring and updating, the threads divide the samples of a block among them; the scores of all
+samples of a block are computed with the same weights.
 
 Conventions
 -----------
@@ -13,7 +14,7 @@ form : LossForm
 rows, targets : Rows, Targets
     Features and gold structures of all samples.
 order : int64 array
-    The numbers of the samples to visit.
+    Indices of the samples to visit.
 store, rule
     See `dense` and `rules`. The store is updated.
 memory : Memory
@@ -41,29 +42,29 @@ from .pairs import PAIRS, Pairs
 from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
 from .shrinkage import GRADIENT, Gradient
 
-# Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
-# holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
-# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and the excess
-# of its gap over the rule's tolerance.
-# total[0] is the weighted sum of the losses, each before its update. `multiplicity` is that of `Sample`.
+# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `meet`. For the rows
+# of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each sample of a
+# block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and the excess of
+# its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update. `multiplicity`
+# is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
 )
 _TEAM = types.NamedTuple([INTS_2D_OUT, INTS_OUT] + [FLOATS_OUT] * 5 + [FLOATS], Team)
-# The number of this thread, its columns, and the number of samples that see the same weights.
+# The index of a thread, the number of threads, the number of samples of a block, and the thread's columns.
 Part = namedtuple("Part", ["me", "n_threads", "batch_size", "share"])
 _PART = types.NamedTuple([types.int64] * 3 + [SHARE], Part)
 
 # Flags at the beginning of the last line of signals: a thread has failed; the current block was not completed; the
 # store has no space for the next block.
 FAILED, _ABANDONED, _FULL = 0, 1, 2
-# A thread without enough places in the store for a block gets places for this many blocks.
+# Number of blocks for which a thread gets places in the store at a time. Fewer divide its blocks into more parts.
 _BLOCKS_AHEAD = 8
 
 
 @kernel
 def hand_out(store, counters, wanted):
-    """Assign places of the store to each thread; return whether there are enough."""
+    """Assign places of the store to each thread that has fewer than `wanted`; return whether there are enough."""
     shared = counters[0]
     for t in range(counters.shape[0]):
         own = counters[t]
@@ -83,7 +84,7 @@ def hand_out(store, counters, wanted):
 
 @kernel
 def _entries_of(rows, targets, order, start, stop):
-    """Count the feature entries of some samples of an order."""
+    """Count the feature entries of the samples from `start` to `stop` in the order."""
     n = np.int64(0)
     for number in range(start, min(stop, order.shape[0])):
         i = order[number]
@@ -93,7 +94,10 @@ def _entries_of(rows, targets, order, start, stop):
 
 @kernel
 def _take_steps(rows, targets, order, store, rule, team, part, start, stop, moves):
-    """Count the samples of a block, whose residuals are known, and take their steps."""
+    """Count the samples of a block, and take the step of each; their losses and residuals are in `team`.
+
+    The arguments are described in the module.
+    """
     own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
     for number in range(start, stop):
         i, place = order[number], number - start
@@ -115,10 +119,11 @@ def _take_steps(rows, targets, order, store, rule, team, part, start, stop, move
 
 
 def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, team, part):
-    """Visit the samples in this order, from place ``PLACE`` of the counters on, updating `store`.
+    """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
-    The store must have space for the first block. The epoch ends early if there is no space for another one. ``PLACE``
-    is then the next sample; at the end it is the number of samples.
+    The store must have space for the first block. The epoch ends early if there is no space for the next block.
+    ``PLACE`` is then the position of the next sample; at the end it is the number of samples. The arguments are
+    described in the module.
     """
     me, n_threads, share = part.me, part.n_threads, part.share
     own, shared = team.counters[me], team.counters[0]
@@ -142,7 +147,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
         if not meet(team.signals, me, n_threads):
             return
         if me == 0:
-            # No thread creates weights at this point. Those of this block are created before the next barrier.
+            # No thread creates weights before the next barrier. The weights of this block are created after it.
             wanted = space(store) * _entries_of(rows, targets, order, start, stop + part.batch_size)
             if not hand_out(store, team.counters[:n_threads], wanted):
                 team.signals[end_of_signals + _FULL] = 1
@@ -166,7 +171,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                 team.losses[2 * place + 1] = max(0.0, gap - form.temperature * rule.tol)
             at += n_scores
         if shared[STOP] != 0:
-            # Inference was stopped before it reached the solution.
+            # A stop interrupts inference, so solutions of this block may be inexact.
             team.signals[end_of_signals + _ABANDONED] = 1
         if not meet(team.signals, me, n_threads):
             return
@@ -192,8 +197,8 @@ def _entry_of(store, rule, rows):
     return entry(types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART))(_epoch)
 
 
-# The compiled epochs, by store, rule, type of the weights, and type of the features' data. Weights of float32 need
-# features of float32, and are not shrunk in groups.
+# Compiled epochs by store, rule, type of the weights, and type of the features. Weights of float32 need features of
+# float32, and there is no shrinkage of groups for them.
 EPOCHS = {
     (store, rule, weights, dtype): _entry_of(of_store[weights], of_rule, rows)
     for store, of_store, rule, of_rule in (

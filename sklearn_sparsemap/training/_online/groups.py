@@ -14,25 +14,25 @@ from .pairs import ATOM, COUNT, new_pairs
 from .rules import Mira
 from .shrinkage import Gradient, budget_factors_now, multiply_atoms, shrink_now
 
-_TOL = 1e-8
-# samples between two shrinkages of the paper's schedule (Martins et al. 2011 shrink every 1,000 sentences)
-PAPER_SCHEDULE = 1000
-# entries in the groups' lists of atoms, for each sample between two deferred shrinkages. Larger: more shrinkages. One
-# takes some nanoseconds for each entry, so a sample's part of it takes about a microsecond.
+_TOL = 1e-8  # duality gap of inference
+PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
+# Number of entries in the groups' lists of atoms for each sample between two deferred shrinkages. Larger values cause
+# more shrinkages. A shrinkage takes some nanoseconds for each entry, so about a microsecond for each sample.
 _ENTRIES_PER_SAMPLE = 100
-# weights, of 20 bytes each, that all groups together may have if shrinkages are deferred, unless half of them are
-# selected. Larger: more memory, and fewer groups that start again from zero. Of 72 chunking templates the same are
-# selected with 2**19 and 2**20, and almost the same with 2**18.
+# Maximum number of weights, of 20 bytes each, if shrinkages are deferred and less than half of the weights are
+# selected. Larger values take more memory, and fewer groups restart from zero. Of 72 chunking templates, 2**19 and
+# 2**20 select the same ones, and 2**18 almost the same.
 _MOST_WEIGHTS = 2**19
-# times that memory is examined in one call, each of which takes time linear in the number of samples
+# Maximum number of times that the number of weights is examined in one call; each takes time linear in the number of
+# samples.
 _MOST_PARTS = 32
 
 
 class GroupOptimizer(OnlineOptimizer):
     """Learns the weights of pairs (feature, output) online, with shrinkage of groups or by MIRA.
 
-    If shrinkages are deferred (shrinkage.py), all groups keep their weights, and the selection is that of the budget on
-    the averages of the shrunk weights: the current weights of an online learner are noisy.
+    If shrinkages are deferred (shrinkage.py), all groups keep their weights. The budget then selects groups by the
+    averages of the shrunk weights, because the current weights of an online learner are noisy.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class GroupOptimizer(OnlineOptimizer):
     mira : bool
         Whether to use steps of MIRA.
     columns : int array of shape (n_features,), default=None
-        The features, as columns of a larger problem.
+        The columns of the estimator's features that are learned. None means all.
     """
 
     kind = "groups"
@@ -73,7 +73,7 @@ class GroupOptimizer(OnlineOptimizer):
             self.configure(**self._options)
 
     def load(self, model, shrunk):
-        """Load the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
+        """Load the weights of a model; `shrunk` tells whether the groups with weights are a selection."""
         self._load(sparse.csr_array(model.coef))
         self.store.values[: self.store.n_dense] = np.concatenate([model.intercept, model.additional])
         if shrunk:
@@ -91,18 +91,18 @@ class GroupOptimizer(OnlineOptimizer):
         Parameters
         ----------
         eta0 : float
-            Step size; it decreases with the root of the number of periods.
+            Initial step size. It is divided by the square root of the number of periods.
         period : int
-            Samples in a period.
+            Number of samples in a period.
         C : float
             Maximum step size of MIRA.
         shrink_every : int or None
-            Number of samples between two shrinkages. None defers shrinkages to a budget, so that only scores are
-            computed with shrunk weights. A fixed strength then shrinks as in the paper.
+            Number of samples between two shrinkages. With None and a budget, shrinkages are deferred: only scores are
+            computed with shrunk weights. With None and a fixed strength, it is the paper's schedule.
         budget, budget_weights : int or None
             Maximum number of groups, or of weights.
         alpha : float
-            Strength without a budget.
+            Strength of the penalty without a budget.
         fit_intercept : bool
         """
         groups, counts = self.source, budget_weights is not None
@@ -133,10 +133,10 @@ class GroupOptimizer(OnlineOptimizer):
             return self._visit_part(inference, form, rows, targets, order, memory)
         budget = len(self.rule.held), self.rule.budget
         if self._deferred != budget:
-            # The budget has changed, or the weights were loaded.
+            # The budget has changed, or weights were loaded.
             shrink_now(self.rule, self.store, self.counters)
             self._deferred = budget
-        # Memory is examined after certain numbers of samples in total, whatever the calls that they come with.
+        # Memory is examined at fixed numbers of samples in total, which do not depend on the sizes of calls.
         every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
         first, total = every - self.n_steps % every, 0.0
         for part in np.split(order, range(first, len(order), every)):
@@ -155,7 +155,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     @property
     def defers(self):
-        """Whether all groups keep their weights, and only scores are computed with those that the budget selects."""
+        """Whether shrinkages are deferred: all groups keep their weights, and only scores use shrunk weights."""
         return self._options is not None and isinstance(self.rule, Gradient) and self.rule.defers
 
     def _survivors(self, rho, most=None):
@@ -166,7 +166,7 @@ class GroupOptimizer(OnlineOptimizer):
         rho : array of shape (n_atoms,)
             Squared norms of the atoms.
         most : int, default=None
-            A budget of weights to use instead.
+            Maximum number of weights, instead of the budget.
         """
         rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
         if most is not None:
@@ -179,26 +179,26 @@ class GroupOptimizer(OnlineOptimizer):
         groups = self.source
         feature = np.repeat(np.arange(len(groups.atom_of)), np.diff(model.coef.indptr))
         squares = np.bincount(groups.atom_of[feature], model.coef.data**2, minlength=groups.n_atoms)
-        # Counts of nothing are integers.
+        # The result of bincount for empty input is of integers.
         return squares.astype(np.float64, copy=False)
 
     def _selected(self):
-        """Tell which atoms the budget selects by the averages of the weights with which scores were computed."""
+        """Tell which atoms the budget selects by the averages of the shrunk weights."""
         return self._survivors(self._norms_of(super().model()))
 
     def _relieve_memory(self):
-        """If there are too many weights, discard groups that are not selected, until about half as many are left."""
+        """If there are too many weights, discard unselected groups until about half of the weights remain."""
         if self.n_held <= max(_MOST_WEIGHTS, self._limit):
             return
         selected, features = self._selected(), self.store.features
         counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
-        # Until more are held, the selected weights need not be counted again.
+        # While there are fewer weights than this, the selected weights need not be counted again.
         self._limit = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
         if self.n_held > self._limit:
             self._discard(selected | self._survivors(self.store.rho, self._limit // 2))
 
     def _discard(self, kept):
-        """Discard all atoms except some."""
+        """Discard all atoms except those that are kept."""
         self._note_size()
         multiply_atoms(self.store, self.counters, kept.astype(np.float64))
         self._note_size()
@@ -207,7 +207,7 @@ class GroupOptimizer(OnlineOptimizer):
         self.curve.note((self.n_steps, (self.n_held,)))
 
     def model(self):
-        """Return the current weights, averaged over all steps if `average`; of the selected groups if it `defers`."""
+        """Return the weights, averaged over all steps if `average`; if it `defers`, only those of selected groups."""
         if not self.defers:
             return super().model()
         model = super().model()
@@ -223,15 +223,15 @@ class GroupOptimizer(OnlineOptimizer):
         return bool(0 <= self.rule.budget < n)
 
     def shrink_to_budget(self):
-        """Shrink for the samples since the last shrinkage and, even if there are none, if the budget is exceeded.
+        """Shrink for the samples since the last shrinkage; if the budget is exceeded, even without such samples.
 
-        That can happen after a shrinkage by a fixed strength, in an edited model, or with a smaller budget than
-        before.
+        The budget can be exceeded after shrinkages by a fixed strength, in an edited model, or because it is smaller
+        than before.
         """
         self.shrink(at_least=int(self.exceeds))
 
     def shrink(self, at_least=0):
-        """Shrink the groups for the samples since the last shrinkage, if any, or for at least some number of them."""
+        """Shrink the groups for the samples since the last shrinkage, or for `at_least` samples if there are fewer."""
         if self.defers:
             self._discard(self._selected())
             return
@@ -250,13 +250,13 @@ class GroupOptimizer(OnlineOptimizer):
             self.curve.note((step, tuple(count for _, count in group)))
 
     def group_norms(self):
-        """Return the norm of each group's weights; if it `defers`, of their averages, which decide the selection."""
+        """Return the norm of each group's weights; if it `defers`, of their averages, which determine the selection."""
         rho = self._norms_of(super().model()) if self.defers else self.store.rho
         return np.sqrt(self.source.group_sums(np.maximum(rho, 0.0)))
 
     def alive(self):
         """Tell which atoms have weights: bool array of shape (n_atoms,)."""
-        # Weights whose average is not zero may be zero at the moment.
+        # If shrinkages are deferred, current weights may be zero although their average is not.
         return (self.store.first_active >= 0) & ((self.store.rho > 0.0) | self.defers)
 
     def alive_groups(self):
@@ -265,7 +265,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     @property
     def has_shrunk(self):
-        """Whether there is a selection: a shrinkage has taken place, or is deferred."""
+        """Whether there is a selection: a shrinkage has taken place, or shrinkages are deferred."""
         return self.defers or bool(self.counters[N_SHRINKAGES])
 
     def selected_groups(self):
@@ -277,9 +277,9 @@ class GroupOptimizer(OnlineOptimizer):
         return self.source.group_sums(kept.astype(np.int64)) > 0
 
     def joined_curve(self):
-        """Return (samples, number of weights) before and after each shrinkage so far, thinned."""
+        """Return pairs (number of samples, number of weights) before and after each shrinkage, thinned."""
         entries, last = self.curve.entries, self.curve.last
         if entries and entries[-1] != last:
-            # The last entry is the current number.
+            # Thinning may have merged the last record, which is the current number.
             entries = [*entries, last]
         return np.array([(step, n) for step, counts in entries for n in counts], np.int64).reshape(-1, 2)

@@ -16,18 +16,18 @@ from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
-# A proximal step over all weights is taken when the samples since the last one needed this many times as many updates
-# as there are weights.
+# Number of updates between two proximal steps over all weights, relative to the number of weights. Larger values save
+# time, and penalise less often.
 _SAMPLES_PER_PENALTY = 4
-# Initial sum of squares. It keeps the first steps of a weight finite, and well below eta0 for gradients that are
-# smaller than its square root.
+# Initial sum of squared gradients of AdaGrad. It keeps the first steps of a weight finite; steps for gradients below
+# its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
-_NEVER = 2**62
-# If samples need fewer multiplications than this on average, one thread is used: several would mostly wait for each
+_NEVER = 2**62  # number of samples between two penalties if there is none
+# Minimum number of multiplications of a sample for several threads. With fewer, threads would mostly wait for each
 # other.
 _WORTH_THREADS = 2**12
-# With at most this many feature entries, columns are not cut into pieces. Otherwise the cuts depend on the columns of
-# the first entries.
+# Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
+# they are cut.
 _MANY, _SEEN = 2**18, 2**16
 _space, _hand_out = in_python(most_space), in_python(hand_out)
 
@@ -38,18 +38,17 @@ class OnlineOptimizer:
     Parameters
     ----------
     model : LinearModel
-        The initial model. If its `coef` is sparse, only updated weights are stored. Weights and their state have its
-        type.
+        The initial model, whose type weights and state have. If its `coef` is sparse, only updated weights are stored.
     average : bool
         Whether `model` returns the average of the weights after each step.
     columns : Columns, default=None
         The merged columns of `model`.
     """
 
-    # The kind of its training state, and its name for users.
+    # The kind of the training state, and the name of the optimiser for users.
     kind, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
-    # Number of samples that see the same weights, and its default; maximum number of threads.
+    # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
     _n_jobs, _columns = 1, None
 
@@ -73,7 +72,7 @@ class OnlineOptimizer:
 
     @property
     def counters(self):
-        """The counters that threads share, the first thread's row."""
+        """The counters of the first thread."""
         return self._all_counters[0]
 
     def _load(self, coef):
@@ -93,16 +92,30 @@ class OnlineOptimizer:
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
         if not _is_whole(self.store, self.counters):
-            raise ValueError("the weights of the optimiser do not go together: the file is damaged, or was edited")
+            raise ValueError("the arrays of the optimiser are inconsistent: the file is damaged, or was edited")
 
     def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=None, n_jobs=None):
-        """Set options that can change between epochs."""
+        """Set options that can change between epochs.
+
+        Parameters
+        ----------
+        alpha : float
+            Strength of the squared penalty.
+        eta0 : float
+            Step size.
+        tol : float
+            Duality gap of inference.
+        fit_intercept : bool
+        batch_size : int, default=None
+            Number of samples whose scores are computed with the same weights. Default: 1.
+        n_jobs : int, default=None
+        """
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
     def accept_gap(self, tol):
-        """Let inference end at this duality gap, of scores divided by the temperature, in the next epochs."""
+        """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""
         self.rule = self.rule._replace(tol=float(tol))
 
     def epoch(self, inference, form, rows, targets, order, memory):
@@ -110,13 +123,13 @@ class OnlineOptimizer:
 
         Ctrl-C takes effect immediately; the current sample is then omitted.
         """
-        # The counters must exist before `stop` can be called, because it writes to them.
+        # `stop` writes to the counters, so they must exist before it can be called.
         more = new_counters(self._most_threads)[len(self._all_counters) :]
         self._all_counters = np.concatenate([self._all_counters, more])
         self.counters[STOP] = 0
 
         def stop():
-            # Set the flag before stopping the inference, so that its unfinished solution is not used.
+            # The flag is set before inference is stopped, so that the unfinished solution is not used.
             self.counters[STOP] = 1
             memory.limit[:] = 0
 
@@ -149,11 +162,11 @@ class OnlineOptimizer:
     def rows_of(self, X):
         """Return features as rows for `epoch`, in merged columns if there are any."""
         rows = make_rows(X, lean=True) if self._columns is None else self._columns.rows
-        # The type of data must match even if they are empty.
+        # Empty data must have the type of the weights, too.
         return rows if self.dtype == "float64" else rows._replace(data=readonly(rows.data, np.float32))
 
     def _has_space(self, rows, targets, order, n_threads):
-        """Assign the places of the store that the next block needs to each thread; return whether there are enough."""
+        """Assign places of the store for the next block to each thread; return whether there are enough."""
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
@@ -162,7 +175,7 @@ class OnlineOptimizer:
         return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
 
     def _begins(self, rows):
-        """Return the beginnings of each row's entries, for pieces of columns with similar numbers of entries."""
+        """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""
         if self._columns is not None:
             return self._columns.begins
         cuts = []
@@ -174,7 +187,7 @@ class OnlineOptimizer:
 
     @property
     def _most_threads(self):
-        """Maximum number of threads in an epoch: at most the number of cores, to avoid waiting."""
+        """Maximum number of threads in an epoch. With more threads than cores they would wait for each other."""
         if type(self.rule) is not AdaGrad:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
@@ -185,7 +198,7 @@ class OnlineOptimizer:
         return min(self._most_threads, n_pieces) if is_worth_it else 1
 
     def _new_team(self, targets, n_threads, n_pieces):
-        """Allocate the threads' shared arrays; return them and the distance between scores of consecutive pieces."""
+        """Allocate the `Team`; return it, and the distance between scores of consecutive pieces."""
         n_additional, batch_size = self.store.n_dense - self.n_outputs, self.batch_size
         most = self.n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
         arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
@@ -194,7 +207,7 @@ class OnlineOptimizer:
         return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
 
     def _rule_for(self, rows, targets):
-        """Return the rule, with proximal steps so rare that they cost a fraction of the samples' time."""
+        """Return the rule with the number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`."""
         if not self.alpha:
             return self.rule
         per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
@@ -221,7 +234,7 @@ class OnlineOptimizer:
 
     @property
     def unconverged(self):
-        """Number of these samples whose inference did not converge."""
+        """Number of samples whose inference did not converge."""
         return int(self.counters[UNCONVERGED])
 
     @property
@@ -244,7 +257,7 @@ class OnlineOptimizer:
             weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
         else:
-            # The places of weights depend on the number of threads, so the sum goes by features.
+            # The places of weights depend on the number of threads, so the sum is in the order of the features.
             times = self._columns.multiplicity if merged else np.ones(len(s.features))
             squares = SUMS_OF_SQUARES[self.dtype](s, readonly(times))
         return 0.5 * self.alpha * (squares + squared_norm(additional))
@@ -275,8 +288,7 @@ class OnlineOptimizer:
         READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
         n = indptr[-1]
         if n < self.n_held:
-            # Some weights are zero. A copy is made only in this case, so that the arrays are not stored twice
-            # otherwise.
+            # Some weights are zero. Only in this case, the arrays are copied.
             outputs, weights = outputs[:n].copy(), weights[:n].copy()
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
@@ -284,7 +296,7 @@ class OnlineOptimizer:
 
 
 def _is_whole(store, counters):
-    """Tell whether the arrays of a store that was read have valid lengths and indices, on which kernels rely."""
+    """Tell whether the arrays of a loaded store have valid lengths and indices, on which kernels rely."""
     n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
     fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
     if not fits or not are_places(counters[[TOP, END, FRONT]], n + 1):
@@ -309,7 +321,7 @@ def _is_whole(store, counters):
 
 
 class MiraOptimizer(OnlineOptimizer):
-    """1-best MIRA over a linear model, for the structured hinge loss; used like `OnlineOptimizer`."""
+    """1-best MIRA over a linear model, for the structured hinge loss; its methods are those of `OnlineOptimizer`."""
 
     kind, name = "mira", "MIRA"
     _first_state = 0.0

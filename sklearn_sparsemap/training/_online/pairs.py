@@ -1,17 +1,16 @@
-"""Weights of pairs (feature, output) that exist only once they are updated, scaled group by group.
+"""Weights of pairs (feature, output), which are stored once they are updated, with a scale for each atom.
 
-A feature's weights are a block of the arena. A small block holds outputs and their weights in any order. Its capacity
-is a power of two, and when it is full, its weights move to a block of twice the size. When a third of the outputs would
-have a place, it becomes a dense block with one place for each output in order, which is read with vector instructions.
+The weights of a feature are a block of an arena. A small block holds outputs and their weights in any order. Its
+capacity is a power of two. If it is full, its weights move to a block of twice the size. If a third of the outputs have
+a weight, it becomes a dense block with one place for each output in order, which is read with vector instructions.
 Freed blocks are used again.
 
-A weight is ``scale[a]`` times the value in its place, with the scale of its atom a (a set of features that are shrunk
-together), so that shrinking an atom changes a single number. The squared norm `rho` of each atom is stored, too. A
-discarded atom frees all its blocks. Scores and averages have a scale of their own, which differs if a shrinkage is
-deferred (shrinkage.py).
+A weight is ``scale[a]`` times the value in its place. An atom a is a set of features that are shrunk together, so
+shrinking it changes a single number. The squared norm `rho` of each atom is stored, too. A discarded atom frees all its
+blocks. Scores and averages have separate scales, which differ if shrinkages are deferred (shrinkage.py).
 
-Scales are stored for atoms, not as time stamps of features. So all weights of an atom are valid at any time, a score
-needs one more multiplication, and the shrinkage itself needs only `rho`.
+With scales for atoms, instead of time stamps for features, all weights of an atom are valid at any time, a score needs
+one more multiplication, and a shrinkage needs only `rho`.
 
 The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs,
 `factor` is minus the step size, and `step` the number of the current step.
@@ -35,7 +34,7 @@ Pairs = namedtuple(
         "n_outputs",
         "n_dense",
         "first_state",
-        # The arena; `Dense` describes these three arrays. Its first places are the intercept and the additional scores,
+        # The arena; see `Dense` for these three arrays. Its first places are the intercept and the additional scores,
         # which are in no block and no atom.
         "values",
         "sums",
@@ -46,15 +45,15 @@ Pairs = namedtuple(
         "features",
         "first_active",  # for each atom, a feature that has a block, or -1; empty if not needed
         "kept",  # for each atom, whether the last shrinkage kept it
-        "scale",  # for each atom
-        "score_scale",  # for each atom, the scale in scores and averages; less than `scale` if a shrinkage is deferred
-        "rho",
+        "scale",  # for each atom, the factor of its values
+        "score_scale",  # the factor in scores and averages; less than `scale` if a shrinkage is deferred
+        "rho",  # squared norm of the weights of each atom
         "peak",  # largest rho since its last exact computation
         "cumulative",  # sum of the score scale over the steps up to `last_step`
         "last_step",
     ],
 )
-# By the type of the weights.
+# Numba types by the type of the weights.
 PAIRS = {
     dtype: types.NamedTuple(
         [types.int64] * 2
@@ -69,27 +68,27 @@ PAIRS = {
 }
 _ARENA = ("values", "sums", "state", "outputs")
 
-# Kinds of blocks: the logarithm of their size; dense blocks are the last kind.
+# The kind of a block is the logarithm of its size; dense blocks have the last kind.
 _DENSE = N_KINDS - 1
-# If an atom's scale falls below this, it is multiplied into the values, before sums over steps lose digits.
+# Smallest scale of an atom. Smaller ones are multiplied into the values, before sums over steps lose digits.
 _SMALLEST_SCALE = 1e-2
-# Squared norms are recomputed when updates have cancelled all but this fraction.
+# A squared norm is recomputed if updates have cancelled all except this fraction of it.
 _CANCELLED = 1e-6
-_FIRST_CAPACITY = 4096
+_FIRST_CAPACITY = 4096  # initial number of places of an arena
 
 
 def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True):
-    """Make a store with the weights of the intercept and the additional scores only.
+    """Make a store with the intercept and the additional scores only.
 
     Parameters
     ----------
     atom_of : int array of shape (n_features,)
+        The atom of each feature.
     n_atoms, n_outputs : int
     dense : array
         Intercept and additional scores. The weights of the arena have their type.
-    first_state : float or None
+    first_state, average
         See `new_dense`.
-    average : bool
     shrinks : bool, default=True
         Whether atoms are shrunk, which requires lists of their features.
     """
@@ -121,7 +120,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
 
 
 def grow(store, wanted):
-    """Grow the arena to `wanted` places, in place, so that no array exists twice."""
+    """Grow the arena to `wanted` places, in place, to avoid copies."""
     for name in _ARENA:
         array = getattr(store, name)
         if len(array):
@@ -130,7 +129,7 @@ def grow(store, wanted):
 
 @kernel
 def most_space(store):
-    """Return the maximum number of places of the arena that a feature can take while it gets weights."""
+    """Return the maximum number of places of the arena that a feature needs if it gets a weight for each output."""
     return 2 * store.n_outputs + 2
 
 
@@ -174,7 +173,7 @@ def _clear_place(store, place):
 @kernel
 def _move_place(store, old, new):
     store.values[new] = store.values[old]
-    # Loops over all values must find zeros in unused places.
+    # Unused places must hold zeros, because some loops run over all values.
     store.values[old] = 0.0
     if store.sums.shape[0]:
         store.sums[new] = store.sums[old]
@@ -227,7 +226,7 @@ def _move_block(store, counters, feature):
 
 @kernel
 def make_pair(store, counters, feature, output):
-    """Return the place of a pair's weight, which is created if necessary. The arena must have space."""
+    """Return the place of a pair's weight. If it does not exist, it is created; the arena must have space."""
     of_feature = store.features[feature]
     if of_feature[COUNT] == 0:
         start = _take_block(store, counters, 0)
@@ -259,8 +258,17 @@ def make_pair(store, counters, feature, output):
 def locate_pairs(store, counters, features, outputs, stride, places):
     """Write the places of the weights of all pairs of these features and outputs; create missing ones.
 
-    The place for output p and feature k is written to ``places[p * stride + k]``. The arena must have space. Passing
-    the whole store to a function takes longer than finding an existing pair, so it is done for missing pairs only.
+    The place for output p and feature k is written to ``places[p * stride + k]``. The arena must have space. Only
+    missing pairs call a function that takes the whole store, because such a call takes longer than finding an existing
+    pair.
+
+    Parameters
+    ----------
+    store : Pairs
+    counters, features, outputs, places
+        See `dense`.
+    stride : int
+        Distance between the places of consecutive outputs.
     """
     n_outputs = outputs.shape[0]
     for k in range(features.shape[0]):
@@ -273,7 +281,7 @@ def locate_pairs(store, counters, features, outputs, stride, places):
                 if place < 0:
                     for q in range(p, n_outputs):
                         make_pair(store, counters, feature, outputs[q])
-                    # The block may have moved, so find all places again.
+                    # The block may have moved, so all places are sought again.
                     is_complete = False
                     break
                 places[p * stride + k] = place
@@ -289,7 +297,20 @@ def scale_until(store, atom, step):
 def move_pairs(store, features, values, residuals, places, factor, step):
     """Add ``factor * residuals[p] * values[k]`` to the weights at these places, effective from this step on.
 
-    Places are as in `locate_pairs`. Feature -1 is the intercept or an additional score, whose weights are in no atom.
+    Places are as in `locate_pairs`. Feature -1 is the intercept or an additional score, which are in no atom.
+
+    Parameters
+    ----------
+    store : Pairs
+    features, values : arrays of shape (n_features,)
+        Features of a row, and their values.
+    residuals : array of shape (n_outputs,)
+        Gradients with respect to the scores of the outputs.
+    places : int64 array
+    factor : float
+        Minus the step size.
+    step : int
+        Number of the current step.
     """
     n = features.shape[0]
     for p in range(residuals.shape[0]):
@@ -340,7 +361,7 @@ def _measure_atom(store, atom):
 
 @kernel
 def count_held(store, most):
-    """Update the maximum number of weights that each atom has had."""
+    """Update `most`, the maximum number of weights that each atom has had."""
     for atom in range(most.shape[0]):
         n, feature = np.int64(0), store.first_active[atom]
         while feature >= 0:
@@ -351,7 +372,7 @@ def count_held(store, most):
 
 @kernel
 def measure_cancelled(store):
-    """Recompute the squared norms that have lost digits."""
+    """Recompute the squared norms that have lost digits by cancellation."""
     for atom in range(store.rho.shape[0]):
         if store.rho[atom] < _CANCELLED * store.peak[atom]:
             store.rho[atom] = _measure_atom(store, atom)
@@ -369,9 +390,9 @@ def scale_scores(store, atom, scale, before):
 
 @kernel
 def scale_atoms(store, counters, factors):
-    """Multiply the weights of all atoms by their factors, effective from this step on; factor 0 discards an atom.
+    """Multiply the weights of all atoms by their factors, effective from this step on. Factor 0 discards an atom.
 
-    `rho` is not changed, because the shrinkage has updated it already.
+    `rho` is not changed, because the shrinkage has already updated it.
     """
     before = counters[STEP] - 1
     for atom in range(factors.shape[0]):

@@ -1,13 +1,13 @@
 """Step rules: the update of the weights after each sample, by AdaGrad, MIRA, or gradient descent.
 
-AdaGrad minimises ``mean loss + alpha/2 |w|^2``. A sample's loss changes only the weights of its features, for outputs
-whose marginals are wrong. SparseMAP is exactly correct on most samples after a few epochs, which then need no update.
-The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a fraction of the
-samples' time.
+AdaGrad minimises ``mean loss + alpha/2 |w|^2``. A step for a sample changes only the weights of its features, for
+outputs whose marginals differ from gold. After a few epochs, the marginals of SparseMAP equal gold for most samples,
+which then need no update. The penalty is applied by a proximal step over all weights, so rarely that it takes a
+fraction of the time of the samples.
 
-1-best MIRA is the smallest change of the weights that corrects a sample's worst mistake (Crammer and Singer 2003): a
-step against the gradient of its hinge loss of length ``min(C, loss / |gradient|^2)``. It has no penalty and no learning
-rate; averaging regularises.
+1-best MIRA is the smallest change of the weights that corrects the worst mistake on a sample (Crammer and Singer 2003):
+a step against the gradient of the hinge loss, of length ``min(C, loss / |gradient|^2)``. It has no penalty and no
+learning rate; averaging regularises.
 
 Conventions
 -----------
@@ -19,11 +19,11 @@ sample : Sample
 moves : Moves
     Work arrays for the updates of a row.
 r : int
-    Number of a row of the sample; the row after the last one is that of the additional scores.
+    Index of a row of the sample; the row after the last one is for the additional scores.
 values, sums, squares : arrays
-    Those of the store.
+    Arrays of the store.
 first, stop : int
-    The range of places on which the end of a sample works.
+    The range of places that `end_sample` updates.
 """
 
 from collections import namedtuple
@@ -37,27 +37,26 @@ from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
-# All rules have these first fields: the gap of the inference, whether the intercept is learned, and the number of
+# The first fields of all rules are the duality gap of inference, whether the intercept is learned, and the number of
 # samples between two calls of `end_sample`.
 AdaGrad = namedtuple("AdaGrad", ["tol", "fit_intercept", "every", "eta0", "alpha"])
 ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.float64, types.float64], AdaGrad)
 Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
 MIRA = types.NamedTuple([types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64], Mira)
 
-# The input of a rule for one sample: its rows of features, its loss, and the gradients. `share` is the range of columns
-# whose weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
+# The input of a rule for a sample: its rows of features, its loss, and the gradients. `share` are the columns whose
+# weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
 # `multiplicity` is empty, or the number of equal columns that each column represents. The weight of such a column is
 # the sum of the weights of these columns.
 Sample = namedtuple(
     "Sample",
     ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual", "share", "multiplicity"],
 )
-# The updates for one row of features, see `_gather`: the features, their values and multiplicities, the outputs with
-# nonzero residuals, these residuals, and the places of the weights of all (output, feature) pairs.
+# The updates for a row of features, see `_gather`: the features, their values and multiplicities, the outputs with
+# nonzero residuals, these residuals, and the places of the weights of all pairs of output and feature.
 Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
 
-# Residuals below this are rounding errors of correct marginals.
-_NEGLIGIBLE = 1e-12
+_NEGLIGIBLE = 1e-12  # smaller residuals are rounding errors of marginals that equal gold
 
 locate = by_type({Dense: locate_dense, Pairs: locate_pairs})
 score_rows = by_type({Dense: score_dense, Pairs: score_pairs})
@@ -66,7 +65,7 @@ space = by_type({Dense: no_space, Pairs: most_space})
 
 @kernel
 def new_moves(rows, n_outputs, n_additional):
-    """Allocate the moves of any of these rows."""
+    """Allocate work arrays that are large enough for each of these rows."""
     most = 0
     for r in range(rows.indptr.shape[0] - 1):
         most = max(most, rows.indptr[r + 1] - rows.indptr[r])
@@ -83,14 +82,15 @@ def new_moves(rows, n_outputs, n_additional):
 
 @kernel
 def _gather(rule, store, counters, rows, sample, r, moves):
-    """Write the moves for a sample's row `r`; the row after those of the features is the additional scores.
+    """Write the moves for row `r` of a sample. The arguments are described in the module.
 
-    The intercept is one more feature, -1, with value 1; so is the feature of additional scores.
+    The intercept is an additional feature -1 with value 1, and so is the only feature of the additional scores.
 
     Returns
     -------
     n_features, n_wrong : int
-        ``moves.places[p * n_features + k]`` is the place for wrong output p and feature k.
+        Numbers of features, and of outputs with nonzero residuals. ``moves.places[p * n_features + k]`` is the place
+        for the p-th of these outputs and feature k.
     """
     begins, is_first = sample.share.begins, sample.share.first == 0
     if r < sample.n_rows:
@@ -127,7 +127,7 @@ def _gather(rule, store, counters, rows, sample, r, moves):
 
 @kernel
 def _move_by_adagrad(values, sums, squares, place, gradient, rate, step):
-    """Take AdaGrad's step for a single weight."""
+    """Take a step of AdaGrad for a single weight; `rate` is its step size."""
     squares[place] += gradient * gradient
     add_at(values, sums, place, -rate * gradient / np.sqrt(squares[place]), step)
 
@@ -171,7 +171,7 @@ def _step_mira(rule, store, counters, rows, sample, moves):
                 before, change = direction[place], moves.residuals[p] * moves.values[k]
                 direction[place] = before + change
                 norm_squared += moves.times[k] * change * (2.0 * before + change)
-    # If the features cannot distinguish the structures, the gradient is zero.
+    # The gradient is zero if the features do not distinguish the structures.
     length = min(rule.C * sample.weight, sample.loss / norm_squared) if norm_squared > 1e-12 else 0.0
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -184,7 +184,7 @@ def _step_mira(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _penalise(rule, store, counters, first, stop):
-    """Take the proximal step of the squared norm for the weights of some places, in the metric of AdaGrad's steps."""
+    """Take a proximal step for the squared norm of the weights in a range of places, in the metric of AdaGrad."""
     rate = rule.eta0 * rule.alpha * counters[SINCE]
     counters[SINCE] = 0
     for place in range(first, stop):
@@ -207,17 +207,17 @@ end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _
 
 
 def _step_batch(rule, store, counters, gradient):
-    """Take AdaGrad's step for all weights, given the gradient of a mini-batch, and that of the penalty."""
+    """Take a step of AdaGrad for all weights, given the gradient of a mini-batch, then the step of the penalty."""
     step = counters[STEP] + 1
     for place in range(gradient.shape[0]):
         _move_by_adagrad(store.values, store.sums, store.state, place, gradient[place], rule.eta0, step)
-    # The penalty counts for the same step.
+    # The penalty belongs to the same step.
     counters[SINCE] = 1
     _penalise(rule, store, counters, store.n_outputs, gradient.shape[0])
     counters[STEP] = step
 
 
-# By the type of the weights.
+# Steps by the type of the weights.
 STEPS_OF_BATCHES = {
     dtype: entry(types.void(ADAGRAD, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
 }

@@ -13,14 +13,14 @@ from ..._core.team import prefetch
 from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
 
-# The entries of a row's features that were looked up before their weights are read: the beginnings of their blocks, the
-# numbers of weights in these, the factors of these weights, and the end of each piece.
+# The blocks of a row's features, which are looked up before their weights are read: the beginning of each block, its
+# number of weights, the factor of the weights, and the end of each piece.
 _Found = namedtuple("_Found", ["starts", "counts", "factors", "ends"])
 
 
 @kernel
 def _new_found(most, n_pieces):
-    """Allocate rows of at most `most` features, plus one place for writing features without weights."""
+    """Allocate the blocks of at most `most` features. The last place is for features without weights."""
     return _Found(
         np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1), np.empty(n_pieces, np.int64)
     )
@@ -28,10 +28,11 @@ def _new_found(most, n_pieces):
 
 @kernel
 def score_pairs(store, rows, first_row, n_rows, share, scores):
-    """Compute the scores of consecutive rows, from the columns of each piece of a share.
+    """Compute the scores of consecutive rows, for each piece of columns of a thread.
 
-    Nearly all time is spent on memory access at random places. So a row's weights are looked up before those of the
-    previous row are read, and the addresses of the lookup are prefetched another row earlier.
+    Nearly all time is spent on memory access at random places. So the blocks of a row are looked up before the weights
+    of the previous row are read, and the addresses of the lookup are prefetched another row earlier. The arguments are
+    described in `dense`.
     """
     n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
     features, scale, values, outputs = store.features, store.score_scale, store.values, store.outputs
@@ -78,7 +79,17 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
 
 
 def _read_pairs(store, counters, average, indptr, outputs, weights):
-    """Write all weights as CSR rows, one for each feature, averaged over the steps if `average`."""
+    """Write all weights as CSR rows, one for each feature.
+
+    Parameters
+    ----------
+    store : Pairs
+    counters : int64 array
+    average : bool
+        Whether to average the weights over the steps.
+    indptr, outputs, weights : arrays
+        Output: the CSR matrix.
+    """
     step = counters[STEP]
     at = 0
     for f in range(store.features.shape[0]):
@@ -122,7 +133,7 @@ def _load_pairs(store, counters, indptr, outputs, weights):
         move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 1)
 
 
-# By the type of the weights.
+# Functions by the type of the weights.
 READ_PAIRS = {
     dtype: entry(types.void(store, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, floats))(_read_pairs)
     for (dtype, store), floats in zip(PAIRS.items(), (FLOATS_OUT, FLOATS_32_OUT))

@@ -1,13 +1,12 @@
 """Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (Martins et al. 2011, section 3).
 
 Every `shrink_every` samples all groups are shrunk: with a fixed strength, or with the strength that leaves as many
-groups as the budget allows. The rule knows two kinds of shrinkage:
+groups as the budget allows. There are two kinds of shrinkage:
 
-- The paper's: the weights themselves are shrunk, and discarded groups start again from zero.
-- Deferred: only the scores are computed with shrunk weights. The weights of all groups accumulate gradients, whether
-  their group is selected or not: regularised dual averaging (Xiao 2010; for groups: Yang, Xu, King and Lyu 2010). So
-  an early shrinkage loses nothing, and the groups that are not selected compete with what the selected ones leave
-  unexplained.
+- The paper's: the weights themselves are shrunk, and discarded groups restart from zero.
+- Deferred: only the scores are computed with shrunk weights. The weights of all groups, selected or not, accumulate
+  gradients: regularised dual averaging (Xiao 2010; for groups: Yang, Xu, King and Lyu 2010). So no group is lost by an
+  early shrinkage, and groups that are not selected learn the residual of the selected groups.
 """
 
 from collections import namedtuple
@@ -22,15 +21,15 @@ from ...penalties._weight_budget import weight_budget_rule
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
 from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms, scale_scores
 
-# Relative difference between the weights of groups that is introduced to break ties.
+# Largest relative change of the weights of groups that breaks ties.
 _TIE_BREAK = 1e-9
 
-# The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not given. `weights`, `order`, `indptr` and
-# `atoms` are those of the groups, see penalties/_shrink.py. `defers` tells whether shrinkages are deferred, which needs
-# a budget. `curve` and `sigma` are outputs: steps with the number of weights, and two strengths, the last nonzero one
-# and the mean of all. `held` is empty if the budget is one of groups. For a budget of weights it is an output: the
-# maximum number of weights that each atom has had at a shrinkage. A discarded group that returns still counts with this
-# number.
+# The rule of gradient steps with shrinkage. The step size is eta0 / sqrt(ceil(step / period)). The budget is -1 if not
+# given. `weights`, `order`, `indptr` and `atoms` describe the groups, see penalties/_shrink.py. `defers` tells whether
+# shrinkages are deferred, which needs a budget. `curve` and `sigma` are outputs: the numbers of weights with their
+# steps, and two strengths, the last nonzero one and the mean of all. `held` is empty for a budget of groups. For a
+# budget of weights it is an output: the maximum number of weights that each atom has had at a shrinkage, which is its
+# size in the budget even after it was discarded.
 Gradient = namedtuple(
     "Gradient",
     [
@@ -54,7 +53,7 @@ def step_size(rule, step):
 
 @kernel
 def record(rule, counters):
-    """Record the number of weights."""
+    """Append the current number of weights to the curve of the rule."""
     n = counters[N_RECORDS]
     if n < rule.curve.shape[0]:
         rule.curve[n, 0] = counters[STEP]
@@ -69,7 +68,7 @@ def _group_budget_factors(rule, rho, factors):
     strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
     survivors = count_survivors(rho, strength, weights, order, indptr, atoms, none, factors, left)
     if strength > 0.0 and survivors < rule.budget:
-        # Groups that tie at the threshold would all be discarded. Break ties in favour of the first ones.
+        # Groups that tie at the threshold would all be discarded, so ties are broken in favour of the first groups.
         weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
         strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
     shrink(rho, strength, weights, order, indptr, atoms, factors)
@@ -90,7 +89,7 @@ def _weight_budget_factors(rule, store, rho, factors):
 
 @kernel
 def budget_factors(rule, store, rho, factors):
-    """Write the factors of the shrinkage after which the budget holds, and return its strength.
+    """Write the factors of the shrinkage that enforces the budget, and return its strength.
 
     `rho` holds the squared norms of the atoms, and is updated.
     """
@@ -101,11 +100,11 @@ def budget_factors(rule, store, rho, factors):
 
 @kernel
 def defer_shrinkage(rule, store, counters, before):
-    """Compute scores with shrunk weights after step `before`; leave the weights as they are."""
+    """Shrink only the scales of scores, effective after step `before`; the weights remain unchanged."""
     measure_cancelled(store)
     factors = np.empty(store.rho.shape[0])
     strength = budget_factors(rule, store, store.rho.copy(), factors)
-    # The weights hold the gradients of all samples so far, so one strength serves all steps.
+    # The weights are sums of the gradients of all samples so far, so one strength applies to all steps.
     step = max(1, counters[STEP])
     rule.sigma[1] = strength / (step_size(rule, step) * step)
     if strength > 0.0:
@@ -116,10 +115,10 @@ def defer_shrinkage(rule, store, counters, before):
 
 @kernel
 def shrink_groups(rule, store, counters):
-    """Shrink all groups for the samples since the last shrinkage; write the strength, if there is any, to the rule.
+    """Shrink all groups for the samples since the last shrinkage; write a nonzero strength to the rule.
 
-    The strength is in the unit of the objective. Groups are shrunk by the strength times the step size, times the
-    number of samples since the last shrinkage.
+    The strength is in units of the objective. Groups are shrunk by the strength times the step size, times the number
+    of samples since the last shrinkage.
     """
     rate = step_size(rule, counters[STEP]) * counters[SINCE]
     counters[SINCE] = 0
@@ -143,7 +142,7 @@ def shrink_groups(rule, store, counters):
 
 @kernel
 def end_gradient_sample(rule, store, counters, first, stop):
-    """Shrink, if the rule does; record the number of weights."""
+    """Shrink if there is a budget or a strength; record the number of weights."""
     if rule.defers:
         counters[SINCE] = 0
         defer_shrinkage(rule, store, counters, counters[STEP] - 1)
@@ -156,7 +155,7 @@ def end_gradient_sample(rule, store, counters, first, stop):
 
 @entry(types.void(GRADIENT, PAIRS["float64"], INTS_OUT))
 def shrink_now(rule, store, counters):
-    """Shrink for the samples since the last shrinkage, if there are any; if the rule defers, from the next step on."""
+    """Shrink for the samples since the last shrinkage, if any. A deferred shrinkage is effective from the next step."""
     if rule.defers:
         defer_shrinkage(rule, store, counters, counters[STEP])
     elif counters[SINCE] > 0:

@@ -1,6 +1,6 @@
 """L-BFGS (Liu and Nocedal 1989), one step at a time.
 
-The method, its constants and its line search are those of L-BFGS-B without bounds, so its steps are the same.
+The method, its constants and its line search are those of L-BFGS-B without bounds, so the steps are the same.
 
 References: Liu and Nocedal, On the limited memory BFGS method for large scale optimization. Mathematical Programming
 45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997.
@@ -19,7 +19,7 @@ class Descent:
     Parameters
     ----------
     loss_gradient : callable
-        Maps a point and an output array for its gradient to the function's value and the gradient.
+        Maps a point, and an output array for its gradient, to the function's value and the gradient.
     x : array of shape (n,)
         The start, which is copied.
     n_jobs : int or None
@@ -28,11 +28,11 @@ class Descent:
     Attributes
     ----------
     x : array of shape (n,)
-        The current point. It is not overwritten before the step after the next one.
+        The current point. It is overwritten only in the step after the next one.
     value : float
-        The function's value there.
+        The function's value at `x`.
     largest : float
-        Largest absolute entry of the gradient there.
+        Largest absolute entry of the gradient at `x`.
     """
 
     def __init__(self, loss_gradient, x, n_jobs):
@@ -50,7 +50,7 @@ class Descent:
     def step(self):
         """Take one step; return whether a lower point was found.
 
-        If the function was not finite at a trial point, `value` is that value afterwards.
+        If the function is not finite at a trial point, `value` becomes that value.
         """
         while True:
             slope, square = self._pairs.combine(self._gradient, self._direction)
@@ -71,7 +71,7 @@ class Descent:
                 return True
             more = search.propose(value, new_slope)
         if not search.found and search.best.step > 0.0:
-            # A lower point at a kink, whose curvature is meaningless.
+            # The search found a lower point at a kink, where the curvature is meaningless.
             value, _, largest = self._try(search.best.step)
             self.forget()
         elif not search.found or search.step == 0.0:

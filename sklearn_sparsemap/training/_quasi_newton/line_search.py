@@ -7,18 +7,18 @@ Mathematical Software 20, 1994.
 from collections import namedtuple
 from math import sqrt
 
-# Parameters of the strong Wolfe conditions, as in L-BFGS-B: sufficient decrease, as a fraction of the decrease that the
-# initial slope predicts, and largest remaining slope, as a fraction of the initial slope.
+# The constants are those of L-BFGS-B.
+# Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
+# remaining slope, as a fraction of the initial slope.
 DECREASE, CURVATURE = 1e-3, 0.9
-# The interval of a minimum is not narrowed below this, relative to its end.
+# Smallest width of the interval of a minimum, relative to its end.
 _NARROW = 0.1
-_LONGEST = 1e10
-# Maximum number of evaluations.
-_MOST_CALLS = 20
+_LONGEST = 1e10  # maximum step
+_MOST_CALLS = 20  # maximum number of evaluations
 # Smallest and largest extrapolation while no minimum is bracketed, as multiples of the last move.
 _LEAST_GROWTH, _MOST_GROWTH = 1.1, 4.0
-# The interval must shrink to this fraction in two rounds, and a step goes at most this fraction of the way to its far
-# end.
+# Fraction to which the interval must shrink in two rounds; also the largest fraction of the way to its far end that a
+# step may go.
 _SHRINKING = 0.66
 
 # A step with the function's value and slope.
@@ -26,7 +26,7 @@ Point = namedtuple("Point", ["step", "value", "slope"])
 
 
 class LineSearch:
-    """Search for a step along a direction of descent; `propose` returns whether another evaluation is needed.
+    """A search for a step along a direction of descent. `propose` returns whether another evaluation is needed.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class LineSearch:
     step : float
         The next step to evaluate; at the end, the last evaluated step.
     found : bool
-        Whether that step satisfies the conditions, or is the best possible one.
+        Whether the last step satisfies the conditions, or is the best possible one.
     best : Point
-        The best point so far; the conditions need not hold there.
+        The best point so far, which need not satisfy the conditions.
     """
 
     def __init__(self, value, slope, step):
@@ -65,7 +65,7 @@ class LineSearch:
         if self.found or self._n_calls >= _MOST_CALLS:
             return False
         if self._decreasing and allowed < value <= self.best.value:
-            # Minus the required decrease, the function has a lower value at the new point than at the best point.
+            # After subtraction of the required decrease, the new point is lower than the best point.
             tilted = [Point(s, f - s * promised, d - promised) for s, f, d in (self.best, self._end, point)]
             *ends, step = self._trial(*tilted)
             self.best, self._end = (Point(s, f + s * promised, d + promised) for s, f, d in ends)
@@ -75,7 +75,7 @@ class LineSearch:
         return True
 
     def _exhausted(self, long_enough):
-        """Tell whether the last step is the best possible one, within rounding or the longest step."""
+        """Tell whether the last step is the best possible one, because of rounding or the maximum step."""
         return (self._bracketed and (not self._low < self.step < self._high or self._is_narrow())) or (
             self.step == _LONGEST and long_enough
         )
@@ -108,7 +108,7 @@ class LineSearch:
         return point, best if turned else end, step
 
     def _interpolate(self, best, end, point, turned):
-        """Return a step by the cubic and the quadratic or linear interpolation of two points."""
+        """Return a step by cubic, quadratic or linear interpolation between two points."""
         far = point.step - best.step
         if point.value > best.value:
             # A minimum is bracketed: take the cubic step if it is closer to the best point, else the mean of the two.
@@ -123,14 +123,14 @@ class LineSearch:
                 return point.step + _cubic(point, end, back)[0] * back
             return self._high if far > 0.0 else self._low
         secant = point.step - point.slope / (point.slope - best.slope) * far
-        share, has_minimum = _cubic(point, best, -far)
+        fraction, has_minimum = _cubic(point, best, -far)
         if turned:
             # The slope changed sign: take the farther of the two steps.
-            cubic = point.step - share * far
+            cubic = point.step - fraction * far
             return cubic if abs(cubic - point.step) > abs(secant - point.step) else secant
-        # The slope is flatter: the cubic may have its minimum on the other side, or none.
-        beyond = share < 0.0 and has_minimum
-        cubic = point.step - share * far if beyond else self._high if far > 0.0 else self._low
+        # The slope is flatter: the cubic may have no minimum, or one on the other side.
+        beyond = fraction < 0.0 and has_minimum
+        cubic = point.step - fraction * far if beyond else self._high if far > 0.0 else self._low
         cubic_is_near = abs(cubic - point.step) < abs(secant - point.step)
         if not self._bracketed:
             return min(max(secant if cubic_is_near else cubic, self._low), self._high)
@@ -139,9 +139,9 @@ class LineSearch:
 
 
 def _cubic(near, other, way):
-    """Return the minimum of the cubic through two points, as a fraction of the way from the first to the other.
+    """Return the minimum of the cubic through two points, and whether there is one.
 
-    Also returns whether there is a minimum.
+    The minimum is a fraction of `way`, the signed distance from the first point to the other.
     """
     theta = 3.0 * (near.value - other.value) / way + near.slope + other.slope
     scale = max(abs(theta), abs(near.slope), abs(other.slope))

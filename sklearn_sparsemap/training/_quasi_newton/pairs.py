@@ -1,8 +1,8 @@
-"""The memory of L-BFGS, the last steps and changes of the gradient, and the direction that they determine.
+"""The memory of L-BFGS (the last steps and changes of the gradient) and its direction.
 
 The recursion of L-BFGS needs only products of these vectors, and its direction is a linear combination of them. So an
 iteration needs two loops over all vectors, one for the products with the new vectors and one for the combination. The
-recursion itself uses a few numbers (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"). Both loops run
+recursion itself is over a few numbers (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"). Both loops run
 over pieces of the vectors that fit into the processor's cache.
 
 Products are sums over pieces of a fixed size, added in a fixed order, so they do not depend on the number of threads.
@@ -13,7 +13,7 @@ pairs : PairArrays
 held : int64 array
     The rows of `pairs` in use, the oldest first.
 gradient, before, direction : float64 arrays of shape (n,)
-    The gradients after and before the last step, and the direction of steps.
+    The gradients after and before the last step, and the direction of the step.
 start, stop, table
     See `pieces`.
 """
@@ -27,23 +27,33 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel,
 from ...numerics.cholesky import dot
 from .pieces import PIECE, add_two
 
-# Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B; and for vectors of at least _LONG
-# entries, where the pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
+# Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B, and the number for vectors of at least
+# `_LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
 _N_PAIRS, _N_LONG_PAIRS, _LONG = 10, 5, 2**20
-# A pair is not stored if its curvature, the change of the gradient along the step relative to the slope, is below this.
+# Smallest curvature of a stored pair: the change of the gradient along the step, relative to the slope.
 _FLAT = np.finfo(float).eps
 
 # One row for each pair: the step, and the change of the gradient.
 PairArrays = namedtuple("PairArrays", ["steps", "changes"])
 PAIR_ARRAYS = types.NamedUniTuple(FLOATS_2D_OUT, 2, PairArrays)
-# Columns of the products of a pair: the gradient with its step and with its change, the new change with its step, its
-# change with the new step and with the new change.
+# Number of products of a pair: its step with the gradient, its change with the gradient, its step with the new change,
+# its change with the new step, its change with the new change.
 _N_PRODUCTS = 5
 
 
 @kernel(fast_sums=True)
 def _products(step, change, gradient, new_step, new_change, sums):
-    """Fill `sums` with the products of a pair; see _N_PRODUCTS."""
+    """Fill `sums` with the products of a pair; see `_N_PRODUCTS`.
+
+    Parameters
+    ----------
+    step, change : arrays of shape (n,)
+        The pair.
+    gradient, new_step, new_change : arrays of shape (n,)
+        The current gradient, and the new pair.
+    sums : array of shape (_N_PRODUCTS,)
+        Output.
+    """
     a = b = c = d = e = 0.0
     for i in range(gradient.shape[0]):
         a += step[i] * gradient[i]
@@ -64,9 +74,18 @@ def _products(step, change, gradient, new_step, new_change, sums):
     )
 )  # fmt: skip
 def remember_range(pairs, held, row, direction, step, before, gradient, start, stop, table):
-    """Write a new pair to `row`, and compute the products of the stored pairs with it and with the gradient.
+    """Write a new pair, and compute the products of the stored pairs with it and with the gradient.
 
-    Works on pieces start..stop of the vectors; each writes the products of all stored pairs to its row of `table`.
+    Parameters
+    ----------
+    pairs, held, direction, before, gradient, start, stop
+        See the module.
+    row : int
+        The row of `pairs` for the new pair.
+    step : float
+        The step is this multiple of the direction.
+    table : array of shape (n_pieces, n_held * _N_PRODUCTS)
+        Output: the products of all stored pairs, for each piece.
     """
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
@@ -82,21 +101,27 @@ def remember_range(pairs, held, row, direction, step, before, gradient, start, s
 
 
 @entry(types.void(PAIR_ARRAYS, INTS, FLOATS, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
-def combine_range(pairs, held, shares, gradient, direction, start, stop, table):
-    """Write the linear combination of the gradient and all pairs to `direction`.
+def combine_range(pairs, held, coefficients, gradient, direction, start, stop, table):
+    """Write a linear combination of the gradient and all pairs to `direction`.
 
-    `shares` has the coefficient of the gradient, then those of the steps, then those of the changes. Works on pieces
-    start..stop; each writes the direction's products with the gradient and with itself to its row of `table`.
+    Parameters
+    ----------
+    pairs, held, gradient, direction, start, stop
+        See the module.
+    coefficients : array of shape (1 + 2 * n_held,)
+        The coefficient of the gradient, then those of the steps, then those of the changes.
+    table : array of shape (n_pieces, 2)
+        Output: products of the direction with the gradient and with itself, for each piece.
     """
     n = held.shape[0]
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
         now, own = gradient[first:last], direction[first:last]
         for i in range(last - first):
-            own[i] = shares[0] * now[i]
+            own[i] = coefficients[0] * now[i]
         for k in range(n):
-            j = held[k]
-            add_two(own, shares[1 + k], pairs.steps[j, first:last], shares[1 + n + k], pairs.changes[j, first:last])
+            j, a, b = held[k], coefficients[1 + k], coefficients[1 + n + k]
+            add_two(own, a, pairs.steps[j, first:last], b, pairs.changes[j, first:last])
         table[p, 0] = dot(own, now)
         table[p, 1] = dot(own, own)
 
@@ -118,7 +143,7 @@ class Pairs:
     def __init__(self, pieces):
         self._pieces = pieces
         self.most = most = _N_PAIRS if pieces.n < _LONG else _N_LONG_PAIRS
-        # The system allocates memory for a row when it is first written to. The last row is for a pair that is not
+        # The system allocates memory for a row when it is first written to. The last row is for pairs that are not
         # stored.
         self._arrays = PairArrays(*(np.empty((most + 1, pieces.n)) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, most, most))
@@ -133,7 +158,8 @@ class Pairs:
     def remember(self, direction, step, before, gradient, gain):
         """Store a pair, given a step along a direction, and the gradients before and after it.
 
-        `gain` is the product of the step with the change of the gradient, relative to that with the gradient before.
+        `gain` is the product of the step with the change of the gradient, divided by minus its product with the
+        gradient before.
         """
         row = self.most
         if gain > _FLAT:
@@ -155,11 +181,11 @@ class Pairs:
 
         Returns the products of the direction with the gradient and with itself.
         """
-        shares = readonly(-self._shares(), np.float64)
+        coefficients = readonly(-self._coefficients(), np.float64)
         held = readonly(self.held, np.int64)
-        return self._pieces.over(2, combine_range, self._arrays, held, shares, gradient, direction).sum(axis=0)
+        return self._pieces.over(2, combine_range, self._arrays, held, coefficients, gradient, direction).sum(axis=0)
 
-    def _shares(self):
+    def _coefficients(self):
         """Return the coefficients of gradient, steps and changes in the product with the inverse Hessian."""
         held, n = self.held, len(self.held)
         if not held:

@@ -15,11 +15,11 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
 from ..._core.threads import over_ranges
 from ...numerics.cholesky import dot
 
-# Length of a piece. Pieces of several vectors fit together into the processor's cache.
+# Length of a piece. Pieces of several vectors together fit into the processor's cache.
 PIECE = 2048
-# Least number of pieces that is worth threads.
+# Minimum number of pieces for several threads.
 _MANY = 32
-# Numbers in a call on a single thread.
+# Number of entries in a call on a single thread.
 _COST_PER_CALL = 2**20
 
 
@@ -32,7 +32,15 @@ def add_two(total, a, one, b, other):
 
 @entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
 def move_range(x, direction, step, out, start, stop, table):
-    """Fill pieces start..stop of `out` with ``x + step * direction``."""
+    """Fill pieces of `out` with ``x + step * direction``.
+
+    Parameters
+    ----------
+    x, direction, out : arrays of shape (n,)
+    step : float
+    start, stop, table
+        See the module; `table` has no columns.
+    """
     for i in range(start * PIECE, min(stop * PIECE, x.shape[0])):
         out[i] = x[i] + step * direction[i]
 
@@ -48,7 +56,7 @@ def _largest(vector):
 
 @entry(types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT))
 def slope_range(gradient, direction, start, stop, table):
-    """Write the product of pieces of two vectors, and the largest entry of the first, to their row of `table`."""
+    """Write the products of pieces of two vectors, and the largest entries of pieces of the first, to `table`."""
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
         table[p, 0] = dot(gradient[first:last], direction[first:last])
@@ -56,7 +64,7 @@ def slope_range(gradient, direction, start, stop, table):
 
 
 class Pieces:
-    """Calls of compiled functions for all pieces of vectors of one length, in threads.
+    """Calls of compiled functions on pieces of vectors, in threads.
 
     Parameters
     ----------
@@ -71,9 +79,9 @@ class Pieces:
         self._n_jobs = n_jobs if len(self._costs) >= _MANY else 1
 
     def over(self, n_columns, function, *arguments):
-        """Call ``function(*arguments, start, stop, table)`` for ranges of pieces.
+        """Call ``function(*arguments, start, stop, table)`` for ranges of pieces; return the table.
 
-        Returns the table, which has a row for each piece.
+        The table has a row for each piece, and is zero at first.
         """
         table = np.zeros((len(self._costs), n_columns))
         over_ranges(
