@@ -392,7 +392,7 @@ def test_classes_have_thresholds_of_their_own(fitted, kind):
     for own, label, is_covered in zip(sets, y, covered, strict=True):
         assert (label in [other for other, _ in own]) == is_covered
         assert all(value <= expected[other] for other, value in own)
-    with pytest.raises(ValueError, match="groups='class' is for one label for each sample"):
+    with pytest.raises(ValueError, match="groups='class' is for one label a sample"):
         ConformalStructures(fitted("chain")[0], groups="class").conformalize(*fitted("chain")[1:3])
 
 

@@ -223,7 +223,7 @@ def test_what_is_wrong_is_said():
     for arguments, message in [
         ((X, y[:-1]), "inconsistent numbers of samples: 12 and 11"),
         (([x for x in X[:11]] + [wide], y), r"X\[11\]"),
-        ((list(X[:3]), y[:3]), "3 samples are left to learn from, too few for n_shards=4"),
+        ((list(X[:3]), y[:3]), "3 samples are left for training, too few for n_shards=4"),
         (([(X, y), (X[:1], [["a"] * 9])],), r"partitions\[1\]: X\[0\] has"),
         (([(X, y), 5],), "must be a pair"),
         (([],), "there are no partitions"),
@@ -236,7 +236,7 @@ def test_what_is_wrong_is_said():
     for parameters, message in [
         ({"n_rounds": 0}, "n_rounds"),
         ({"estimator": sparse}, "estimator"),
-        ({"client": 5}, "client=5 must be a distributed.Client"),
+        ({"client": 5}, "client=5 must be a synchronous distributed.Client"),
     ]:
         with pytest.raises(ValueError, match=message):
             clone(mixing).set_params(**parameters).fit(X, y)

@@ -186,7 +186,7 @@ def test_groups_by_name():
     assert {name: own.tolist() for name, own in found.items()} == {
         "n__a_b": [0], "n__a": [1], "m__a_b": [2], "alone": [3], "m__a": [4],
     }  # fmt: skip
-    with pytest.raises(ValueError, match="the column 'n__a_b' comes from none of the inputs"):
+    with pytest.raises(ValueError, match="the column 'n__a_b' begins with none of the inputs"):
         groups_by_name(names, inputs=["b"])
     with pytest.raises(ValueError, match="groups='columns', or a function, needs names of features; pass a D"):
         quick(groups="columns").fit(np.eye(4), [0, 1, 0, 1])

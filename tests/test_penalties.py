@@ -209,28 +209,30 @@ WRONG_GROUPS = {
     r"groups has 2 entries for 3 features": lambda: as_groups([0, 1], 3),
     r"groups\[1\] is -1": lambda: as_groups([0, -1, 1], 3),
     r"groups must hold integers.*float64": lambda: as_groups([0.0, 1.0, 1.0], 3),
-    r"group 1 is empty, though there are groups up to 2; leave no gaps": lambda: as_groups([0, 2, 2], 3),
+    r"group 1 is empty, although there are groups up to 2; number the groups without gaps": lambda: as_groups(
+        [0, 2, 2], 3
+    ),
     r"must be a 1-D array": lambda: as_groups(np.zeros((3, 1), int), 3),
     r"groups\[2\] is 2, but there are 2 groups": lambda: as_groups([0, 1, 2], 3, names=["a", "b"]),
     r"names has 1 entries for 2 groups": lambda: as_groups([[0], [1]], names=["a"]),
-    r"two groups of the name 'a'": lambda: as_groups([[0], [1]], names=["a", "a"]),
-    r"'template' has no meaning": lambda: as_groups("template", 3),
+    r"two groups with the name 'a'": lambda: as_groups([[0], [1]], names=["a", "a"]),
+    r"groups='template' is not one of": lambda: as_groups("template", 3),
     r"needs the template of each feature": lambda: as_groups("templates", 3),
     r"feature_groups has 2 entries for 3": lambda: as_groups("templates", 3, feature_groups=[0, 1]),
     r"groups must be None, an int array.*got 3": lambda: as_groups(3, 3),
     r"n_features is needed": lambda: as_groups(None),
     r"n_features must be": lambda: as_groups(None, -1),
-    r"groups are of 2 features, but there are 3": lambda: as_groups(as_groups([0, 1]), 3),
+    r"the groups have 2 features, but there are 3": lambda: as_groups(as_groups([0, 1]), 3),
     r"groups 'a' and 'b' overlap in feature 1;": lambda: as_groups({"a": [0, 1], "b": [1]}, 2, allow_overlap=False),
-    r"groups 'a' and 'b' overlap; here": lambda: as_groups(
+    r"groups 'a' and 'b' overlap; each feature must be in only one group": lambda: as_groups(
         GroupOrder([("a", "b")]), feature_groups=[0], allow_overlap=False
     ),
     r"atom_of\[0\] is 9, but there are 2": lambda: as_groups([0, 1]).with_features([9]),
     r"cycle, ('a' <= 'b' <= 'c' <= 'a'|'b' <= 'c' <= 'a' <= 'b'|'c' <= 'a' <= 'b' <= 'c'); remove": lambda: GroupOrder(
         [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("e", "a")]
     ),
-    r"orders 'c', which is no group; the groups are 'a', 'b'": lambda: GroupOrder([("a", "c")], names=["a", "b"]),
-    r"\(coarse, fine\) pairs; got 'ab'": lambda: GroupOrder(["ab"]),
+    r"names 'c', which is not a group; there are 'a', 'b'": lambda: GroupOrder([("a", "c")], names=["a", "b"]),
+    r"pairs \(coarse, fine\); got 'ab'": lambda: GroupOrder(["ab"]),
     r"there are no groups; name": lambda: GroupOrder([]),
     r"counted from 0; got -1": lambda: GroupOrder([(-1, 0)]),
     r"columns has 1 entries for 2": lambda: GroupOrder([], names="ab", columns=[[0]]),
@@ -239,18 +241,18 @@ WRONG_GROUPS = {
     r"feature_groups\[2\] is 2, but": lambda: as_groups(GroupOrder([("a", "b")]), feature_groups=[0, 1, 2]),
     r"1 of 3 features are in no group: 1": lambda: as_groups(GroupTree(ROOT, {"a": [0], "b": [2]}), 3),
     r"group 'b' has column 4, but there are 3": lambda: as_groups(GroupTree(ROOT, {"a": [0, 1, 2], "b": [4]}), 3),
-    r"groups 'a' and 'b' overlap in feature 0; a feature has one place in a GroupTree": lambda: as_groups(
+    r"groups 'a' and 'b' overlap in feature 0; a feature must be in only one base group": lambda: as_groups(
         GroupTree(ROOT, {"a": [0], "b": [0]}), 1
     ),
     r"group 'b' is empty: neither": lambda: as_groups(GroupTree(ROOT, {"a": [0]}), 1),
     r"the order has a cycle": lambda: GroupTree({"a": "b", "b": "a"}),
     r"'a' is its own parent": lambda: GroupTree({"a": "a"}),
-    r"parent of 'b' is 'x', which is no node": lambda: GroupTree({"a": None, "b": "x"}),
-    r"columns has 'x', which is no node": lambda: GroupTree(ROOT, {"x": [0]}),
+    r"the parent of 'b' is 'x', which is not a node": lambda: GroupTree({"a": None, "b": "x"}),
+    r"columns has 'x', which is not a node": lambda: GroupTree(ROOT, {"x": [0]}),
     r"parents\[1\] is -2": lambda: GroupTree([-1, -2]),
     r"parents\[1\] is 2": lambda: GroupTree([-1, 2]),
     r"parents must be a dict": lambda: GroupTree([0.5]),
-    r"two groups of the name 'a'; rename": lambda: GroupTree.from_nested({"a": {"a": [0]}}),
+    r"there are two groups with the name 'a'; rename": lambda: GroupTree.from_nested({"a": {"a": [0]}}),
     r"nested must be a dict; got list": lambda: GroupTree.from_nested([0]),
     r"cannot read 'pos\[x\]'": lambda: GroupOrder.from_templates(["word[0]|pos[x]"]),
     r"write \['pos\[0\]'\]": lambda: GroupOrder.from_templates("pos[0]"),

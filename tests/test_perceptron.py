@@ -409,7 +409,7 @@ def test_digits_by_rows_of_pixels():
         ({"budget": 2, "alpha": 0.1}, "budget and alpha both set"),
         ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\)"),
         ({"groups": "templates"}, "groups='templates' needs features with the groups of their templates"),
-        ({"groups": "words"}, "groups='words' has no meaning"),
+        ({"groups": "words"}, "groups='words' is not one of"),
         ({"groups": np.arange(3)}, "groups"),
         ({"groups": -GROUP_OF}, "groups"),
         ({"groups": [[0, 1], [25]]}, "25"),
