@@ -6,6 +6,7 @@ from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearChain
 
 NAMES = "transitions", "start", "end"
+INTERCEPT_RIDGE, ADDITIONAL_RIDGE = 1e-8, 1e-4
 
 
 class NaiveGroupLasso:
@@ -53,7 +54,12 @@ class NaiveGroupLasso:
             gradient[1] += residual.sum(axis=0) / n
             for name, out in zip(NAMES, gradient[2:]):
                 out += found[name] / n
-        return sum(loss for loss, _ in pairs) / n, gradient
+        value = sum(loss for loss, _ in pairs) / n
+        for k, free in enumerate(model[1:], 1):
+            ridge = INTERCEPT_RIDGE if k == 1 else ADDITIONAL_RIDGE
+            value += 0.5 * ridge * (free**2).sum()
+            gradient[k] += ridge * free
+        return value, gradient
 
     def penalty(self, coef):
         norms = sum(w * np.linalg.norm(coef[g]) for g, w in zip(self.groups, self.weights, strict=True))

@@ -68,7 +68,8 @@ class StructuredGroupLasso(GroupsMixin, CallbackSupportMixin, LinearStructuredMo
 
     Training minimises ``mean loss + alpha * sum_g w_g |W_g|`` over all samples; W_g are the weights of a group of
     features for all outputs [1]_. Groups are selected as a whole. Intercepts, and additional scores such as
-    transitions, are not penalised. `dual_gap_` bounds the distance of the objective from its minimum.
+    transitions, have only a tiny ridge; see the notes. `dual_gap_` bounds the distance of the objective from its
+    minimum.
 
     Use it for data that fit into memory. For streams, and for budgets of groups or weights, use `GroupLassoPerceptron`.
     Standardise dense features, because the selection depends on the scales of the features.
@@ -134,7 +135,7 @@ default=None
     n_nonzero_coefs_ : int
         Number of nonzero entries of `coef_`.
     objective_ : float
-        The mean loss plus the penalty, at the end of training.
+        The mean loss plus the penalty and the ridge, at the end of training.
     dual_gap_ : float
         Upper bound of the distance of `objective_` from the minimum; see the notes.
     loss_curve_ : list of float
@@ -146,10 +147,10 @@ default=None
 
     Notes
     -----
-    Intercepts and additional scores b are not penalised, so no penalty bounds them. `dual_gap_` therefore compares with
-    all models whose intercepts and additional scores differ from the found ones by at most ``1 + |b|``, in norm. With
-    crf losses there may be no minimum: the score of a transition that never occurs tends to minus infinity. Training
-    then ends when the rest of the way within this distance gains less than `tol`.
+    No norm penalises intercepts and additional scores, but a small ridge does: ``r/2`` times their squared norm, where
+    r is 1e-8 for intercepts and 1e-4 for additional scores. Without the ridge there may be no minimum: with crf losses,
+    the score of a transition that never occurs tends to minus infinity. With it, `dual_gap_` is a bound over all
+    models.
 
     SparseMAP losses are not smooth in the additional scores. At such kinks, averages of gradients give the bound. This
     takes longer, and may end with a warning at gaps of about 1e-6; set a larger `tol`, or use a crf loss. If

@@ -10,6 +10,7 @@ gradients that is zero in them; smooth steps find the one over the weights of fe
 import numpy as np
 
 from .._bundle import minimize_bundle, simplex_qp
+from .problem import ADDITIONAL_RIDGE
 
 # Maximum number of evaluations of the bundle method, and of gradients that are averaged; and their memory limit.
 _MOST_CALLS, _MOST_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
@@ -29,42 +30,48 @@ def settle(problem, point, tol):
     problem : WorkingProblem
     point : Point
     tol : float
-        Largest contribution of the average's free part to the gap, about.
+        Largest contribution of the free weights to the gap, about.
 
     Returns
     -------
     point : Point
         At the minimum, with averages of gradients and residuals.
     """
-    n, found = problem.n_coefs, []
+    n, ridge, found = problem.n_coefs, problem.ridge, []
     scores = problem.features.scores(problem.without_free(point.x))
     most = int(np.clip(_BYTES // scores.nbytes, 2, _MOST_GRADIENTS))
 
     def distances():
         """Return the distance of each tangent plane from the loss at the lowest point."""
-        lowest, _, free, _ = min(found, key=lambda each: each[0])
-        return np.array([lowest - value - slope @ (free - place) for value, slope, place, _ in found])
+        _, lowest, _, free, _ = min(found, key=lambda each: each[0])
+        return np.array([lowest - loss - slope @ (free - place) for _, loss, slope, place, _ in found])
 
-    def loss_gradient(free):
+    def value_gradient(free):
         loss, slope, residuals = problem.free_loss(scores, free)
-        found.append((loss, slope, free.copy(), residuals))
+        value = loss + 0.5 * float(ridge * free @ free)
+        found.append((value, loss, slope, free.copy(), residuals))
         if len(found) > most:
             del found[int(distances().argmax())]
-        return loss, slope
+        return value, slope + ridge * free
 
-    reach = 1.0 + np.linalg.norm(point.x[n:])
     start = point.x[n:].copy()
-    free, loss, _, _ = minimize_bundle(
-        loss_gradient, start, np.zeros(len(start), bool), alpha=0.0, tol=0.1 * tol / reach, most_calls=_MOST_CALLS,
+    is_additional = np.arange(len(start)) >= problem.shape[1]
+    # Entries of this size in the averaged gradient contribute a tenth of `tol` to the gap.
+    accuracy = np.sqrt(0.2 * tol / np.sum(1.0 / ridge))
+    minimize_bundle(
+        value_gradient, start, is_additional, alpha=ADDITIONAL_RIDGE, tol=accuracy, most_calls=_MOST_CALLS,
         after_step=lambda x, value: False,
     )  # fmt: skip
-    slopes, errors = np.array([slope for _, slope, _, _ in found]), np.maximum(distances(), 0.0)
+    _, loss, _, free, _ = min(found, key=lambda each: each[0])
+    slopes, errors = np.array([slope for _, _, slope, _, _ in found]), np.maximum(distances(), 0.0)
     start = np.zeros(len(found))
     start[errors.argmin()] = 1.0
-    shares = simplex_qp(slopes @ slopes.T * (reach**2 / tol), errors, start)
+    # The shares minimise the contribution of the free weights and of the errors to the gap.
+    scaled = (slopes + ridge * free) / np.sqrt(ridge)
+    shares = simplex_qp(scaled @ scaled.T, errors, start)
     x = np.concatenate([point.x[:n], free])
-    residuals = sum(share * each[3] for share, each in zip(shares, found) if share > 0.0)
-    return problem.averaged(x, loss, residuals, shares @ slopes, float(shares @ errors))
+    residuals = sum(share * each[4] for share, each in zip(shares, found) if share > 0.0)
+    return problem.point(x, loss, residuals, shares @ slopes, float(shares @ errors))
 
 
 def descend_by_turns(problem, descent, tol, is_done):
@@ -98,6 +105,8 @@ def descend_by_turns(problem, descent, tol, is_done):
         problem.fixes_additional = True
         descent.run(is_done)
         problem.fixes_additional = False
+        if is_done(descent.point):
+            return True
     else:
         descent.move_to(settle(problem, descent.point, accuracy))
     return descent.point.value < first
