@@ -4,6 +4,7 @@
     python benchmarks/group_lasso.py
     python benchmarks/group_lasso.py --flat
     python benchmarks/group_lasso.py --chunking --data DIR
+    python benchmarks/group_lasso.py --lasso --data DIR
 
 Without options it draws multinomial problems: normal features in groups of 10, of which 10 groups decide one of three
 labels. It prints CPU seconds of StructuredGroupLasso to a duality gap of 1e-6, and, if adelie is installed, those of
@@ -16,6 +17,10 @@ skglm's block coordinate descent. The proximal operator is a part of online lear
 With --chunking, a path on the first sentences of CoNLL-2000 with the 72 templates as groups: prints for each strength
 the groups, weights, span F1 on held-out sentences of the training part, gap and seconds. DIR holds
 conll2000/train.txt.gz.
+
+With --lasso, the lasso (``l1_ratio=1``) on the first sentences of Spanish named entities, and CRFsuite with the same
+features and strength (c1): CPU seconds, weights kept, and span F1 on the development part. CRFsuite penalises
+transitions, too, and stops by its own rules. One thread. DIR holds conll2002/esp.train.gz and esp.testa.gz.
 """
 
 import argparse
@@ -24,10 +29,12 @@ from time import perf_counter, process_time
 
 import numpy as np
 import results
+from crf import sentences_of
 
-from sklearn_sparsemap import StructuredGroupLasso, structured_group_lasso_path
+from sklearn_sparsemap import StructuredGroupLasso
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
+from sklearn_sparsemap.estimators._selection.strengths import StrengthPath
+from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates, ngrams
 from sklearn_sparsemap.metrics import span_f1_score
 from sklearn_sparsemap.penalties import GroupLasso
 
@@ -42,6 +49,8 @@ def parse_arguments():
     parser.add_argument("--fractions", nargs="+", type=float, default=[0.5, 0.1, 0.02])
     parser.add_argument("--tols", nargs="+", type=float, default=[1e-7, 1e-9, 1e-11], help="of adelie")
     parser.add_argument("--chunking", action="store_true", help="the path on chunking instead")
+    parser.add_argument("--lasso", action="store_true", help="single weights of Spanish entities instead")
+    parser.add_argument("--strengths", nargs="+", type=float, default=[1.0, 0.3], help="with --lasso: c1")
     parser.add_argument("--flat", action="store_true", help="least squares by proximal steps instead")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with conll2000/")
     parser.add_argument("--sentences", type=int, default=2000)
@@ -161,35 +170,75 @@ def print_chunking(args):
     train, held = slice(args.sentences), slice(args.sentences, args.sentences + args.held)
     vectorizer = TemplateVectorizer(chunking_templates())
     features, held_features = vectorizer.fit_transform(X[train]), vectorizer.transform(X[held])
-    model = StructuredGroupLasso(
-        "chain", groups="templates", loss=args.loss, tol=args.tol, n_jobs=args.jobs, warm_start=True
-    )
-    parameters = {name: value for name, value in model.get_params().items() if name not in ("alpha", "warm_start")}
-    largest = structured_group_lasso_path(features, y[train], n_alphas=1, **parameters)[0][0]
+    model = StructuredGroupLasso("chain", groups="templates", loss=args.loss, tol=args.tol, n_jobs=args.jobs)
+    began, began_cpu = perf_counter(), process_time()
+    path = StrengthPath(model, features, y[train], None)
+    alphas = path.strengths(None, args.alphas, args.eps)
+    total, cpu = perf_counter() - began, process_time() - began_cpu
     print(f"{features.values.shape[1]:,} columns, {args.loss}")
     print(f"{'alpha / max':>12}{'groups':>8}{'weights':>10}{'F1':>8}{'gap':>10}{'iter':>6}{'seconds':>9}{'CPU':>8}")
-    total = 0.0
-    for alpha in np.geomspace(largest, args.eps * largest, args.alphas):
+    print(f"transitions alone: {total:.1f} seconds, {cpu:.1f} CPU seconds")
+    for alpha in alphas:
         began, began_cpu = perf_counter(), process_time()
-        model.set_params(alpha=alpha).fit(features, y[train])
+        model = path.fit(alpha)
         seconds, cpu = perf_counter() - began, process_time() - began_cpu
         total += seconds
         f1 = 100 * span_f1_score(y[held], model.predict(held_features))
-        data = f"CoNLL-2000, {alpha / largest:.4f} of the largest strength"
+        data = f"CoNLL-2000, {alpha / alphas[0]:.4f} of the largest strength"
         results.record("group lasso", data, "CPU time of a fit", cpu, "s")
         results.record("group lasso", data, "span F1", f1, "%")
         print(
-            f"{alpha / largest:12.4f}{len(model.selected_groups_):8}{model.n_nonzero_coefs_:10,}{f1:8.2f}"
+            f"{alpha / alphas[0]:12.4f}{len(model.selected_groups_):8}{model.n_nonzero_coefs_:10,}{f1:8.2f}"
             f"{model.dual_gap_:10.1e}{model.n_iter_:6}{seconds:9.1f}{cpu:8.1f}",
             flush=True,
         )
     print(f"{total:.0f} seconds in all")
+    results.record("group lasso", f"CoNLL-2000, path of {len(alphas)}", "wall time", total, "s")
+
+
+def print_lasso(args):
+    from sklearn_crfsuite import CRF
+
+    (X, y), (held, y_held) = (
+        load_conll(args.data / "conll2002" / name, columns=("word", "pos", "label"))
+        for name in ("esp.train.gz", "esp.testa.gz")
+    )
+    n = min(args.sentences, len(X))
+    fields = "word", "pos", "lower", "shape", "prefix3", "suffix3"
+    vectorizer = TemplateVectorizer([each for field in fields for each in ngrams(field, (1, 1), 2)], min_count=2)
+    X, held = vectorizer.fit_transform(X[:n]), vectorizer.transform(held)
+    rows, held_rows = list(sentences_of(X)), list(sentences_of(held))
+    print(f"{n:,} sentences, {X.values.shape[1]:,} columns")
+    print(f"{'c1':>6}{'model':>10}{'weights':>10}{'F1':>8}{'CPU':>9}{'gap':>10}")
+    # The first fit loads compiled code.
+    model = StructuredGroupLasso("chain", loss=args.loss, l1_ratio=1.0, tol=args.tol)
+    model.fit(X[:20], y[:20])
+    for c1 in args.strengths:
+        began = process_time()
+        model.set_params(alpha=c1 / n).fit(X, y[:n])
+        seconds, f1 = process_time() - began, 100 * span_f1_score(y_held, model.predict(held))
+        print(
+            f"{c1:6g}{'ours':>10}{model.n_nonzero_coefs_:10,}{f1:8.2f}{seconds:9.1f}{model.dual_gap_:10.1e}", flush=True
+        )
+        ours = seconds, model.n_nonzero_coefs_, f1
+        peer = CRF(algorithm="lbfgs", c1=c1, c2=0.0, all_possible_states=True, all_possible_transitions=True)
+        began = process_time()
+        peer.fit(rows, y[:n])
+        seconds, f1 = process_time() - began, 100 * span_f1_score(y_held, peer.predict(held_rows))
+        print(f"{c1:6g}{'CRFsuite':>10}{len(peer.state_features_):10,}{f1:8.2f}{seconds:9.1f}", flush=True)
+        theirs = seconds, len(peer.state_features_), f1
+        measures = ("CPU time", "s"), ("weights of features kept", ""), ("span F1", "%")
+        for (measure, unit), own, other in zip(measures, ours, theirs):
+            data = f"Spanish entities, {n:,} sentences, c1={c1:g}"
+            results.record("lasso", data, measure, own, unit, "CRFsuite", other, package="sklearn-crfsuite")
 
 
 def main():
     args = parse_arguments()
     if args.chunking:
         print_chunking(args)
+    elif args.lasso:
+        print_lasso(args)
     elif args.flat:
         print_flat()
     else:

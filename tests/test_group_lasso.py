@@ -417,6 +417,8 @@ def test_features_of_any_scale_are_learned(scale):
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     model = StructuredGroupLasso(groups=[0, 0, 1, 1, 2, 2], alpha=0.02 * min(scale, 1.0)).fit(scale * X, y)
     assert model.dual_gap_ <= 1e-6 and 0 in model.selected_groups_ and model.score(scale * X, y) > 0.9
+    # In an unsuitable scale of the intercepts, it would take thousands.
+    assert model.n_iter_ < 1000
 
 
 def test_paths_and_folds_refuse_what_they_cannot_use():

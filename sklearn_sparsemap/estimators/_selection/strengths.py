@@ -82,9 +82,9 @@ def structured_group_lasso_path(
     excluded = [name for name in ("alpha", "warm_start") if name in parameters]
     if excluded:
         raise TypeError(f"structured_group_lasso_path has no parameter {excluded[0]!r}; a path has its own strengths")
-    model = StructuredGroupLasso(**parameters)
-    alphas = _strengths(model, X, y, sample_weight, alphas, n_alphas, eps)
-    fitted = list(_fits(model, X, y, sample_weight, alphas))
+    path = StrengthPath(StructuredGroupLasso(**parameters), X, y, sample_weight)
+    alphas = path.strengths(alphas, n_alphas, eps)
+    fitted = [path.fit(alpha) for alpha in alphas]
     coefs = [sparse.csr_array(each.coef_) if _is_sparse(X) else each.coef_ for each in fitted]
     return alphas, coefs, np.array([each.dual_gap_ for each in fitted])
 
@@ -93,27 +93,41 @@ def _is_sparse(X):
     return sparse.issparse(X) or sparse.issparse(getattr(X, "values", None))
 
 
-def _strengths(model, X, y, sample_weight, alphas, n_alphas, eps):
-    """Return the strengths of a path, the largest first."""
-    if alphas is not None:
-        alphas = np.sort(check_numbers(alphas, "alphas"))[::-1]
-        if alphas.ndim != 1 or not len(alphas) or not (np.isfinite(alphas) & (alphas > 0.0)).all():
-            raise ValueError("alphas must be one or more positive numbers")
-        return alphas
-    check_positive("n_alphas", n_alphas, integer=True)
-    if not isinstance(eps, numbers.Real) or not 0 < eps < 1:
-        raise ValueError(f"eps must be a fraction in (0, 1); got {eps!r}")
-    largest = _ABOVE * max(clone(model)._largest_alpha(X, y, sample_weight), np.finfo(float).tiny / eps)
-    return np.geomspace(largest, eps * largest, n_alphas)
+class StrengthPath:
+    """Fits of one model to the same samples with several strengths, each from the weights of the previous one.
 
+    Parameters
+    ----------
+    model : StructuredGroupLasso
+        Its parameters.
+    X, y, sample_weight
+        As for `StructuredGroupLasso.fit`.
+    """
 
-def _fits(model, X, y, sample_weight, alphas):
-    """Yield the model fitted with each strength, from the weights of the previous strength."""
-    # With this strength, only intercepts and additional scores are learned. The path starts from them.
-    model = clone(model).set_params(warm_start=True, alpha=HUGE).fit(X, y, sample_weight)
-    for alpha in alphas:
-        model.set_params(alpha=float(alpha)).fit(X, y, sample_weight)
-        yield copy(model)
+    def __init__(self, model, X, y, sample_weight):
+        # With this strength, only intercepts and additional scores are learned. The path starts from them.
+        self._model, self._data = clone(model).set_params(alpha=HUGE), (X, y)
+        self._X, task, start = self._model._take_in(X, y, sample_weight)
+        self._solver = self._model._new_solver(task, self._X, start)
+        self.fit(HUGE)
+
+    def strengths(self, alphas, n_alphas, eps):
+        """Return the strengths of the path, the largest first; call it before the first fit."""
+        if alphas is not None:
+            alphas = np.sort(check_numbers(alphas, "alphas"))[::-1]
+            if alphas.ndim != 1 or not len(alphas) or not (np.isfinite(alphas) & (alphas > 0.0)).all():
+                raise ValueError("alphas must be one or more positive numbers")
+            return alphas
+        check_positive("n_alphas", n_alphas, integer=True)
+        if not isinstance(eps, numbers.Real) or not 0 < eps < 1:
+            raise ValueError(f"eps must be a fraction in (0, 1); got {eps!r}")
+        smallest = self._solver.penalty.smallest_alpha(self._solver.slopes())
+        largest = _ABOVE * max(smallest, np.finfo(float).tiny / eps)
+        return np.geomspace(largest, eps * largest, n_alphas)
+
+    def fit(self, alpha):
+        """Return the model fitted with a strength."""
+        return copy(self._model.set_params(alpha=float(alpha))._refit(self._data, self._X, self._solver))
 
 
 class StructuredGroupLassoCV(StructuredGroupLasso):
@@ -258,19 +272,19 @@ n_jobs, verbose
         X_all, task, start = self._take_in(X, y, sample_weight)
         names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
-        self.alphas_ = _strengths(model, X, y, sample_weight, self.alphas, self.n_alphas, self.eps)
+        self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)
         scorer, columns = check_scoring(model, self.scoring), []
         for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y):
             X_train, y_train, X_test, y_test = (_safe_indexing(a, part) for part in (train, test) for a in (X, y))
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
-            fits = _fits(model, X_train, y_train, weights, self.alphas_)
-            columns.append([scorer(each, X_test, y_test) for each in fits])
+            path = StrengthPath(model, X_train, y_train, weights)
+            columns.append([scorer(path.fit(alpha), X_test, y_test) for alpha in self.alphas_])
         if not columns:
             raise ValueError(f"cv={self.cv!r} yields no splits; pass a number of folds, or a splitter")
         self.split_scores_ = np.array(columns).T
         self.mean_scores_ = self.split_scores_.mean(axis=1)
         self.alpha_ = float(self.alphas_[self._choose()])
-        return self._minimise((X, y), X_all, task, start)
+        return self._minimise((X, y), X_all, self._new_solver(task, X_all, start))
 
     def _choose(self):
         """Return the index of the chosen strength; of strengths with equal scores, the largest one."""

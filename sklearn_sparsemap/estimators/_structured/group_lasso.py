@@ -278,17 +278,24 @@ default=None
             If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
             data are not as described; the message names the sample.
         """
-        return self._minimise((X, y), *self._take_in(X, y, sample_weight))
+        features, task, model = self._take_in(X, y, sample_weight)
+        return self._minimise((X, y), features, self._new_solver(task, features, model))
 
-    def _minimise(self, data, X, task, model):
+    @with_callbacks
+    @leaves_whole
+    def _refit(self, data, X, solver):
+        """Learn with another strength; see `_minimise`."""
+        solver.restart(solver.penalty.with_alpha(self.alpha))
+        return self._minimise(data, X, solver)
+
+    def _minimise(self, data, X, solver):
         """Learn from laid-out samples; `data` are X and y in the user's form."""
-        solver = self._new_solver(task, X, model)
         monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
         monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
         monitor.take()
         monitor.end()
         if self.debias and not monitor.stopped:
-            self._learned = Learned(self._debiased(task, X))
+            self._learned = Learned(self._debiased(solver.task, X))
         return self
 
     def _take_in(self, X, y, sample_weight):
@@ -310,15 +317,6 @@ default=None
         return GroupLassoSolver(
             task, X.values, penalty, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs, model=model
         )
-
-    def _largest_alpha(self, X, y, sample_weight=None):
-        """Return the smallest strength at which all weights of features are zero."""
-        X, task, model = self._take_in(X, y, sample_weight)
-        solver = self._new_solver(task, X, LinearModel(np.zeros_like(model.coef), model.intercept, model.additional))
-        empty = solver.penalty.with_alpha(HUGE)
-        solver.penalty = empty
-        solver.run(self.tol, self.max_iter, lambda objective: False)
-        return empty.smallest_alpha(solver.slopes())
 
     def _debiased(self, task, X):
         """Return the model with the weights of the selected features learned again."""

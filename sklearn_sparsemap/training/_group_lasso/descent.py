@@ -1,4 +1,4 @@
-"""Minimisation on a working set: proximal gradient steps find the support, L-BFGS the weights in it.
+"""Minimisation on a working set: proximal gradient steps find the nonzero groups, L-BFGS the weights in them.
 
 References: Wright, Nowak and Figueiredo, Sparse reconstruction by separable approximation. IEEE Transactions on Signal
 Processing 57, 2009 (SpaRSA). Barzilai and Borwein, Two-point step size gradient methods. IMA Journal of Numerical
@@ -8,6 +8,7 @@ Analysis 8, 1988.
 import numpy as np
 
 from .._quasi_newton.descent import Descent
+from .orthants import OrthantDescent
 
 # A step is accepted if the objective falls below the largest of the last `_MEMORY` values, by the fraction
 # `_SUFFICIENT` of the decrease predicted by a quadratic model of curvature 1 / step.
@@ -91,8 +92,8 @@ class SupportDescent:
         else:
             return False
         curvature = float((found.gradient - point.gradient) @ moved)
-        same = np.array_equal(x[:n] != 0.0, point.x[:n] != 0.0)
-        self._stable = self._stable + 1 if same else 0
+        before, after = (problem.penalty.smooth_entries(problem.coef(each)) for each in (point.x, x))
+        self._stable = self._stable + 1 if np.array_equal(before, after) else 0
         self.step = min(square / curvature, _LARGEST) if curvature > 0.0 else 2.0 * step
         self._take(found)
         return True
@@ -109,20 +110,26 @@ class SupportDescent:
         )
 
     def _follow_support(self, is_done):
-        """Take steps of L-BFGS in the nonzero weights, where the penalty is smooth; return whether it is done."""
-        problem, n, last = self.problem, self.problem.n_coefs, self.point
-        held = np.ones(len(last.x))
-        held[:n] = last.x[:n] != 0.0
+        """Take steps of L-BFGS where the norms of groups are smooth; return whether it is done."""
+        problem, penalty, n, last = self.problem, self.problem.penalty, self.problem.n_coefs, self.point
+        moves = np.ones(len(last.x), bool)
+        moves[:n] = penalty.smooth_entries(problem.coef(last.x)).ravel()
 
-        def value_gradient(x, out):
+        def value_gradient(x, out=None):
             nonlocal last
             last = problem.evaluate(x.copy())
+            out = np.empty_like(x) if out is None else out
             out[:] = last.gradient
-            out[:n] += problem.penalty.slope(problem.coef(x)).ravel()
-            out *= held
+            out[:n] += penalty.slope(problem.coef(x)).ravel()
+            out *= moves
             return last.value, out
 
-        descent = Descent(value_gradient, last.x, problem.n_jobs)
+        if penalty.l1_ratio == 0.0:
+            descent = Descent(value_gradient, last.x, problem.n_jobs)
+        else:
+            strengths = np.zeros(len(last.x))
+            strengths[:n] = penalty.l1_ratio * penalty.alpha
+            descent = OrthantDescent(value_gradient, last.x, strengths, moves)
         for _ in range(_MOST_SMOOTH):
             before = descent.value
             if not descent.step() or not np.isfinite(descent.value):

@@ -50,15 +50,28 @@ class GroupPenalty(SparseGroupLasso):
         """Return the penalty with another strength."""
         return GroupPenalty(self.groups, self.group_weights, alpha, self.l1_ratio)
 
+    def smooth_entries(self, coef):
+        """Return a mask of the weights in which the norms of groups are smooth.
+
+        These are all weights in nonzero groups. Without an l1 part they must be nonzero themselves, too: then zeros
+        occur by chance only.
+        """
+        if self.l1_ratio == 0.0:
+            return coef != 0.0
+        if self.l1_ratio == 1.0:
+            return np.ones(coef.shape, bool)
+        groups = self.groups
+        is_zero = groups.norms(coef) == 0.0
+        n_zero = np.bincount(groups.group_atoms, is_zero[self._group_of_entry], minlength=groups.n_atoms)
+        return np.broadcast_to((n_zero == 0)[groups.atom_of][:, None], coef.shape)
+
     def slope(self, coef):
-        """Return the gradient of the penalty at nonzero weights, and zeros elsewhere."""
+        """Return the gradient of the norms of groups at nonzero groups, and zeros elsewhere."""
         groups = self.groups
         norms = groups.norms(coef)
         ratios = np.divide(self.group_weights, norms, out=np.zeros_like(norms), where=norms > 0.0)
         of_atoms = np.bincount(groups.group_atoms, ratios[self._group_of_entry], minlength=groups.n_atoms)
         slope = coef * ((1.0 - self.l1_ratio) * self.alpha * of_atoms[groups.atom_of])[:, None]
-        if self.l1_ratio > 0.0:
-            slope += self.l1_ratio * self.alpha * np.sign(coef)
         return slope
 
     def scale_into_ball(self, gradient):

@@ -18,14 +18,17 @@ from .._objective import Objective
 # their scores may tend to infinity without it.
 INTERCEPT_RIDGE, ADDITIONAL_RIDGE = 1e-8, 1e-4
 
-# A model as a flat vector, with the mean loss there, the gradient of loss and ridge, the objective, and the gradient of
-# the loss with respect to the scores of all rows. If the gradient of the loss is an average of those at other points,
-# `error` is the average distance of their tangent planes from the loss.
-Point = namedtuple("Point", ["x", "loss", "gradient", "value", "residuals", "error"], defaults=(0.0,))
+# A model as a flat vector, with the mean loss there, the gradient of loss and ridge, the gradient of the loss in the
+# free weights, the objective, and the gradient of the loss with respect to the scores of all rows. If the gradient of
+# the loss is an average of those at other points, `error` is the average distance of their tangent planes from the
+# loss.
+Point = namedtuple("Point", ["x", "loss", "gradient", "free_slope", "value", "residuals", "error"], defaults=(0.0,))
 
 
 class WorkingProblem(Objective):
     """The objective of the weights of some columns; all others are zero.
+
+    The last entries of a flat vector are the free weights or, with a `scale`, their coordinates in its columns.
 
     Parameters
     ----------
@@ -36,19 +39,46 @@ class WorkingProblem(Objective):
         The penalty of these columns.
     fit_intercept : bool
     n_jobs : int or None
+    scale : array of shape (n_free, n_free), default=None
 
     Attributes
     ----------
+    n_evaluations : int
+        Number of calls of `evaluate`.
     fixes_additional : bool
         Whether gradients are zero in the additional scores.
     ridge : array of shape (n_free,)
         Strengths of the ridge of the free weights.
     """
 
-    def __init__(self, task, X, penalty, *, fit_intercept, n_jobs):
+    def __init__(self, task, X, penalty, *, fit_intercept, n_jobs, scale=None):
         super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
-        self.penalty, self.fixes_additional = penalty, False
+        self.penalty, self.fixes_additional, self.scale, self.n_evaluations = penalty, False, scale, 0
         self.ridge = np.repeat([INTERCEPT_RIDGE, ADDITIONAL_RIDGE], [task.n_outputs, task.n_additional])
+
+    def free(self, x):
+        """Return the free weights of a flat vector."""
+        return x[self.n_coefs :] if self.scale is None else self.scale @ x[self.n_coefs :]
+
+    def unpack(self, vector):
+        """Return the model of a flat vector."""
+        free, m = self.free(vector), self.shape[1]
+        return LinearModel(self.coef(vector), free[:m], free[m:])
+
+    def pack(self, model):
+        """Return the flat vector of a model."""
+        x = super().pack(model)
+        if self.scale is not None:
+            x[self.n_coefs :] = np.linalg.solve(self.scale, x[self.n_coefs :])
+        return x
+
+    def in_scale(self, point, scale):
+        """Set the scale; return a point in the new coordinates."""
+        n, free, x, gradient = self.n_coefs, self.free(point.x), point.x.copy(), point.gradient.copy()
+        self.scale = scale
+        x[n:] = np.linalg.solve(scale, free)
+        gradient[n:] = scale.T @ (point.free_slope + self.ridge * free)
+        return point._replace(x=x, gradient=gradient)
 
     def coef(self, x):
         """View the penalised weights of a flat vector."""
@@ -56,7 +86,8 @@ class WorkingProblem(Objective):
 
     def evaluate(self, x):
         """Return the `Point` at a flat vector."""
-        free = x[self.n_coefs :]
+        self.n_evaluations += 1
+        free = self.free(x)
         loss, slope, residuals = self.free_loss(self.features.scores(self.without_free(x)), free)
         if self.fixes_additional:
             slope[self.shape[1] :] = -ADDITIONAL_RIDGE * free[self.shape[1] :]
@@ -64,16 +95,21 @@ class WorkingProblem(Objective):
 
     def point(self, x, loss, residuals, slope, error=0.0):
         """Return the `Point` with a loss, its residuals, and its gradient in the free weights."""
-        model, free, gradient = self.unpack(x), x[self.n_coefs :], np.empty_like(x)
-        self.features.gradient(residuals, 1.0 / self.total_weight, 0.0, model.coef, self.coef(gradient))
-        gradient[self.n_coefs :] = slope + self.ridge * free
-        value = loss + self.penalty.value(model.coef) + 0.5 * float(self.ridge * free @ free)
-        return Point(x, loss, gradient, value, residuals, error)
+        coef, free, gradient = self.coef(x), self.free(x), np.empty_like(x)
+        self.features.gradient(residuals, 1.0 / self.total_weight, 0.0, coef, self.coef(gradient))
+        free_gradient = slope + self.ridge * free
+        gradient[self.n_coefs :] = free_gradient if self.scale is None else self.scale.T @ free_gradient
+        value = loss + self.penalty.value(coef) + 0.5 * float(self.ridge * free @ free)
+        return Point(x, loss, gradient, slope, value, residuals, error)
 
     def without_free(self, x):
-        """Return the model with intercepts of zero."""
-        model = self.unpack(x)
-        return LinearModel(model.coef, np.zeros_like(model.intercept), model.additional)
+        """Return the model with intercepts and additional scores of zero."""
+        return LinearModel(self.coef(x), *self.no_free)
+
+    @property
+    def no_free(self):
+        """Intercepts and additional scores of zero."""
+        return np.zeros(self.shape[1]), np.zeros(len(self.ridge) - self.shape[1])
 
     def free_loss(self, scores, free):
         """Return the mean loss, its gradient in the free weights, and the residuals.
@@ -106,18 +142,17 @@ class WorkingProblem(Objective):
         largest : float, default=None
             The largest factor in the dual ball; by default, that for the columns of the working set.
         """
-        n = self.n_coefs
-        coef, slope, free = self.coef(point.x), self.coef(point.gradient), point.x[n:]
+        coef, slope = self.coef(point.x), self.coef(point.gradient)
+        free, free_slope = self.free(point.x), point.free_slope
         if largest is None:
             largest = self.penalty.scale_into_ball(slope)
         pull = self.ridge * free
-        free_slope = point.gradient[n:] - pull
         product = float(np.vdot(slope, coef))
         height = point.loss - product - float(free_slope @ free) - point.error
         square = float(free_slope @ (free_slope / self.ridge))
         # The lower bound is height c - square c^2 / 2.
         factor = max(height, 0.0) / square if height < largest * square else largest
         linear = self.penalty.value(coef) + factor * product
-        rest = factor * point.gradient[n:] + (1.0 - factor) * pull
+        rest = factor * free_slope + pull
         free_part = 0.5 * float(rest @ (rest / self.ridge))
         return (1.0 - factor) * point.loss + max(linear, 0.0) + free_part + factor * point.error

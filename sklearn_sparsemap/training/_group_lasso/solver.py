@@ -11,6 +11,7 @@ from .._products import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem
+from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale
 
 # Columns with which a working set begins, and the factor by which it may grow.
 _FIRST_COLUMNS, _GROWTH = 100, 2
@@ -18,7 +19,7 @@ _FIRST_COLUMNS, _GROWTH = 100, 2
 _OF_GAP, _OF_TOL = 0.1, 0.3
 # Up to this number of rows times weights, the objective is minimised to rounding, with at most so many more iterations
 # than for `tol`: this takes milliseconds, and equal problems in another form get equal weights.
-_SMALL, _EXACT, _MORE = 2**14, 1e-13, 300
+_SMALL, _EXACT, _MORE = 2**14, 1e-14, 300
 
 
 class GroupLassoSolver:
@@ -53,10 +54,18 @@ class GroupLassoSolver:
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
         self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
+        # The scale of the free weights; after so many evaluations, it is found anew.
+        self._scale, self._patience = None, COST
 
     @property
     def gap(self):
         return max(self.objective - self._bound, 0.0)
+
+    def restart(self, penalty):
+        """Continue with another penalty; `run` then counts iterations from zero."""
+        self._model = self.model()
+        self.penalty, self.objective, self.n_iter, self._bound = penalty, np.inf, 0, -np.inf
+        self._descent, self._by_turns = None, False
 
     def model(self):
         """Return the current model of all columns."""
@@ -116,12 +125,15 @@ class GroupLassoSolver:
         X, model = self.X[:, self._columns], self.model()
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         problem = WorkingProblem(
-            self.task, X, self.penalty.restrict(self._columns), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
-        )
+            self.task, X, self.penalty.restrict(self._columns), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs,
+            scale=self._scale,
+        )  # fmt: skip
         start = problem.pack(LinearModel(model.coef[self._columns], model.intercept, model.additional))
         descent = SupportDescent(problem, start, self._step)
+        if self._scale is not None:
+            self._balance(problem, descent)
         self._problem, self._descent, self.objective = problem, descent, descent.point.value
-        stopped, last = False, descent.start
+        stopped, last = False, descent.point
 
         def is_done(point):
             nonlocal stopped, last
@@ -133,14 +145,31 @@ class GroupLassoSolver:
             # The exact factor takes longer.
             return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
 
-        has_kinks = self.task.has_kinks
-        moved = descent.run(lambda point: is_done(point) or (has_kinks and descent.creeps))
+        has_kinks, can_scale = self.task.has_kinks, len(problem.ridge) <= MOST_WEIGHTS and not self.task.has_kinks
+
+        def pauses(point):
+            if is_done(point):
+                return True
+            return descent.creeps if has_kinks else can_scale and problem.n_evaluations > self._patience
+
+        moved = descent.run(pauses)
+        while can_scale and problem.n_evaluations > self._patience and not is_done(descent.point):
+            self._patience, self._scale = 2 * self._patience, find_scale(problem, descent.point)
+            self._balance(problem, descent)
+            last, problem.n_evaluations = descent.point, 0
+            moved |= descent.run(pauses)
         if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
             self._by_turns, target = True, max(target, least)
             moved |= descend_by_turns(problem, descent, target, is_done)
             self.objective = descent.point.value
         self._step, self.unconverged = descent.step, problem.unconverged
         return moved, stopped
+
+    def _balance(self, problem, descent):
+        """Continue with free weights in a scale that fits the weights of features."""
+        curvature = curvature_of(problem, descent.point)
+        descent.move_to(problem.in_scale(descent.point, np.sqrt(curvature) * self._scale))
+        descent.step = 1.0 / curvature
 
     def slopes(self):
         """Return the gradient of the loss with respect to the weights of all columns."""
