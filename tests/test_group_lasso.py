@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -404,6 +405,12 @@ def test_cross_validation_chooses_the_strength():
     assert model.split_scores_.shape == (5, 3) and model.alpha_ == model.alphas_[model.mean_scores_.argmax()]
     alone = StructuredGroupLasso(groups=np.arange(12) // 3, loss="crf", alpha=model.alpha_).fit(X, y)
     np.testing.assert_array_equal(model.coef_, alone.coef_)
+    assert model.path_.best_budget in model.alphas_ and "alpha" in str(model.path_).splitlines()[0]
+    parts = [train for train, _ in StratifiedKFold(3).split(X, y)]
+    for i, alpha in enumerate(model.alphas_):
+        found = [clone(alone).set_params(alpha=alpha).fit(X[train], y[train]) for train in parts]
+        assert model.path_.n_nonzero_coefs[i] == round(np.mean([each.n_nonzero_coefs_ for each in found]))
+        assert set(model.path_.selected_groups[i]) == set.intersection(*(set(each.selected_groups_) for each in found))
     fewer = clone(model).set_params(rule="one_se").fit(X, y)
     assert fewer.alpha_ >= model.alpha_ and len(fewer.selected_groups_) <= len(model.selected_groups_)
     chains = StructuredGroupLassoCV("chain", groups=GROUP_OF, loss="crf", alphas=[0.5, 0.05], cv=3).fit(*kinked())

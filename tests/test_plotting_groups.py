@@ -15,7 +15,8 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
 
-from sklearn_sparsemap import GroupLassoPerceptron, group_path
+from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, group_path
+from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import chunking_templates, ngrams
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.plotting import GroupOrderDisplay, GroupPathDisplay, MemoryCurveDisplay
@@ -75,17 +76,26 @@ def test_one_path_has_no_legend_and_no_errors():
 
 
 def test_ticks_are_plain_numbers():
-    class Path:
-        budgets, scores, n_nonzero_coefs = [1, 2, 3], [0.1, 0.2, 0.3], [0, 300, 900]
-
+    scores = np.array([0.1, 0.2, 0.3])
     for largest in (900, 9_000_000):
-        Path.n_nonzero_coefs = [0, 300, largest]
-        display = GroupPathDisplay(Path()).plot()
+        path = GroupPath([1, 2, 3], scores, scores[:, None], np.array([0, 300, largest]), [], [])
+        display = GroupPathDisplay(path).plot()
         # A model without weights has no place on the axis.
         assert display.lines_[""].get_xdata().tolist() == [300, largest]
         boxes = [text for text, _ in visible_texts(display.figure_)]
         assert any(re.fullmatch(r"[125]0{2,}|[125]?0{0,2},000(,000)?|1,000|1,000,000", text) for text in boxes)
         assert not any("times" in text or "10^" in text for text in boxes)
+
+
+def test_strengths_are_drawn_like_budgets():
+    X, y = sensors()
+    model = StructuredGroupLassoCV(groups=GROUP_OF, n_alphas=4, cv=3, loss="crf").fit(X, y)
+    display = GroupPathDisplay(model.path_).plot()
+    shown = model.path_.n_nonzero_coefs > 0
+    assert len(display.lines_[""].get_xdata()) == shown.sum() >= 2
+    assert display.ax_.get_xlabel() == "nonzero weights; at the points, alpha"
+    smallest = f"{model.alphas_[-1]:.3g}"
+    assert smallest in [text.get_text() for text in display.ax_.texts]
 
 
 # -- Memory --------------------------------------------------------------------------------------------------------
@@ -222,7 +232,10 @@ def test_layouts_cross_little_and_are_the_same_each_time():
     "make, message",
     [
         (lambda: GroupPathDisplay({}), "there are no paths to draw"),
-        (lambda: GroupPathDisplay({"a": [1, 2]}), r"paths\['a'\] must be a result of group_path; got list"),
+        (
+            lambda: GroupPathDisplay({"a": [1, 2]}),
+            r"paths\['a'\] must be a result of group_path, .*; got list",
+        ),
         (lambda: MemoryCurveDisplay({}), "there are no curves to draw"),
         (lambda: MemoryCurveDisplay({"a": ([1, 2], [1])}), r"curves\['a'\] must be steps and weights of one length"),
         (lambda: MemoryCurveDisplay({"a": ([], [])}), r"curves\['a'\] is empty"),

@@ -26,18 +26,19 @@ _UNITS = ("groups", "weights")
 
 @dataclass(frozen=True)
 class GroupPath:
-    """The result of `group_path`; ``print`` shows it as a table.
+    """Models of several sizes, by `group_path` or `StructuredGroupLassoCV`; ``print`` shows them as a table.
 
     Attributes
     ----------
-    budgets : list of int or None
-        In the order given.
+    budgets : list of int or None, or list of float
+        In the order given; floats are strengths of `StructuredGroupLassoCV`.
     scores : ndarray of shape (n_budgets,)
         Scores on the validation data, or means over the splits.
     split_scores : ndarray of shape (n_budgets, n_splits)
         With validation data, there is one column.
     n_nonzero_coefs : int ndarray of shape (n_budgets,)
-        Numbers of nonzero weights. This and the following attributes belong to the models fitted to all of `X`.
+        Numbers of nonzero weights. This and the following attributes belong to the models fitted to all of `X`; for
+        strengths, they are means over the splits, and groups that are selected in all splits.
     selected_groups : list of int ndarray
         Indices of the groups that each budget selects.
     names : list
@@ -46,7 +47,9 @@ class GroupPath:
         The fitted estimators, if requested.
     best_index : int
         Index of the highest score; ties go to the model with the fewest weights.
-    best_budget : int or None
+    best_budget : int, None or float
+    unit : str
+        ``"alpha"`` for strengths, else ``"budget"``.
 
     Examples
     --------
@@ -73,15 +76,25 @@ class GroupPath:
         return int(np.lexsort((self.n_nonzero_coefs, -self.scores))[0])
 
     @property
-    def best_budget(self) -> int | None:
+    def unit(self) -> str:
+        return "alpha" if isinstance(self.budgets[0], float) else "budget"
+
+    @property
+    def labels(self) -> list[str]:
+        """Short texts of the budgets."""
+        texts = {None: "all"}
+        return [texts.get(each, f"{each:.3g}" if isinstance(each, float) else str(each)) for each in self.budgets]
+
+    @property
+    def best_budget(self) -> int | float | None:
         return self.budgets[self.best_index]
 
-    def selected_names(self, budget: int | None) -> list[Any]:
+    def selected_names(self, budget: int | float | None) -> list[Any]:
         """Return the names of the groups that a budget selects.
 
         Parameters
         ----------
-        budget : int or None
+        budget : int, None or float
             One of `budgets`.
 
         Returns
@@ -98,18 +111,18 @@ class GroupPath:
         return [self.names[g] for g in self.selected_groups[self.budgets.index(budget)]]
 
     def _rows(self):
-        for i, budget in enumerate(self.budgets):
-            label, mark = "all" if budget is None else budget, "best" if i == self.best_index else ""
+        for i, label in enumerate(self.labels):
+            mark = "best" if i == self.best_index else ""
             yield label, len(self.selected_groups[i]), self.n_nonzero_coefs[i], self.scores[i], mark
 
     def __str__(self):
-        lines = [f"{'budget':>8}{'groups':>8}{'weights':>12}{'score':>9}"]
+        lines = [f"{self.unit:>8}{'groups':>8}{'weights':>12}{'score':>9}"]
         for label, n_groups, n_weights, score, mark in self._rows():
             lines.append(f"{label:>8}{n_groups:>8}{n_weights:>12,}{score:>9.4f}  {mark}".rstrip())
         return "\n".join(lines)
 
     def _repr_html_(self):
-        return as_html("GroupPath", table(("budget", "groups", "weights", "score", ""), list(self._rows())))
+        return as_html("GroupPath", table((self.unit, "groups", "weights", "score", ""), list(self._rows())))
 
 
 def group_path(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from copy import copy
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from ...structures import Structure
 from .._failures import leaves_whole
 from .._progress import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
+from .path import GroupPath
 
 # Factor of the largest strength of a path. It ensures that all weights are zero there in spite of rounding.
 _ABOVE = 1.0 + 1e-6
@@ -165,6 +167,8 @@ n_jobs, verbose
         Scores on the held-out parts.
     mean_scores_ : ndarray of shape (n_alphas,)
         Means over the splits.
+    path_ : GroupPath
+        The scores with the numbers of weights, for `plotting.GroupPathDisplay`.
 
     Notes
     -----
@@ -185,7 +189,7 @@ n_jobs, verbose
     (array([1]), (5,))
     """
 
-    _set_by_fit = (*StructuredGroupLasso._set_by_fit, "alpha_", "alphas_", "split_scores_", "mean_scores_")
+    _set_by_fit = (*StructuredGroupLasso._set_by_fit, "alpha_", "alphas_", "split_scores_", "mean_scores_", "path_")
     _parameter_constraints = {
         **{name: what for name, what in StructuredGroupLasso._parameter_constraints.items()
            if name not in ("alpha", "warm_start")},
@@ -201,6 +205,7 @@ n_jobs, verbose
     alphas_: NDArray[np.float64]
     split_scores_: NDArray[np.float64]
     mean_scores_: NDArray[np.float64]
+    path_: GroupPath
     warm_start = False
 
     def __init__(
@@ -273,16 +278,27 @@ n_jobs, verbose
         names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
         self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)
-        scorer, columns = check_scoring(model, self.scoring), []
+        scorer, columns, sizes, selected = check_scoring(model, self.scoring), [], [], []
         for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y):
             X_train, y_train, X_test, y_test = (_safe_indexing(a, part) for part in (train, test) for a in (X, y))
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
             path = StrengthPath(model, X_train, y_train, weights)
-            columns.append([scorer(path.fit(alpha), X_test, y_test) for alpha in self.alphas_])
+            fitted = [path.fit(alpha) for alpha in self.alphas_]
+            columns.append([scorer(each, X_test, y_test) for each in fitted])
+            sizes.append([each.n_nonzero_coefs_ for each in fitted])
+            selected.append([each.selected_groups_ for each in fitted])
         if not columns:
             raise ValueError(f"cv={self.cv!r} yields no splits; pass a number of folds, or a splitter")
         self.split_scores_ = np.array(columns).T
         self.mean_scores_ = self.split_scores_.mean(axis=1)
+        self.path_ = GroupPath(
+            budgets=self.alphas_.tolist(),
+            scores=self.mean_scores_,
+            split_scores=self.split_scores_,
+            n_nonzero_coefs=np.rint(np.mean(sizes, axis=0)).astype(int),
+            selected_groups=[reduce(np.intersect1d, of_splits) for of_splits in zip(*selected)],
+            names=list(self.groups_.names),
+        )
         self.alpha_ = float(self.alphas_[self._choose()])
         return self._minimise((X, y), X_all, self._new_solver(task, X_all, start))
 

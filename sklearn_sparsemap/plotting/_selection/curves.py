@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Self
 from ..._core.validation import check_positive
+from ...estimators import GroupPath
 from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
 
@@ -154,12 +155,12 @@ def _envelope(x, y):
 
 
 class GroupPathDisplay(Display):
-    """The scores of models against their numbers of weights, by budget; one curve for each kind of group weights.
+    """The scores of models against their numbers of weights, by budget or strength; one curve for each path.
 
     Parameters
     ----------
     paths : GroupPath, or dict of str -> GroupPath
-        Results of `group_path`, by the names of the legend.
+        Results of `group_path`, or attributes `path_` of `StructuredGroupLassoCV`, by the names of the legend.
 
     Attributes
     ----------
@@ -192,9 +193,11 @@ class GroupPathDisplay(Display):
         if not paths:
             raise ValueError("there are no paths to draw")
         for name, path in paths.items():
-            for field in ("budgets", "scores", "n_nonzero_coefs"):
-                if not hasattr(path, field):
-                    raise ValueError(f"paths[{name!r}] must be a result of group_path; got {type(path).__name__}")
+            if not isinstance(path, GroupPath):
+                raise ValueError(
+                    f"paths[{name!r}] must be a result of group_path, or path_ of StructuredGroupLassoCV; got "
+                    f"{type(path).__name__}"
+                )
         self.paths = {str(name): path for name, path in paths.items()}
 
     @classmethod
@@ -231,7 +234,7 @@ class GroupPathDisplay(Display):
         display : GroupPathDisplay
         """
         ax = self._start(ax, (6.4, 4.2))
-        self.lines_, budgets = {}, {}
+        self.lines_, labels = {}, {}
         for place, (name, path) in enumerate(self.paths.items()):
             # A logarithmic axis cannot show models without weights.
             shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
@@ -245,13 +248,15 @@ class GroupPathDisplay(Display):
                 ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)
             look = {"linestyle": DASHES[place % len(DASHES)], "marker": _MARKERS[place % len(_MARKERS)], "ms": 5.5}
             (self.lines_[name],) = ax.plot(x, y, color=color, lw=1.8, label=name, zorder=3, **look)
-            budgets[name] = [path.budgets[i] for i in shown]
+            labels[name] = [path.labels[i] for i in shown]
         if full is not None:
             n_weights, score = full
             ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
             style = {"color": INK, "marker": "x", "ms": 8, "mew": 1.8, "linestyle": "none", "zorder": 4}
             ax.plot(n_weights, score, label="all groups", **style)
-        ax.set(xscale="log", xlabel="nonzero weights; at the points, the budget", ylabel=score_name)
+        kinds = {path.unit for path in self.paths.values()}
+        units = " or ".join(text for kind, text in (("budget", "the budget"), ("alpha", "alpha")) if kind in kinds)
+        ax.set(xscale="log", xlabel=f"nonzero weights; at the points, {units}", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
         self._tick(ax)
         lay_bare(ax)
@@ -260,7 +265,7 @@ class GroupPathDisplay(Display):
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
             self.legend_ = legend_above(ax, handles)
         for place, (name, line) in enumerate(self.lines_.items()):
-            self._label_points(ax, line, budgets[name], above=place % 2 == 0)
+            self._label_points(ax, line, labels[name], above=place % 2 == 0)
         return self
 
     @staticmethod
@@ -275,17 +280,17 @@ class GroupPathDisplay(Display):
         ax.xaxis.set_minor_formatter(NullFormatter())
 
     @staticmethod
-    def _label_points(ax, line, budgets, above):
+    def _label_points(ax, line, labels, above):
         """Write the budgets next to the points: to the upper left or lower right, because curves usually rise."""
         size_in_points(ax)
         places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
         labelled = []
-        for budget, data, place in zip(budgets, line.get_xydata(), places):
+        for label, data, place in zip(labels, line.get_xydata(), places):
             if labelled and np.linalg.norm(np.array(labelled) - place, axis=1).min() < _ROOM:
                 continue
             labelled.append(place)
             ax.annotate(
-                "all" if budget is None else str(budget),
+                label,
                 data,
                 xytext=(-4, 4) if above else (4, -4),
                 textcoords="offset points",

@@ -39,16 +39,13 @@ class SupportDescent:
     ----------
     point : Point
         The current point.
-    start : Point
-        The first one.
     step : float
         The size of the next proximal gradient step.
     """
 
     def __init__(self, problem, x, step):
         self.problem, self.step = problem, step
-        self.start = problem.evaluate(x)
-        self.move_to(self.start)
+        self.move_to(problem.evaluate(x))
 
     def run(self, is_done):
         """Take steps until a function of the current point is true, or no step lowers the objective.

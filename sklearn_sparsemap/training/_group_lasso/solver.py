@@ -66,6 +66,7 @@ class GroupLassoSolver:
         self._model = self.model()
         self.penalty, self.objective, self.n_iter, self._bound = penalty, np.inf, 0, -np.inf
         self._descent, self._by_turns = None, False
+        self._columns = np.flatnonzero(self._model.coef.any(axis=1))
 
     def model(self):
         """Return the current model of all columns."""
