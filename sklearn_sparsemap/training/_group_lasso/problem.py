@@ -142,6 +142,10 @@ class WorkingProblem(Objective):
         largest : float, default=None
             The largest factor in the dual ball; by default, that for the columns of the working set.
         """
+        return sum(self.gap_parts(point, largest))
+
+    def gap_parts(self, point, largest=None):
+        """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
         coef, slope = self.coef(point.x), self.coef(point.gradient)
         free, free_slope = self.free(point.x), point.free_slope
         if largest is None:
@@ -155,4 +159,4 @@ class WorkingProblem(Objective):
         linear = self.penalty.value(coef) + factor * product
         rest = factor * free_slope + pull
         free_part = 0.5 * float(rest @ (rest / self.ridge))
-        return (1.0 - factor) * point.loss + max(linear, 0.0) + free_part + factor * point.error
+        return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * point.error, free_part

@@ -10,6 +10,7 @@ machine learning. SIAM Journal on Optimization 21, 2011.
 import numpy as np
 
 from .._data import LinearModel
+from .._quasi_newton.descent import Descent
 
 # Time to find the scale, in evaluations of the loss of all samples, about; and the minimum number of samples.
 COST, _FEWEST = 50, 100
@@ -17,6 +18,8 @@ COST, _FEWEST = 50, 100
 MOST_WEIGHTS = 1000
 # Change of scores for differences of gradients, and the smallest second derivative, as a fraction of the largest one.
 _STEP, _FLAT = 1e-3, 1e-6
+# Maximum number of steps over the free weights alone.
+_MOST_STEPS = 30
 
 
 def find_scale(problem, point):
@@ -70,3 +73,28 @@ def curvature_of(problem, point):
     residuals = problem.free_loss(scores + step * moved, free)[2]
     second = float(np.vdot(residuals - point.residuals, moved)) / (step * problem.total_weight)
     return second / float(np.vdot(slope, slope)) if second > 0.0 else 1.0
+
+
+def settle_smooth(problem, point, tol):
+    """Minimise over the free weights until their term of the gap is at most `tol`; return the point."""
+    scores, free_of = problem.features.scores(problem.without_free(point.x)), problem.scale
+    found = point.loss, point.free_slope, point.residuals
+
+    def value_gradient(place, out):
+        nonlocal found
+        free = free_of @ place
+        found = problem.free_loss(scores, free)
+        out[:] = free_of.T @ (found[1] + problem.ridge * free)
+        return found[0] + 0.5 * float(problem.ridge * free @ free), out
+
+    descent, x = Descent(value_gradient, point.x[problem.n_coefs :], problem.n_jobs), point.x.copy()
+    for _ in range(_MOST_STEPS):
+        if not descent.step() or not np.isfinite(descent.value):
+            return point
+        x = x.copy()
+        x[problem.n_coefs :] = descent.x
+        loss, slope, residuals = found
+        settled = problem.point(x, loss, residuals, slope)
+        if problem.gap_parts(settled, 1.0)[1] <= tol:
+            return settled
+    return settled

@@ -11,7 +11,7 @@ from .._products import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem
-from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale
+from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, settle_smooth
 
 # Columns with which a working set begins, and the factor by which it may grow.
 _FIRST_COLUMNS, _GROWTH = 100, 2
@@ -20,6 +20,8 @@ _OF_GAP, _OF_TOL = 0.1, 0.3
 # Up to this number of rows times weights, the objective is minimised to rounding, with at most so many more iterations
 # than for `tol`: this takes milliseconds, and equal problems in another form get equal weights.
 _SMALL, _EXACT, _MORE = 2**14, 1e-14, 300
+# Evaluations between two minimisations over the free weights alone.
+_BETWEEN = 20
 
 
 class GroupLassoSolver:
@@ -146,18 +148,35 @@ class GroupLassoSolver:
             # The exact factor takes longer.
             return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
 
+        settled_at = 0
         has_kinks, can_scale = self.task.has_kinks, len(problem.ridge) <= MOST_WEIGHTS and not self.task.has_kinks
 
+        def is_slow():
+            return can_scale and problem.n_evaluations > self._patience
+
+        def is_unsettled(point):
+            if problem.scale is None or problem.n_evaluations - settled_at < _BETWEEN:
+                return False
+            others, of_free = problem.gap_parts(point, 1.0)
+            return others <= 0.5 * target < of_free and problem.gap_parts(point)[0] <= 0.5 * target
+
         def pauses(point):
-            if is_done(point):
-                return True
-            return descent.creeps if has_kinks else can_scale and problem.n_evaluations > self._patience
+            return is_done(point) or (has_kinks and descent.creeps) or is_slow() or is_unsettled(point)
 
         moved = descent.run(pauses)
-        while can_scale and problem.n_evaluations > self._patience and not is_done(descent.point):
-            self._patience, self._scale = 2 * self._patience, find_scale(problem, descent.point)
-            self._balance(problem, descent)
-            last, problem.n_evaluations = descent.point, 0
+        while not is_done(descent.point):
+            if is_slow():
+                self._patience, self._scale = 2 * self._patience, find_scale(problem, descent.point)
+                self._balance(problem, descent)
+                settled_at = problem.n_evaluations = 0
+            elif is_unsettled(descent.point):
+                step, settled_at = descent.step, problem.n_evaluations
+                descent.move_to(settle_smooth(problem, descent.point, 0.2 * target))
+                descent.step = step
+            else:
+                break
+            last = descent.point
+            self.objective = last.value
             moved |= descent.run(pauses)
         if has_kinks and not stopped and self.n_iter < max_iter and problem.gap(descent.point) > target:
             self._by_turns, target = True, max(target, least)
