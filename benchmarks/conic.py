@@ -1,4 +1,4 @@
-"""SparseMAP as a quadratic programme over the inequalities of each polytope, by clarabel: another method, another code.
+"""SparseMAP as a quadratic program over the inequalities of each polytope, by clarabel: another method, another code.
 
     pip install clarabel
 
@@ -16,7 +16,7 @@ from sklearn_sparsemap.structures import LinearChain, Matching, Subset
 _MOST_VARIABLES = 2500
 
 
-class _Programme:
+class _Program:
     """Rows of ``A x = b`` and of ``A x <= b``, given as dicts of column -> coefficient."""
 
     def __init__(self, n_variables):
@@ -49,7 +49,7 @@ def project_grid(scores, horizontal, vertical):
     ends = [(pixels[:, :-1], pixels[:, 1:]), (pixels[:-1], pixels[1:])]
     pairs = [np.column_stack([first.ravel(), second.ravel()]) for first, second in ends]
     tables = np.concatenate([np.tile(np.ravel(t), len(own)) for t, own in zip((horizontal, vertical), pairs)])
-    made = _Programme(scores.size + len(tables))
+    made = _Program(scores.size + len(tables))
     for pixel in range(height * width):
         made.equal.append(({pixel * k + s: 1.0 for s in range(k)}, 1.0))
     for e, pair in enumerate(np.concatenate(pairs).tolist()):
@@ -67,12 +67,12 @@ def project_grid(scores, horizontal, vertical):
 def project(structure, scores, transitions=None, start=None, end=None):
     """Return the marginals of SparseMAP, in the shape of the scores; None if the problem is too large."""
     scores = np.array(scores, dtype=np.float64)
-    programme = {LinearChain: _chain, Matching: _matching, Subset: _subset}.get(type(structure), _tree)
+    program = {LinearChain: _chain, Matching: _matching, Subset: _subset}.get(type(structure), _tree)
     linear = scores.copy()
     if isinstance(structure, LinearChain):
         linear[0] += 0.0 if start is None else start
         linear[-1] += 0.0 if end is None else end
-    made = programme(structure, scores.shape)
+    made = program(structure, scores.shape)
     if made.n > _MOST_VARIABLES:
         return None
     edges = np.zeros(made.n - scores.size)
@@ -91,7 +91,7 @@ def project(structure, scores, transitions=None, start=None, end=None):
 
 def _matching(structure, shape):
     n_rows, n_cols = shape
-    made = _Programme(n_rows * n_cols)
+    made = _Program(n_rows * n_cols)
     places = np.arange(made.n).reshape(shape)
     for lines, full in ((places, n_rows <= n_cols), (places.T, n_cols <= n_rows)):
         for line in lines:
@@ -100,7 +100,7 @@ def _matching(structure, shape):
 
 
 def _subset(structure, shape):
-    made = _Programme(shape[0])
+    made = _Program(shape[0])
     everything = dict.fromkeys(range(made.n), 1.0)
     most = made.n if structure.max_size is None else min(structure.max_size, made.n)
     made.less += [(everything, most), (dict.fromkeys(everything, -1.0), -structure.min_size)]
@@ -110,7 +110,7 @@ def _subset(structure, shape):
 
 def _chain(structure, shape):
     n, m = shape
-    made = _Programme(n * m + (n - 1) * m * m)
+    made = _Program(n * m + (n - 1) * m * m)
     edge = n * m + np.arange((n - 1) * m * m).reshape(n - 1, m, m)
     made.equal += [(dict.fromkeys(range(t * m, (t + 1) * m), 1.0), 1.0) for t in range(n)]
     for t in range(n - 1):
@@ -123,7 +123,7 @@ def _chain(structure, shape):
 def _tree(structure, shape):
     n = shape[1]
     n_arcs = (n + 1) * n
-    made = _Programme(n_arcs * (1 + n))
+    made = _Program(n_arcs * (1 + n))
     arc = np.arange(n_arcs).reshape(n + 1, n)
     made.equal += [(dict.fromkeys(arc[:, m].tolist(), 1.0), 1.0) for m in range(n)]
     made.equal += [({int(arc[m + 1, m]): 1.0}, 0.0) for m in range(n)]

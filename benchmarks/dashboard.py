@@ -28,7 +28,7 @@ SHOWN = (
     ("label_sets", "Sets of labels, 10 data sets: example F1", "mean of 10 sets", "example F1",
      "one-vs-rest, tuned (scikit-learn)"),
     ("decisions", "Shortest paths: normalised regret, smaller is better", "path, mean of all problems",
-     "normalised regret", "PyEPO SPO+, 0.01"),
+     "normalised regret", "PyEPO SPO+, rate 0.01"),
     ("oracles", "Matching 100 x 100: time of MAP", "matching 100 x 100", "CPU time with structures", "lapx"),
     ("oracles", "Tree of 40 words: time of MAP", "tree, 40 words, trained scores", "CPU time with structures",
      "ufal.chu_liu_edmonds"),

@@ -29,7 +29,8 @@ N_TRAIN, N_FEATURES, CAPACITY = 100, 5, 20.0
 # Numbers of test samples; a knapsack takes milliseconds.
 N_TEST = {"path": 1000, "knapsack": 100}
 METHODS = (
-    "linear regression", "PyEPO SPO+, 0.01", "PyEPO SPO+, 0.1", "ours, sparsemap", "ours, spo_plus", "ours, perturbed"
+    "linear regression", "PyEPO SPO+, rate 0.01", "PyEPO SPO+, rate 0.1",
+    "ours, sparsemap", "ours, spo_plus", "ours, perturbed",
 )  # fmt: skip
 
 

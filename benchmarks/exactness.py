@@ -4,7 +4,7 @@
 
 Each problem has scores of one scale from 1e-4 to 1e6: normal, integers with ties, or constant. Most have masks, from
 -1e3 to -inf, on random parts. The reference lists all structures, or the vertices of all factors, and solves the
-quadratic programme over them; it certifies itself by its duality gap. Every result of every solver is held against it:
+quadratic program over them; it certifies itself by its duality gap. Every result of every solver is held against it:
 
 - marginals: the largest difference must be at most 1e-6, relative to the largest marginal if that is above 1;
 - objective: it must be that of the marginals, and the optimum at most the gap above it;

@@ -1,4 +1,4 @@
-"""Times of rankings, alignments, segmentations, sequence budgets and integer programmes, compared with public peers.
+"""Times of rankings, alignments, segmentations, sequence budgets and integer programs, compared with public peers.
 
     python benchmarks/structures.py
 
@@ -136,7 +136,7 @@ def budgets(rng, n_samples=64):
             yield f"{name}, scale {scale:g}", *times, best_time(lambda: batch.vjp(scores), n_samples)  # noqa: B023
 
 
-def programmes(rng, n_samples=50):
+def programs(rng, n_samples=50):
     for n in (10, 20, 40):
         sizes = rng.integers(2, 9, size=n)
         knapsack = LinearProgram([sizes], [sizes.sum() // 2])
@@ -160,7 +160,7 @@ def main():
     head = ["50 steps, 2 states, runs", "MAP", "Gibbs", "SparseMAP", "derivative"]
     print_table("sequence budgets", head, budgets(rng))
     head = ["knapsacks", "MAP by HiGHS", "MAP in the pool", "SparseMAP over the pool"]
-    print_table("integer programmes", head, programmes(rng))
+    print_table("integer programs", head, programs(rng))
 
 
 if __name__ == "__main__":

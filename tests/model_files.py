@@ -75,7 +75,7 @@ def models():
         "hierarchy": (sets(constraints=Hierarchy([-1, 0, -1]), max_iter=5, random_state=0), "sets"),
         "one_label": (sets(max_iter=5, threshold="auto", random_state=0), "flat"),
         "decisions": (DecisionFocusedRegressor(Subset(1, 2), max_iter=5), "values"),
-        "programme": (DecisionFocusedRegressor(LinearProgram([[1.0, 2.0, 1.0, 1.0]], [3.0]), max_iter=2), "values"),
+        "program": (DecisionFocusedRegressor(LinearProgram([[1.0, 2.0, 1.0, 1.0]], [3.0]), max_iter=2), "values"),
     }
 
 

@@ -1,4 +1,4 @@
-"""Exact SparseMAP and LP-SparseMAP: vertices, the quadratic programme over them, the projector of the derivative."""
+"""Exact SparseMAP and LP-SparseMAP: vertices, the quadratic program over them, the projector of the derivative."""
 
 from functools import cached_property
 from itertools import product
@@ -291,7 +291,7 @@ class GraphOptimum:
 def solve_local(A, b, T, c):
     """Maximise ``c.x - 1/2 |T x|^2`` over ``A x = b, x >= 0``; return x, its reduced costs and its duality gap.
 
-    First a linear programme by HiGHS: its multipliers take the large part out of `c`, so that the digits of the
+    First a linear program by HiGHS: its multipliers take the large part out of `c`, so that the digits of the
     regulariser are left. Then a primal-dual interior point, and Newton steps on the support that it has found.
     """
     _, R, order = qr(A.T, mode="economic", pivoting=True)

@@ -219,7 +219,7 @@ def test_solvers_of_the_papers_are_exact_once_they_converge(name, solver):
     assert n_compared >= 10
 
 
-def test_masks_of_a_programme_cost_no_digits():
+def test_masks_of_a_program_cost_no_digits():
     """HiGHS keeps nine digits: masks left none to the other scores."""
     structure = LinearProgram([[2.0, 1.0, 3.0, 1.0, 2.0]], [5.0], A_eq=[np.ones(5)], b_eq=[2.0])
     result = sparsemap(structure, [-3.4e38, -1e300, 1e6, 1e6, 1e6])

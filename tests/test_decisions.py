@@ -189,8 +189,8 @@ STRUCTURES = {
     "subset": (Subset(1, 2), (6,)),
     "matching": (Matching(), (3, 3)),
     "ranking": (Ranking(), (5,)),
-    "programme": (LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0]), (4,)),
-    "exact programme": (LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0], train_on_pool=False), (4,)),
+    "program": (LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0]), (4,)),
+    "exact program": (LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0], train_on_pool=False), (4,)),
     "custom": (CustomStructure(best_three), (6,)),
     "path": (GRID, (12,)),
 }

@@ -13,7 +13,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
-# Programmes run once, so that most of the time is XLA's for making them fast.
+# Programs run once, so that most of the time is XLA's for making them fast.
 jax.config.update("jax_disable_most_optimizations", True)
 
 from sklearn_sparsemap.jax import _functions, _states, lp_sparsemap, sparsemap  # noqa: E402
@@ -71,7 +71,7 @@ def test_transforms_agree(name):
         return (function(scores, *values)[0] * weights).sum()
 
     def transformed(scores, *values):
-        # Compiled as one programme, which is sooner done than many.
+        # Compiled as one program, which is sooner done than many.
         alone = lambda s: function(s, *values)[0]  # noqa: E731
         many = name in SOME
         return {

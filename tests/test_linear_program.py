@@ -1,4 +1,4 @@
-"""Integer programmes as structures: against enumeration, and learned end to end."""
+"""Integer programs as structures: against enumeration, and learned end to end."""
 
 import copy
 import ctypes
@@ -184,7 +184,7 @@ def test_wrong_input_is_named(make, message):
 
 
 def knapsacks_of_large_weights():
-    """Return a programme at which HiGHS writes to the standard output, and scores."""
+    """Return a program at which HiGHS writes to the standard output, and scores."""
     rng = np.random.default_rng(1)
     A = np.round(rng.uniform(size=(4, 12)) * 1e7)
     b = A @ (rng.random(12) < 0.5)

@@ -53,7 +53,7 @@ def one_of_each(*shape):
 
 
 def relaxed_value(u, tables):
-    """Return what tables add to the score of marginals of a grid, each by a linear programme of its own."""
+    """Return what tables add to the score of marginals of a grid, each by a linear program of its own."""
     height, width, n = u.shape
     u, total = u.reshape(-1, n), 0.0
     sums = np.vstack([np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))])
@@ -65,7 +65,7 @@ def relaxed_value(u, tables):
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_a_grid_is_certified_and_agrees_with_chains_of_two_steps(scale):
-    """The other solver knows the tables as structures; and the objective is that of linear programmes."""
+    """The other solver knows the tables as structures; and the objective is that of linear programs."""
     rng = np.random.default_rng(0)
     for _ in range(4):
         graph, scores, tables = random_grid(rng, scale=scale)
@@ -84,7 +84,7 @@ def test_a_grid_is_certified_and_agrees_with_chains_of_two_steps(scale):
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3, 1e6])
 def test_tables_are_exact_at_any_scale(scale):
-    """Against the quadratic programme over the vertices of all tables, with ties and masks."""
+    """Against the quadratic program over the vertices of all tables, with ties and masks."""
     shape = (2, 2, 2)
     graph, rng = grid(*shape), np.random.default_rng(19)
 

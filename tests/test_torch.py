@@ -1,4 +1,4 @@
-"""Layers in PyTorch: derivatives, transforms, compiled programmes, padded batches, losses."""
+"""Layers in PyTorch: derivatives, transforms, compiled programs, padded batches, losses."""
 
 import copy
 import pickle
@@ -123,12 +123,12 @@ def test_transforms_agree_with_autograd(name):
     assert torch.allclose(found, wanted[0], atol=1e-14)
 
 
-# Without padding, the exported programmes below trace all of them, too.
+# Without padding, the exported programs below trace all of them, too.
 @pytest.mark.parametrize(
     ("name", "padded"),
     [(name, True) for name in CASES] + [(name, False) for name in ("chain", "tree", "custom", "pairs", "LP-sequence")],
 )
-def test_compiled_programmes_equal_eager_ones(name, padded):
+def test_compiled_programs_equal_eager_ones(name, padded):
     case = CASES[name]
     if case.is_graph and padded:
         case = copy.copy(case)
@@ -173,7 +173,7 @@ class Whole(torch.nn.Module):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "custom"])
-def test_exported_programmes_equal_eager_ones(name):
+def test_exported_programs_equal_eager_ones(name):
     case = CASES[name]
     layer = LPSparseMAP(case.what) if case.is_graph else SparseMAP(case.what)
     inputs = torch.tensor(case.scores), tuple(torch.tensor(value) for value in case.additional.values())

@@ -79,7 +79,7 @@ def test_derivatives_of_masked_batches(name, from_function):
 @pytest.mark.parametrize(
     ("name", "from_function"), [("chain", False), ("tree", False), ("pairs", True), ("logic", False)]
 )
-def test_compiled_programmes_and_transforms_take_masks(name, from_function):
+def test_compiled_programs_and_transforms_take_masks(name, from_function):
     batch = masked(name, from_function)
     function, scores, mask, values = function_of(batch)
     u = function(scores, mask, *values)
@@ -91,7 +91,7 @@ def test_compiled_programmes_and_transforms_take_masks(name, from_function):
     gradients = [torch.autograd.grad((out * weights).sum(), [scores, *values]) for out in (found, u)]
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-13)
-    # Another mask meets the same programme.
+    # Another mask meets the same program.
     assert not compiled(scores, torch.zeros_like(mask), *values).any()
     plain, constants = scores.detach(), [value.detach() for value in values]
     two, masks = torch.stack([plain, 0.5 * plain]), torch.stack([mask, torch.zeros_like(mask)], -1)

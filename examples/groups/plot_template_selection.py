@@ -10,13 +10,13 @@ comparison.
 
 from collections import Counter
 from time import perf_counter
-from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
+from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import (
     InformationGainSelector,
     Template,
@@ -135,15 +135,16 @@ for weights in ("uniform", "log2"):
     paths[weights] = group_path(
         each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True
     )
-scores, n_weights = [], []
+scores, n_weights, selected = [], [], []
 for budget in budgets:
     selector = InformationGainSelector(budget)
     # The model keeps all templates that pass the filter.
     model.set_params(budget=budget).fit(selector.fit_transform(features, y), y)
     scores.append(model.score(selector.transform(features_val), y_val))
     n_weights.append(model.n_nonzero_coefs_)
-paths["information gain"] = SimpleNamespace(
-    budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights
+    selected.append(selector.selected_groups_)
+paths["information gain"] = GroupPath(
+    budgets, np.array(scores), np.c_[scores], n_weights, selected, templates
 )
 full = model.set_params(budget=len(templates)).fit(features, y)
 print(f"Fitted {3 * len(budgets) + 1} models in {perf_counter() - start:.1f} s.\n")

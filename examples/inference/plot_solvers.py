@@ -2,7 +2,7 @@
 Five solvers on one problem
 ===========================
 
-SparseMAP is a quadratic programme over the convex hull of all structures. The active set method reaches its exact
+SparseMAP is a quadratic program over the convex hull of all structures. The active set method reaches its exact
 solution after finitely many steps. Conditional gradient and its away-step and pairwise variants converge to it. This
 is Figure 2 of the SparseMAP paper: dependency trees over 20 words with random scores. Each iteration of these four
 solvers calls the MAP oracle once. The fifth solver is not in the paper: it applies Newton's method to the facets of

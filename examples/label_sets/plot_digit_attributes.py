@@ -136,15 +136,15 @@ for place in product(range(len(MODELS)), range(len(N_LABELLED)), range(N_SPLITS)
         with_graph = model
 print(f"{exact.size} fits in {perf_counter() - start:.0f} s.\n")
 
-print(f"{'labelled images':34}" + "".join(f"{n:>16}" for n in N_LABELLED))
+print(f"{'labelled images':34}" + "".join(f"{n:>18}" for n in N_LABELLED))
 print(
     f"{'':34}"
-    + "".join(f"{'all right':>10}{'F1':>6}" for _ in N_LABELLED)
+    + "".join(f"{'all correct':>12}{'F1':>6}" for _ in N_LABELLED)
     + f"{'breaks rules':>14}"
 )
 for m, name in enumerate(MODELS):
     columns = "".join(
-        f"{a:10.1%}{b:6.2f}" for a, b in zip(exact[m].mean(axis=1), f1[m].mean(axis=1))
+        f"{a:12.1%}{b:6.2f}" for a, b in zip(exact[m].mean(axis=1), f1[m].mean(axis=1))
     )
     print(f"{name:34}{columns}{broken[m, -1].mean():14.1%}")
 

@@ -76,7 +76,7 @@ for ax, i in zip(axes, (easy, difficult)):
 # %%
 # At every level
 # --------------
-# The coverage is close to the level, except that it is never below the fraction of numbers that are right at once.
+# The coverage is close to the level, except that it is never below the fraction of numbers that are correct at once.
 
 ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test, ax=axes[2:])
 plt.show()

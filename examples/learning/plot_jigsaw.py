@@ -153,7 +153,7 @@ for low, high in ((0.0, 0.5), (0.5, 0.8), (0.8, 1.01)):
         f"({among.sum()} puzzles), ",
         end="",
     )
-    print(f"it is right {first_right[among].mean():.1%} of the time.")
+    print(f"it is correct {first_right[among].mean():.1%} of the time.")
 
 # %%
 # The picture

@@ -115,7 +115,7 @@ model = StructuredSparseMAPClassifier(tree, loss="margin_sparsemap", alpha=0.02)
 start = perf_counter()
 model.fit(X, heads)
 print(f"Trained on {len(X)} sentences in {perf_counter() - start:.1f} s; ", end="")
-print(f"{model.score(X, heads):.1%} of their heads are right.\n")
+print(f"{model.score(X, heads):.1%} of their heads are correct.\n")
 
 # %%
 # Read new sentences

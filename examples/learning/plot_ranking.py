@@ -43,11 +43,11 @@ X_test, y_test = draw_towns(500)
 # %%
 # Hotel by hotel, or the whole order
 # ----------------------------------
-# `score` is the share of pairs of hotels that are in the right order.
+# `score` is the fraction of pairs of hotels that are in the correct order.
 
 
 def pairs_right(points, orders):
-    """Return the share of pairs of hotels in the right order."""
+    """Return the fraction of pairs of hotels in the correct order."""
     right = points_of(orders)
     better = right[:, :, None] > right[:, None, :]
     return (points[:, :, None] > points[:, None, :])[better].mean()
@@ -85,7 +85,7 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for (name, scores), color, marker in zip(found.items(), (ALONE, WHOLE), "so"):
     axes[0].plot(sizes, scores, color=color, marker=marker, label=name)
 axes[0].set(xscale="log", xlabel="towns to learn from")
-axes[0].set_ylabel("pairs in the right order")
+axes[0].set_ylabel("pairs in the correct order")
 axes[0].set_xticks(sizes, sizes)
 axes[0].minorticks_off()
 axes[0].legend(frameon=False, labelcolor=INK)

@@ -99,7 +99,7 @@ for row, axs in enumerate(axes):
         ax.imshow(picture, cmap=colours, vmin=0, vmax=3)
     unsure = 1.0 - marginals[row].max(axis=-1)
     doubt = axs[4].imshow(unsure, cmap="Greys", vmin=0, vmax=0.5)
-shares = [f"{name}\n{share:.1%} right" for name, share in right.items()]
+shares = [f"{name}\n{share:.1%} correct" for name, share in right.items()]
 titles = ["drawn", "seen", *shares, "doubt on the grid"]
 for ax, title in zip(axes[0], titles):
     ax.set_title(title, fontsize=10)

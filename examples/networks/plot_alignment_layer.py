@@ -88,14 +88,14 @@ example = draw(1)
 
 @torch.no_grad()
 def look():
-    """Return the share of right answers, and the alignments of the example."""
+    """Return the fraction of correct answers, and the alignments of the example."""
     right = ((judge(*test[:2]) > 0) == (test[2] > 0)).float().mean()
     found = judge.align(judge.scores(*example[:2]), return_structures=True)
     return float(right), found
 
 
 before = look()
-print(f"before training: {before[0]:.1%} of the answers are right")
+print(f"before training: {before[0]:.1%} of the answers are correct")
 for step in range(1, 1601):
     first, second, same = draw(32)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(
@@ -133,7 +133,7 @@ for ax, name, (share, found) in zip(axes, ("before", "after"), (before, after)):
         max_structures=3,
     )
     ax.set_title(
-        f"{name} training: {share:.0%} of the answers right, alignments: "
+        f"{name} training: {share:.0%} of the answers correct, alignments: "
         f"{len(weights)}",
         fontsize=12,
     )

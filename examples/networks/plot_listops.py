@@ -108,8 +108,8 @@ shown = max(
 
 @torch.no_grad()
 def look():
-    """Return the share of right numbers in the test, and the marginals of the
-    expression that is shown.
+    """Return the fraction of correct numbers in the test set, and the marginals of
+    the expression that is shown.
     """
     tokens, targets, lengths = as_batch(test)
     right = (model(tokens, lengths).argmax(dim=2) + 2 == targets)[targets > 0]
@@ -118,7 +118,7 @@ def look():
 
 
 before = look()
-print(f"before training: {before[0]:.1%} of the operators of the test are right")
+print(f"before training: {before[0]:.1%} of the operators of the test set are correct")
 for epoch in range(12):
     started = perf_counter()
     for places in np.array_split(rng.permutation(N_TRAIN), N_TRAIN // 16):

@@ -121,7 +121,7 @@ right = (marginals.argmax(2) == tags)[inside]
 print(f"\nright tags: {alone:.1%} by their scores alone, {together:.1%} by the chain")
 print(
     f"sure of {sure.double().mean():.1%} of the tags, "
-    f"of which {right[sure].double().mean():.1%} are right; "
+    f"of which {right[sure].double().mean():.1%} are correct; "
     f"of the others {right[~sure].double().mean():.1%}"
 )
 print(f"compiled and eager differ by {float((marginals - eager).abs().max()):.1e}")

@@ -1,4 +1,4 @@
-"""Mixed-integer programmes by HiGHS, without the debugging output that HiGHS writes to the standard output."""
+"""Mixed-integer programs by HiGHS, without the debugging output that HiGHS writes to the standard output."""
 
 import ctypes
 import os

@@ -1,6 +1,6 @@
 """Operators: SparseMAP of padded batches as functions of arrays, and their register.
 
-An operator takes arrays only, so that a traced programme can refer to it by a number. All its arrays have an axis of
+An operator takes arrays only, so that a traced program can refer to it by a number. All its arrays have an axis of
 samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
 `Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
@@ -85,7 +85,7 @@ def operator(handle):
         return _by_handle[handle]
     except KeyError:
         raise RuntimeError(
-            f"the SparseMAP operator {handle} of a compiled or exported programme does not exist in this process; "
+            f"the SparseMAP operator {handle} of a compiled or exported program does not exist in this process; "
             "compile it again, or hold the module in which it was made"
         ) from None
 

@@ -1,7 +1,7 @@
 """The linear relaxation of MAP by the proximal point method: a sequence of LP-SparseMAP problems.
 
 The quadratic term is centred at the marginals of the last step. The steps converge to a solution of the linear
-programme, and reach it after few steps, because the scores grow from step to step.
+program, and reach it after few steps, because the scores grow from step to step.
 """
 
 from collections import namedtuple
@@ -15,7 +15,7 @@ _MOST_GROWTH = 1e6  # the scores grow to at most about this multiple; beyond it,
 MOST_STEPS = 50  # maximum number of steps
 
 # `centre` of the quadratic term; `growth` of the scores since the first step; `hidden` is a bound of the suboptimality
-# in the linear programme, under the scores of the first step. The last two are arrays of one number.
+# in the linear program, under the scores of the first step. The last two are arrays of one number.
 Proximal = namedtuple("Proximal", ["centre", "growth", "hidden"])
 
 
@@ -53,7 +53,7 @@ def next_step(proximal, scores, u, gap, goal, may_go_on):
     gap : float
         The duality gap of this step.
     goal : float
-        Suboptimality in the linear programme, under the scores of the first step, that is small enough.
+        Suboptimality in the linear program, under the scores of the first step, that is small enough.
     may_go_on : bool
         Whether another step is allowed.
 

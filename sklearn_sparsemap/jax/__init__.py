@@ -1,4 +1,4 @@
-"""SparseMAP and LP-SparseMAP in JAX programmes: differentiable structured layers for padded batches."""
+"""SparseMAP and LP-SparseMAP in JAX programs: differentiable structured layers for padded batches."""
 
 try:
     import jax as _jax  # noqa: F401

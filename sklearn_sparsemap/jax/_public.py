@@ -80,7 +80,7 @@ def sparsemap(
     Returns
     -------
     marginals : Array, shape of scores
-        Zero in the padding. In a traced programme, NaN for samples with NaN, lengths out of range, or scores that
+        Zero in the padding. In a traced program, NaN for samples with NaN, lengths out of range, or scores that
         forbid every structure.
     additional_marginals : dict of str -> Array
         If `return_additional`.
@@ -88,7 +88,7 @@ def sparsemap(
     Raises
     ------
     ValueError
-        If shapes are wrong. Outside of traced programmes also if scores are NaN or +inf, lengths out of range, or
+        If shapes are wrong. Outside of traced programs also if scores are NaN or +inf, lengths out of range, or
         scores forbid every structure.
 
     Warns

@@ -1,6 +1,6 @@
 """Storage of the latest solutions for their derivatives, by numbers that accompany the marginals.
 
-Arrays of JAX have no identity, and their lifetime is up to its programmes. So only the latest solutions are kept, up to
+Arrays of JAX have no identity, and their lifetime is up to its programs. So only the latest solutions are kept, up to
 a limit of memory. A solution that was deleted is computed again.
 """
 

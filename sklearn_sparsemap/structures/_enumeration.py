@@ -1,4 +1,4 @@
-"""Integer programmes with few open variables: enumeration around the linear relaxation.
+"""Integer programs with few open variables: enumeration around the linear relaxation.
 
 Let r be the reduced costs for the dual variables of the relaxation. The choice of the variables with r < 0 costs at
 most as much as any solution, though it may violate constraints. A solution that differs from it costs more, at least by

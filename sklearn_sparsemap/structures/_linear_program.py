@@ -24,7 +24,7 @@ _LARGEST_SCORE = 1e3
 
 
 class LinearProgram(CustomStructure):
-    """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programmes.
+    """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programs.
 
     Scores have shape (n_variables,). The MAP oracle solves the linear relaxation by HiGHS. If the solution is not
     integer, it enumerates the choices that the reduced costs leave open [3]_, or if these are many, HiGHS branches
@@ -78,7 +78,7 @@ class LinearProgram(CustomStructure):
 
     strict_encode = True
     _decodes_alike = True
-    no_marginals = "an integer programme does not tell how to sum over all of its solutions"
+    no_marginals = "an integer program does not tell how to sum over all of its solutions"
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class LinearProgram(CustomStructure):
         off = np.abs(relaxed.x - chosen).max()
         if off > _FRACTIONAL and not self.integer:
             raise ValueError(
-                "integer=False, but with these constraints a linear programme has a solution that is not integer: "
+                "integer=False, but with these constraints a linear program has a solution that is not integer: "
                 f"{relaxed.x.round(4).tolist()}; use integer=True"
             )
         if off > FEASIBLE and self.integer:

@@ -1,4 +1,4 @@
-"""Largest sums of two arrays, and sums of exponentials on logarithms: the steps of dynamic programmes."""
+"""Largest sums of two arrays, and sums of exponentials on logarithms: the steps of dynamic programs."""
 
 import numpy as np
 

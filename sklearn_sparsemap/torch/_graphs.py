@@ -131,7 +131,7 @@ def _handle(graph, extra, tol, max_iter, n_jobs):
 
 @torch.compiler.assume_constant_result
 def _form(graph, scores, additional, lengths):
-    # A plain tuple, because compiled programmes support only numbers, strings and tuples as constants.
+    # A plain tuple, because compiled programs support only numbers, strings and tuples as constants.
     return tuple(form_of_graph(graph, scores, additional, lengths))
 
 

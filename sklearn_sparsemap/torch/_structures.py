@@ -104,7 +104,7 @@ def sparsemap(
     return_additional : bool, default=False
         Whether to return the additional marginals, too. They are differentiable like the marginals.
     return_structures : bool, default=False
-        Whether to return the selected structures and their weights; not in compiled programmes.
+        Whether to return the selected structures and their weights; not in compiled programs.
     additional : dict of str -> Tensor, default=None
         Additional scores whose names are also names of other parameters.
     **more : Tensor
@@ -172,7 +172,7 @@ def _handle_of(structure, extra, tol, max_iter, n_jobs, native):
     for name, value in vars(structure).items():
         if value is not None and not isinstance(value, int | float | str):
             raise ValueError(f"{type(structure).__name__} cannot be made in a compiled function; make it outside")
-        # Compiled programmes treat an int that differs between two calls as a symbol; `index` makes it a number again.
+        # Compiled programs treat an int that differs between two calls as a symbol; `index` makes it a number again.
         if isinstance(value, bool):
             value = bool(index(value))
         elif isinstance(value, int):

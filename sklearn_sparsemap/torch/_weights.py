@@ -25,7 +25,7 @@ class _Weights(torch.autograd.Function):
 def structures_and_weights(scores, additional, rows, handle, keys, dtype):
     """Return the selected structures of each sample, most probable first, and their weights as a list of tensors."""
     if torch.compiler.is_compiling():
-        raise ValueError("return_structures is not for compiled programmes; call it outside")
+        raise ValueError("return_structures is not for compiled programs; call it outside")
     if not len(scores):
         return [], []
     solved = _ops.solution_of(scores, additional, rows, handle, keys)

@@ -154,7 +154,7 @@ class LabelSetClassifier(
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         map_time_limit : float or None, default=1.0
-            Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If
+            Maximum number of seconds for the best set of a sample, relaxation and mixed-integer program together. If
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
             that names the samples and the largest possible loss. None sets no limit. A sample of 40 labels with random
             edge scores takes about 10 s.

@@ -134,7 +134,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
           SparseMAP loss, 1/2 is subtracted from the score of each label. A linear relaxation is solved and, if its
-          solution is fractional, a mixed-integer programme.
+          solution is fractional, a mixed-integer program.
     threshold : float or "auto", default=0.5
         Probability at which a label is neither favoured nor penalised, in [0, 1). A lower threshold predicts more
         labels, under all rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the

@@ -1,4 +1,4 @@
-"""The best assignment of a graph of logic factors and pairs, by a mixed-integer programme with a time limit."""
+"""The best assignment of a graph of logic factors and pairs, by a mixed-integer program with a time limit."""
 
 import warnings
 
@@ -108,7 +108,7 @@ def assign_exactly(problem, start, known, deadline=None):
         return start, joint_of(start), -np.inf, -np.inf
     u = max(found, key=value_of)
     u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
-    # The programme omits scores of fixed variables and their pairs, which are the same for all its assignments.
+    # The program omits scores of fixed variables and their pairs, which are the same for all its assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
     bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
     bound = rest + (bound if least is None else min(bound, -unit * least))
@@ -136,7 +136,7 @@ def _climb(u, scores, pairs, free, satisfies):
 
 
 def _assignment_of(result, n):
-    """Return a list with the values of `n` variables in the programme's solution; empty if there is no solution."""
+    """Return a list with the values of `n` variables in the program's solution; empty if there is no solution."""
     return [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
 
 

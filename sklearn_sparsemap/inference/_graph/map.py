@@ -14,7 +14,7 @@ from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
 
-# Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear programme in nearly all graphs.
+# Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 # Lower bound of the magnitude of scores, in case all are zero.

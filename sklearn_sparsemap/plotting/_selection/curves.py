@@ -6,10 +6,10 @@ import numpy as np
 
 from ..._core.annotations import Any, Self
 from ..._core.validation import check_positive
-from ...estimators import GroupPath
 from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
 
+_FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
 _MARKERS = "o", "s", "^", "D"
 _ROOM = 11.0  # points; a label is omitted if the nearest labelled point is closer
 _MOST_RECORDS = 300  # records of a curve; denser curves are drawn as bands
@@ -193,7 +193,7 @@ class GroupPathDisplay(Display):
         if not paths:
             raise ValueError("there are no paths to draw")
         for name, path in paths.items():
-            if not isinstance(path, GroupPath):
+            if not all(hasattr(path, field) for field in _FIELDS):
                 raise ValueError(
                     f"paths[{name!r}] must be a result of group_path, or path_ of StructuredGroupLassoCV; got "
                     f"{type(path).__name__}"
@@ -242,7 +242,7 @@ class GroupPathDisplay(Display):
             shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
             x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
             color = COLORS[place % len(COLORS)]
-            splits = np.asarray(getattr(path, "split_scores", np.zeros((len(path.budgets), 1))))[shown]
+            splits = np.asarray(path.split_scores)[shown]
             if splits.shape[1] > 1:
                 error = splits.std(axis=1, ddof=1) / np.sqrt(splits.shape[1])
                 ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)

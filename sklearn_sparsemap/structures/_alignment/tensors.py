@@ -13,7 +13,7 @@ def _antidiagonals(n, m):
         yield rows, d - rows
 
 
-def warping_programme(shape, given):
+def warping_program(shape, given):
     """Return the `Hypergraph` of warping paths, with a final node for each cell; see `derivations_of`."""
     graph, (n, m) = Hypergraph(shape, given), shape
     graph.slot_of = np.arange(n)[:, None] + np.arange(m)
@@ -27,7 +27,7 @@ def warping_programme(shape, given):
     return graph
 
 
-def gapped_programme(shape, given, is_local):
+def gapped_program(shape, given, is_local):
     """Return the `Hypergraph` of alignments with gaps, with a final node for each number of rows and of columns.
 
     Local alignments have a single final node. See `derivations_of`.
@@ -58,13 +58,13 @@ def solve(structure, batch):
     """Solve a padded batch of an `Alignment`; see `Structure.tensor_solver`."""
     m, is_local = batch.scores.shape[2], structure.kind == "local"
     if structure.kind == "warping":
-        programme = derivations_of(warping_programme, batch)
+        program = derivations_of(warping_program, batch)
     else:
-        programme = derivations_of(gapped_programme, batch, is_local)
+        program = derivations_of(gapped_program, batch, is_local)
 
     def best(own):
         rows, columns = own.lengths.T
         last = (rows - 1) * m + columns - 1 if structure.kind == "warping" else rows * (m + 1) + columns
-        return programme.best(own, 0 * last if is_local else last)
+        return program.best(own, 0 * last if is_local else last)
 
     return active_set(best, batch)

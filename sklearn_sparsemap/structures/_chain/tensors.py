@@ -15,7 +15,7 @@ def _split(joined, given):
     return {name: part.unflatten(-1, shape) for (name, shape), part in zip(given.items(), parts)}
 
 
-def chain_programme(shape, given, state=-1, counts=None):
+def chain_program(shape, given, state=-1, counts=None):
     """Return the `Hypergraph` of chains, with a final node for each number of steps; see `derivations_of`.
 
     Parameters
@@ -122,5 +122,5 @@ def solve(batch):
     parts = _split(batch.additional, batch.given)
     if _are_independent(batch, parts):
         return _solve_independent(batch, parts)
-    programme = derivations_of(chain_programme, batch)
-    return active_set(lambda own: programme.best(own, own.lengths[:, 0] - 1), batch)
+    program = derivations_of(chain_program, batch)
+    return active_set(lambda own: program.best(own, own.lengths[:, 0] - 1), batch)

@@ -1,1 +1,1 @@
-"""Dynamic programmes as hypergraphs, in batched operations of PyTorch."""
+"""Dynamic programs as hypergraphs, in batched operations of PyTorch."""

@@ -1,6 +1,6 @@
-"""Best derivations of hypergraphs in batched operations of PyTorch: the MAP oracle of every dynamic programme [1]_.
+"""Best derivations of hypergraphs in batched operations of PyTorch: the MAP oracle of every dynamic program [1]_.
 
-A node is an entry of a table of the dynamic programme. Its value is the maximum, over the hyperarcs that enter it, of
+A node is an entry of a table of the dynamic program. Its value is the maximum, over the hyperarcs that enter it, of
 the score of the hyperarc plus the values of its tails, plus the score of the node. A hyperarc with one tail is an arc,
 and a derivation then a path. The nodes of a level do not depend on each other, so PyTorch computes them for all samples
 at once.
@@ -47,7 +47,7 @@ class _Level(NamedTuple):
 
 
 class Hypergraph:
-    """A dynamic programme over scores of one padded shape, built level by level.
+    """A dynamic program over scores of one padded shape, built level by level.
 
     Parameters
     ----------

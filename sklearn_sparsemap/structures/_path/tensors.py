@@ -7,7 +7,7 @@ from .._hypergraph.tensors import NEVER, NO_SCORE, SOURCE, Hypergraph, derivatio
 from .map import DEPTH, EDGE, HEAD, N_HEAD, TAIL
 
 
-def path_programme(shape, given, dims):
+def path_program(shape, given, dims):
     """Return the `Hypergraph` of paths, with `dims` of `map.py`; see `derivations_of`."""
     graph, arcs = Hypergraph(shape, given), np.array(dims[N_HEAD:]).reshape(-1, 4)
     graph.slot_of = np.zeros(shape, np.int64)
@@ -29,5 +29,5 @@ def path_programme(shape, given, dims):
 
 def solve(structure, batch):
     """Solve a batch of a `Path`; see `Structure.tensor_solver`."""
-    programme = derivations_of(path_programme, batch, structure.dims(batch.scores.shape[1:], {}))
-    return active_set(lambda own: programme.best(own, own.lengths[:, 0] * 0), batch)
+    program = derivations_of(path_program, batch, structure.dims(batch.scores.shape[1:], {}))
+    return active_set(lambda own: program.best(own, own.lengths[:, 0] * 0), batch)

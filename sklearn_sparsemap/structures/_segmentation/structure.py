@@ -44,7 +44,7 @@ class Segmentation(Structure):
     - `start` and `end`, shape (n_labels,), for the labels of the first span and of the last one.
 
     -inf forbids a label, a span, a duration or a transition. MAP and marginals take O(n_steps n_labels (max_length +
-    n_labels)), by the dynamic programmes of [1]_. See `Structure` for the conventions, [2]_ for SparseMAP over a
+    n_labels)), by the dynamic programs of [1]_. See `Structure` for the conventions, [2]_ for SparseMAP over a
     structure.
 
     References

@@ -1,4 +1,4 @@
-"""SparseMAP over segmentations in batched operations of PyTorch, by the dynamic programme of `map.py`."""
+"""SparseMAP over segmentations in batched operations of PyTorch, by the dynamic program of `map.py`."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ...numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 
 
-def segmentation_programme(shape, given, max_length, by_spans):
+def segmentation_program(shape, given, max_length, by_spans):
     """Return the `Hypergraph` of segmentations, with a final node for each number of steps; see `derivations_of`.
 
     Parameters
@@ -51,5 +51,5 @@ def segmentation_programme(shape, given, max_length, by_spans):
 
 def solve(structure, batch):
     """Solve a padded batch of a `Segmentation`; see `Structure.tensor_solver`."""
-    programme = derivations_of(segmentation_programme, batch, structure.max_length, structure.parts == "spans")
-    return active_set(lambda own: programme.best(own, own.lengths[:, 0] - 1), batch)
+    program = derivations_of(segmentation_program, batch, structure.max_length, structure.parts == "spans")
+    return active_set(lambda own: program.best(own, own.lengths[:, 0] - 1), batch)

@@ -52,7 +52,7 @@ class SequenceBudget(LinearChain):
 
     Notes
     -----
-    MAP and Gibbs marginals take O(n_steps budget n_states^2), by dynamic programmes over pairs of a state and a count.
+    MAP and Gibbs marginals take O(n_steps budget n_states^2), by dynamic programs over pairs of a state and a count.
     MAP first tries the best path of the chain, which is the solution if its count is allowed. SparseMAP is computed by
     the active set. Without transitions and with two states, `Subset` has the same solutions in a closed form.
 

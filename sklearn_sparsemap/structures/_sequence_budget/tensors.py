@@ -1,7 +1,7 @@
-"""SparseMAP over chains with a budget in batched operations of PyTorch: a dynamic programme over states and counts."""
+"""SparseMAP over chains with a budget in batched operations of PyTorch: a dynamic program over states and counts."""
 
 from ...numerics.tensors import active_set
-from .._chain.tensors import chain_programme
+from .._chain.tensors import chain_program
 from .._hypergraph.tensors import derivations_of
 
 
@@ -9,5 +9,5 @@ def solve(structure, batch):
     """Solve a padded batch of a `SequenceBudget`; see `Structure.tensor_solver`."""
     most = tuple(min(structure.budget_of(n), n) for n in range(1, batch.scores.shape[1] + 1))
     counts = tuple((n if structure.exactly else 0, n) for n in most)
-    programme = derivations_of(chain_programme, batch, structure.state, counts)
-    return active_set(lambda own: programme.best(own, own.lengths[:, 0] - 1), batch)
+    program = derivations_of(chain_program, batch, structure.state, counts)
+    return active_set(lambda own: program.best(own, own.lengths[:, 0] - 1), batch)

@@ -1,6 +1,6 @@
 """SparseMAP over dependency trees in batched operations of PyTorch: the active set over the best trees of a batch.
 
-Projective trees are derivations of Eisner's dynamic programme. Non-projective ones are found by contraction of cycles,
+Projective trees are derivations of Eisner's dynamic program. Non-projective ones are found by contraction of cycles,
 as in `edmonds.py`, but all cycles of all samples are contracted at once. This takes few rounds, and the host reads one
 flag in each of them.
 """
@@ -12,7 +12,7 @@ from ...numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 
 
-def eisner_programme(shape, given, single_root):
+def eisner_program(shape, given, single_root):
     """Return the `Hypergraph` of projective trees, with a final node for each number of words; see `derivations_of`.
 
     The tables are those of `eisner.py`: the best spans from i to j that are headed by i (right) or j (left), complete
@@ -146,17 +146,17 @@ def solve(structure, batch):
     """Solve a padded batch of a `DependencyTree`; see `Structure.tensor_solver`."""
     n_labels, single_root = structure.n_labels, structure.single_root
     arcs = batch if n_labels is None else batch._replace(scores=batch.scores[..., 0])
-    programme = derivations_of(eisner_programme, arcs, single_root) if structure.projective else None
+    program = derivations_of(eisner_program, arcs, single_root) if structure.projective else None
 
     def best(own):
         label = None
         if n_labels is not None:
             scores, label = own.scores.max(-1)
             own = own._replace(scores=scores)
-        if programme is None:
+        if program is None:
             slots, extra, value = _best_trees(own, single_root)
         else:
-            slots, extra, value = programme.best(own, own.lengths[:, 1] - 1)
+            slots, extra, value = program.best(own, own.lengths[:, 1] - 1)
         if label is not None:
             labels = label.flatten(1).gather(1, slots.clamp(min=0))
             slots = torch.where(slots >= 0, slots * n_labels + labels, -1)
