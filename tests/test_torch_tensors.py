@@ -1,7 +1,9 @@
-"""Batched operations of PyTorch against the compiled solvers, on the CPU: chains and the batched active set."""
+"""Batched operations of PyTorch against the compiled solvers, on the CPU: all structures, then chains."""
 
 import numpy as np
 import pytest
+from layer_cases import structure_cases
+from registry import RANDOM
 
 from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Ranking, Subset
 
@@ -20,6 +22,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:torch"),
 ]
 KINDS = ("none", "all", "step", "constant")
+NAMES = [name for name, draw in RANDOM.items() if draw(np.random.default_rng(0)).structure.tensor_solver is not None]
+PADDED = {name: case for name, case in structure_cases().items() if case.what.tensor_solver is not None}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +46,84 @@ def mended(monkeypatch):
 
     monkeypatch.setattr(_native.NativeSolution, "mend", record)
     return found
+
+
+def batch_of(name, seed):
+    """Return a structure and the scores of three samples: one of the registry, one moved and one enlarged."""
+    rng = np.random.default_rng(seed)
+    ties = seed % 4 == 3
+    instance = RANDOM[name](rng, ties=ties, forbid=seed % 2 == 1, scale=(1.0, 0.2, 5.0)[seed % 3])
+    own = instance.scores
+    scores = np.stack([own, own if ties else own + rng.normal(size=own.shape), 3.0 * own])
+    return instance.structure, scores, instance.additional, ties
+
+
+def test_almost_all_structures_have_operations():
+    assert set(RANDOM) - set(NAMES) == {"modifiers", "grandparents", "custom"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_structure_is_solved_as_by_the_compiled_solver(name, mended):
+    n_gradients = 0
+    for seed in range(16):
+        *case, ties = batch_of(name, seed)
+        found, expected = (solve_by(backend, *case) for backend in ("native", "compiled"))
+        if ties:
+            # Additional marginals and their derivatives are then not unique.
+            found, expected = found[:1], expected[:1]
+        n_gradients += len(found) > 1
+        assert_alike(found, expected, 1e-8)
+        single = [solve_by(backend, *case, dtype=torch.float32)[:1] for backend in ("native", "compiled")]
+        assert_alike(*single, 1e-4)
+    assert n_gradients == 12 and not mended
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_structure_has_derivatives_at_ties(name):
+    for seed in (0, 2):
+        structure, scores, additional, _ = batch_of(name, seed)
+        given = {key: torch.tensor(value) for key, value in additional.items()}
+        whole = torch.zeros(scores.shape, dtype=torch.double, requires_grad=True)
+        weights = torch.randn(scores.shape, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+        gradients = []
+        for backend in ("native", "compiled"):
+            u = sparsemap(structure, whole, backend=backend, additional={key: 0.0 * v for key, v in given.items()})
+            gradients.append(torch.autograd.grad((u * weights).sum(), whole)[0])
+        assert torch.allclose(*gradients, atol=1e-8, rtol=0.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_structure_passes_gradcheck(name):
+    structure, scores, additional, _ = batch_of(name, 4)
+    inputs = [torch.tensor(part, requires_grad=True) for part in (scores[:2], *additional.values())]
+
+    def function(scores, *values):
+        given = dict(zip(additional, values))
+        u, v = sparsemap(structure, scores, backend="native", additional=given, return_additional=True)
+        return u, *v.values()
+
+    assert gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
+    assert gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_no_structure_reads_its_padding(name, mended):
+    case = PADDED[name]
+    scores, outside = case.scores.copy(), np.ones(case.scores.shape, bool)
+    for i, shape in enumerate(case.shapes):
+        outside[(i, *map(slice, shape))] = False
+    scores[outside] = np.nan
+    results = []
+    for backend in ("native", "compiled"):
+        own = torch.tensor(scores, requires_grad=True)
+        given = {key: torch.tensor(value) for key, value in case.additional.items()}
+        u = sparsemap(case.what, own, torch.tensor(case.lengths), backend=backend, additional=given)
+        weights = torch.linspace(-1.0, 1.0, u.numel(), dtype=torch.double).reshape(u.shape)
+        results.append((u.detach(), torch.autograd.grad((u * weights).sum(), own)[0]))
+    assert_alike(*results, 1e-8)
+    for part in results[0]:
+        assert not part[torch.tensor(outside)].any()
+    assert outside.any() and not mended
 
 
 def random_chains(rng, shape, kind, scale=1.0):
