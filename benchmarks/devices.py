@@ -17,18 +17,55 @@ import results
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sklearn_sparsemap.structures import LinearChain, Matching, Ranking, Simplex, Subset
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, Xor
+from sklearn_sparsemap.graphs import tensors as graph_tensors
+from sklearn_sparsemap.structures import (
+    Alignment,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Ranking,
+    Segmentation,
+    SequenceBudget,
+    Simplex,
+    Subset,
+)
 from sklearn_sparsemap.structures._base import TensorBatch
-from sklearn_sparsemap.torch import sparsemap
+from sklearn_sparsemap.torch import lp_sparsemap, sparsemap
 
-# Name, structure, shape of the scores, shape of the transitions.
+
+def links(shape):
+    """Return the graph of a matching: rows with one column each, columns with at most one row."""
+    graph = FactorGraph()
+    u = graph.variables(shape)
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    return graph
+
+
+def labels(n):
+    """Return a graph of labels: scores of all pairs, and at most a quarter of the labels."""
+    graph = FactorGraph()
+    u = graph.variables(n)
+    first, second = np.triu_indices(n, 1)
+    graph.add(Pair(u[first], u[second], name="pairs"), Budget(u, n // 4))
+    return graph
+
+
+# Name, structure or graph, shape of the scores, shapes of the additional scores.
 PROBLEMS = (
-    ("simplex of 20", Simplex(), (20,), None),
-    ("subset, at most 5 of 20", Subset(max_size=5), (20,), None),
-    ("ranking of 20", Ranking(), (20,), None),
-    ("matching 10 x 10", Matching(), (10, 10), None),
-    ("chain 20 x 5, no transitions", LinearChain(), (20, 5), None),
-    ("chain 20 x 5", LinearChain(), (20, 5), (5, 5)),
+    ("simplex of 20", Simplex(), (20,), {}),
+    ("subset, at most 5 of 20", Subset(max_size=5), (20,), {}),
+    ("ranking of 20", Ranking(), (20,), {}),
+    ("matching 10 x 10", Matching(), (10, 10), {}),
+    ("graph of a matching 5 x 6", links((5, 6)), (5, 6), {}),
+    ("graph of 12 labels", labels(12), (12,), {"pairs": (66,)}),
+    ("chain 20 x 5, no transitions", LinearChain(), (20, 5), {}),
+    ("chain 20 x 5", LinearChain(), (20, 5), {"transitions": (5, 5)}),
+    ("chain 20 x 2, at most 5", SequenceBudget(5), (20, 2), {"transitions": (2, 2)}),
+    ("segmentation 12 x 3", Segmentation(4), (12, 3), {"transitions": (3, 3)}),
+    ("tree of 10 words", DependencyTree(), (11, 10), {}),
+    ("projective tree of 10 words", DependencyTree(projective=True), (11, 10), {}),
+    ("time warping 10 x 10", Alignment(), (10, 10), {}),
 )
 
 
@@ -42,13 +79,13 @@ class Counter(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def time_of(structure, scores, transitions, repeats, **options):
+def time_of(what, scores, additional, repeats, **options):
     """Return the least time in seconds of a forward and a backward pass."""
-    more = {} if transitions is None else {"transitions": transitions}
+    layer = lp_sparsemap if isinstance(what, FactorGraph) else sparsemap
     weights = torch.ones_like(scores).cumsum(-1)
 
     def both():
-        u = sparsemap(structure, scores, **options, **more)
+        u = layer(what, scores, additional=additional, **options)
         (u * weights).sum().backward()
         if scores.device.type == "cuda":
             torch.cuda.synchronize()
@@ -62,15 +99,19 @@ def time_of(structure, scores, transitions, repeats, **options):
     return min(times[1:])
 
 
-def operations_of(structure, scores, transitions):
+def operations_of(what, scores, additional):
     """Return the number of operations of a forward pass."""
-    scores = scores.detach()
+    scores, given = scores.detach(), {name: tuple(values.shape) for name, values in additional.items()}
+    joined = torch.cat([scores.new_zeros(0), *[values.ravel() for values in additional.values()]])
+    joined = joined.expand(len(scores), -1)
+    if isinstance(what, FactorGraph):
+        rows = graph_tensors.rows_of(what.layout(given), scores.device)
+        with Counter() as counter:
+            graph_tensors.solve(rows, scores.flatten(1), joined)
+        return counter.n_operations
     lengths = torch.tensor([list(scores.shape[1:])], device=scores.device).expand(len(scores), -1)
-    additional, given = scores.new_zeros(len(scores), 0), {}
-    if transitions is not None:
-        additional, given = transitions.reshape(1, -1).expand(len(scores), -1), {"transitions": transitions.shape}
     with Counter() as counter:
-        structure.tensor_solver()(TensorBatch(scores, lengths, additional, given, None, 1e-9))
+        what.tensor_solver()(TensorBatch(scores, lengths, joined, given, None, 1e-9))
     return counter.n_operations
 
 
@@ -89,21 +130,19 @@ def main():
     print(f"device: {device.type}, {name}; PyTorch {torch.__version__}; milliseconds, forward and backward\n")
     print("| problem | scale | batch | compiled | native | native / compiled | operations |")
     print("|---|---|---|---|---|---|---|")
-    for problem, structure, shape, extra in PROBLEMS:
+    for problem, what, shape, shapes in PROBLEMS:
         if not problem.startswith(tuple(options.only)):
             continue
         for scale in options.scales:
             for batch in options.batches:
                 rng = np.random.default_rng(0)
                 scores = torch.tensor(scale * rng.normal(size=(batch, *shape)), requires_grad=True)
-                transitions = None if extra is None else torch.tensor(scale * rng.normal(size=extra))
-                compiled = time_of(
-                    structure, scores, transitions, options.repeats, backend="compiled", n_jobs=options.threads
-                )
+                given = {name: torch.tensor(scale * rng.normal(size=own)) for name, own in shapes.items()}
+                compiled = time_of(what, scores, given, options.repeats, backend="compiled", n_jobs=options.threads)
                 there = scores.detach().to(device).requires_grad_()
-                moved = None if transitions is None else transitions.to(device)
-                native = time_of(structure, there, moved, options.repeats, backend="native")
-                count = operations_of(structure, there, moved)
+                moved = {name: values.to(device) for name, values in given.items()}
+                native = time_of(what, there, moved, options.repeats, backend="native")
+                count = operations_of(what, there, moved)
                 row = f"{1e3 * compiled:.2f} | {1e3 * native:.2f} | {native / compiled:.1f} | {count}"
                 print(f"| {problem} | {scale:g} | {batch} | {row} |", flush=True)
                 results.record("layers by device", f"{problem}, scale {scale:g}, batch {batch}, {name}",

@@ -1,6 +1,6 @@
 """The operator of factor graphs: one for all samples, or one for each shape."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ def graph_operator(graph, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=No
 
 
 class _Kind(NamedTuple):
-    """Samples with equal shapes: their layout, and their entries in the padded arrays."""
+    """Samples of one shape in batches of one padded shape: their layout, and their entries in the padded arrays."""
 
     layout: object
     columns: np.ndarray
@@ -55,7 +55,7 @@ class GraphOperator(Operator):
     def __init__(self, graph, extra, options):
         super().__init__(extra, options)
         self.graph = graph
-        self._kind, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
+        self.kind_of, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
 
     def graph_of(self, shape):
         """Return the graph for a sample's shape."""
@@ -101,6 +101,17 @@ class GraphOperator(Operator):
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
         return _Kind(layout, own, extra_columns)
 
+    def tensor_solver(self, layout, device):
+        """Return a function ``solve(scores, additional)`` in operations of PyTorch; see `graphs.tensors.solve`.
+
+        None for graphs with structures or tables as factors, and for those whose pair scores are products of features.
+        """
+        if len(layout.arrays.structures) or layout.tables is not None or layout.mixes:
+            return None
+        from ..graphs import tensors
+
+        return partial(tensors.solve, tensors.rows_of(layout, device))
+
     def bounds(self, padded, n_lengths):
         """Return how lengths bound the axes of the variables; see `shapes_within`."""
         if n_lengths and isinstance(self.graph, FactorGraph):
@@ -125,15 +136,15 @@ class GraphOperator(Operator):
         n_samples, padded = len(scores), scores.shape[1:]
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
-        _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
-        columns = [self._kind(padded, shape).extra_columns for shape in shapes]
+        _check_inside(scores, kinds, [self.kind_of(padded, shape).columns for shape in shapes], "scores")
+        columns = [self.kind_of(padded, shape).extra_columns for shape in shapes]
         if len(additional) == 1:
             # All samples share these additional scores, so every column that some sample uses must be finite or -inf.
             _check_inside(additional, [0], [np.concatenate(columns)], "additional")
         else:
             _check_inside(additional, kinds, columns, "additional")
         for k, shape in enumerate(shapes):
-            rows, kind = np.flatnonzero(kinds == k), self._kind(padded, shape)
+            rows, kind = np.flatnonzero(kinds == k), self.kind_of(padded, shape)
             everything = len(shapes) == 1 and len(kind.columns) == scores.shape[1]
             own = scores.copy() if everything else scores[rows[:, None], kind.columns]
             joined = additional[:1] if len(additional) == 1 else additional[rows]

@@ -93,7 +93,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
     if not of_graphs:
         form = loss_form(operator.structure, name, 1.0, cost, padded[-1] if cost is not None else None)
     for i, k in zip(samples, kinds):
-        kind = operator._kind(padded, shapes[k])
+        kind = operator.kind_of(padded, shapes[k])
         try:
             if of_graphs:
                 own = y[i] if isinstance(y[i], dict) else _cut(y[i], shapes[k])

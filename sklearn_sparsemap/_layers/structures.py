@@ -76,7 +76,7 @@ class StructureOperator(Operator):
     def __init__(self, structure, extra, options):
         super().__init__(extra, options)
         self.structure = structure
-        self._kind = lru_cache(4096)(self._make_kind)
+        self.kind_of = lru_cache(4096)(self._make_kind)
         no_lengths = np.zeros((0, 0), np.int64)
         self._full_layout = lru_cache(16)(
             lambda padded, n_samples, is_shared: self._make_layout(padded, n_samples, no_lengths, is_shared)
@@ -125,7 +125,7 @@ class StructureOperator(Operator):
         kinds = []
         for k, shape in enumerate(shapes):
             try:
-                kinds.append(self._kind(padded, shape))
+                kinds.append(self.kind_of(padded, shape))
             except ValueError as error:
                 raise ValueError(f"scores[{int(np.argmax(kind == k))}]: {error}") from error
         return kinds, kind, shapes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._core.annotations import Any, Callable
+from .._core.validation import check_choice
 from .._layers.forms import (
     Form,
     check_mask_names,
@@ -20,6 +21,7 @@ from .._layers.graphs import graph_operator
 from .._layers.tensors import apply_mask, join_arrays, split_joined, with_lead
 from ._forms import as_additional, as_ints, as_mask, as_scores, as_tensors, result_dtype, shape_of
 from ._functions import solver
+from ._native import native_graph_operator
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -37,6 +39,7 @@ def lp_sparsemap(
     mask: Any = None,
     tol: float = 1e-10,
     return_additional: bool = False,
+    backend: str = "auto",
 ) -> Any:
     """Solve LP-SparseMAP for a batch, differentiably: sparse marginals that satisfy all factors of a graph [1]_.
 
@@ -70,6 +73,10 @@ def lp_sparsemap(
         Tolerance of the residual and the duality gap.
     return_additional : bool, default=False
         Whether to return the additional marginals, too. They are differentiable like the marginals.
+    backend : {"auto", "compiled", "native"}, default="auto"
+        ``"native"`` computes in operations of PyTorch on the device of the scores: Newton's method on the multipliers,
+        for graphs of logic factors and pairs. Other graphs, and samples that do not converge, are solved on the CPU.
+        ``"auto"`` chooses ``"native"`` for scores on a device, unless there is a `max_iter`.
 
     Returns
     -------
@@ -112,7 +119,8 @@ def lp_sparsemap(
     """
     check_options(temperature, tol, max_iter, n_jobs)
     dtype, tensors, form = prepare_graph(graph, scores, mask, additional, lengths, temperature)
-    u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs))
+    native = _use_native(backend, tensors[0].device, max_iter)
+    u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs, native))
     u, joint = u.to(dtype), joint.to(dtype)
     if form.arrays is None:
         u = with_lead(u, form)
@@ -124,8 +132,17 @@ def lp_sparsemap(
     return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.lead))
 
 
+def _use_native(backend, device, max_iter):
+    check_choice("backend", backend, ("auto", "compiled", "native"))
+    if backend == "native" and max_iter is not None:
+        raise ValueError("backend='native' takes no max_iter, because it is exact; omit one of them")
+    return max_iter is None and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
+
+
 @torch.compiler.assume_constant_result
-def _handle(graph, extra, tol, max_iter, n_jobs):
+def _handle(graph, extra, tol, max_iter, n_jobs, native=False):
+    if native:
+        return native_graph_operator(graph, extra, tol=tol, n_jobs=n_jobs).handle
     return graph_operator(graph, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 

@@ -104,6 +104,7 @@ class LPSparseMAP(nn.Module):
     max_iter : int, default=None
     n_jobs : int, default=None
     tol : float, default=1e-10
+    backend : {"auto", "compiled", "native"}, default="auto"
 
     Raises
     ------
@@ -128,10 +129,12 @@ class LPSparseMAP(nn.Module):
         max_iter: int | None = None,
         n_jobs: int | None = None,
         tol: float = 1e-10,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_options(temperature, tol, max_iter, n_jobs)
         self.graph, self.temperature, self.max_iter, self.n_jobs, self.tol = graph, temperature, max_iter, n_jobs, tol
+        self.backend = backend
 
     def forward(
         self,
@@ -154,6 +157,7 @@ class LPSparseMAP(nn.Module):
             mask=mask,
             tol=self.tol,
             return_additional=return_additional,
+            backend=self.backend,
         )
 
     def extra_repr(self) -> str:

@@ -1,9 +1,11 @@
-"""Structures that PyTorch's operations solve, for tensors that stay on their device."""
+"""Structures and graphs that PyTorch's operations solve, for tensors that stay on their device."""
 
 import numpy as np
 import torch
 
+from .._layers.graphs import graph_operator
 from .._layers.operators import register
+from .._layers.padding import kinds_of
 from .._layers.samples import naming, nonempty, place_of
 from .._layers.structures import structure_operator
 from ..structures._base import TensorBatch
@@ -13,6 +15,12 @@ def native_operator(structure, extra, *, tol, max_iter, n_jobs):
     """Return the operator of a structure whose solutions are tensors; see `NativeOperator`."""
     compiled = structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     return register(("native", compiled.handle), lambda: NativeOperator(compiled))
+
+
+def native_graph_operator(graph, extra, *, tol, n_jobs):
+    """Return the operator of a graph, or of a function, whose solutions are tensors; see `NativeGraphs`."""
+    compiled = graph_operator(graph, extra, tol=tol, n_jobs=n_jobs)
+    return register(("native", compiled.handle), lambda: NativeGraphs(compiled))
 
 
 class NativeOperator:
@@ -78,6 +86,48 @@ class NativeOperator:
     def _batch(self, scores, lengths, additional):
         compiled = self.compiled
         return TensorBatch(scores, lengths, additional, dict(compiled.extra), compiled.max_iter, compiled.tol)
+
+
+class NativeGraphs(NativeOperator):
+    """The same for factor graphs; those with structures or tables as factors are left to the compiled operator."""
+
+    def solve_tensors(self, scores, additional, rows, lead):
+        compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
+        present = nonempty(rows)
+        samples = present.nonzero().squeeze(1)
+        with naming(samples.tolist(), lead):
+            shapes, kinds = kinds_of(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
+            kinds = [(compiled.kind_of(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
+        flat, parts = scores.flatten(1), []
+        u, v, solved = torch.zeros_like(flat), torch.zeros_like(additional), torch.zeros(len(scores), dtype=torch.bool)
+        solved = solved.to(device)
+        for kind, own in kinds:
+            solve = compiled.tensor_solver(kind.layout, device)
+            if solve is None:
+                continue
+            places = tuple(
+                (own.to(device).unsqueeze(1), torch.from_numpy(columns).to(device))
+                for columns in (kind.columns, kind.extra_columns)
+            )
+            found, joint, multiply, is_solved = solve(flat[places[0]], additional[places[1]])
+            u[places[0]], v[places[1]], solved[own.to(device)] = found, joint, is_solved
+            parts.append((places, multiply))
+
+        def multiply(directions, extra):
+            out, out_extra = torch.zeros_like(directions.flatten(2)), torch.zeros_like(extra)
+            for (place, extra_place), own in parts:
+                found = own(directions.flatten(2)[:, *place], extra[:, *extra_place])
+                out[:, *place], out_extra[:, *extra_place] = found
+            return out.reshape(directions.shape), out_extra
+
+        lengths = rows[:, 1:].to(device)
+        batch = TensorBatch(scores, lengths, additional, {}, None, compiled.tol)
+        solution = NativeSolution(u.reshape(scores.shape), v, multiply, present.to(device))
+        left = present.to(device) & ~solved
+        if left.any():
+            solution.mend(compiled, batch, left.nonzero().squeeze(1), lead)
+        solution.set_values(batch)
+        return solution
 
 
 def _refuse(values, lead, what):

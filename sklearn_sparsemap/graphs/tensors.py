@@ -1,0 +1,167 @@
+"""LP-SparseMAP of graphs of logic factors and pairs in batched operations of PyTorch.
+
+The dual is that of `rows.py`, in one multiplier for each row; Newton's method solves it for all samples at once.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numerics.newton_tensors import maximise, project
+from ..numerics.support import FEASIBLE
+from .faces import LEAST_SNAP, SNAP
+
+_RESIDUAL = 1e-12
+
+
+class Rows(NamedTuple):
+    """The rows of a graph as dense tensors.
+
+    Attributes
+    ----------
+    coefs : Tensor of shape (n_logic, n_variables)
+    bounds, lower, upper : Tensors of shape (n_logic,)
+        Bound of each row; bounds of its multiplier.
+    ends, signs : Tensors of shape (n_pairs, 2)
+        Variables and signs of the literals of each pair.
+    expand : int Tensor of shape (n_pairs,)
+        The additional score of each pair.
+    """
+
+    coefs: Tensor
+    bounds: Tensor
+    lower: Tensor
+    upper: Tensor
+    ends: Tensor
+    signs: Tensor
+    expand: Tensor
+
+
+def rows_of(layout, device):
+    """Return the `Rows` of a graph."""
+    arrays, options = layout.arrays, {"dtype": torch.float64, "device": device}
+    coefs = torch.zeros(len(arrays.row_bounds), layout.n_variables, dtype=torch.float64)
+    for r in range(len(coefs)):
+        own = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
+        coefs[r, torch.tensor(arrays.row_vars[own])] = torch.tensor(arrays.row_coefs[own])
+    bounds, lower, upper = (
+        torch.tensor(part, **options) for part in (arrays.row_bounds, arrays.row_low, arrays.row_high)
+    )
+    expand = arrays.additional_ptr[arrays.pairs]
+    if layout.expand is not None:
+        expand = layout.expand[expand]
+    ends, expand = (torch.tensor(part, device=device) for part in (arrays.pair_ends, expand))
+    signs = torch.tensor(arrays.pair_signs, **options)
+    return Rows(coefs.to(device), bounds, lower, upper, ends.long(), signs, expand.long())
+
+
+def solve(rows, scores, additional):
+    """Solve a batch of samples of one graph.
+
+    Parameters
+    ----------
+    rows : Rows
+    scores : float64 Tensor of shape (n_samples, n_variables)
+    additional : float64 Tensor of shape (n_samples, n_additional)
+
+    Returns
+    -------
+    u : Tensor, like `scores`
+    joint : Tensor, like `additional`
+        Marginals of the pairs; those that share a score are summed.
+    multiply : callable
+        Multiplies directions of scores and additional scores, with an axis of directions in front, with the Jacobian.
+    solved : bool Tensor of shape (n_samples,)
+        False for samples that are left to the compiled solver: infeasible ones, those with a pair without a score, and
+        those that do not converge.
+    """
+    pair_scores, pairs = additional[:, rows.expand], _pairs_of(rows, scores.shape[1])
+    positive = pair_scores > 0.0
+    coefs, bounds, lower, upper = _all_rows(rows, pairs, pair_scores)
+    base = scores + torch.where(positive, pair_scores, 0.0) @ pairs.second
+
+    def evaluate(multipliers):
+        """Return the dual value, the slopes and the marginals."""
+        a = base - (multipliers.unsqueeze(1) @ coefs).squeeze(1)
+        u = a.clamp(0.0, 1.0)
+        value = -torch.where(u == 0.0, 0.0, u * (a - 0.5 * u)).sum(-1) - (bounds * multipliers).sum(-1)
+        return value, _times(coefs, u) - bounds, u
+
+    def curvature_of(u):
+        return _curvature(coefs, (u > 0.0) & (u < 1.0))
+
+    finite = torch.where(base > -torch.inf, base, 0.0).abs()
+    goal = (4e-16 * finite.amax(-1)).clamp(min=_RESIDUAL)
+    largest = (coefs @ coefs.transpose(1, 2)).abs().sum(-1)
+    multipliers, slope, u, violation = maximise(evaluate, curvature_of, largest, lower, upper, goal)
+    solved = (violation <= FEASIBLE) & (pair_scores != 0.0).all(-1)
+    p, q = pairs.off_first + u @ pairs.first.T, pairs.off_second + u @ pairs.second.T
+    joint = torch.where(positive, torch.minimum(p, q), (p + q - 1.0).clamp(min=0.0))
+    # The smallest face that contains u, as in `projection.py`.
+    size = torch.cat([finite, pair_scores.abs()], 1).amax(-1, keepdim=True)
+    snap = (SNAP * torch.where(size > 0.0, size, 1.0).clamp(max=1.0)).clamp(min=LEAST_SNAP)
+    tight, inside = slope.abs() <= snap, (u > snap) & (u < 1.0 - snap)
+    curvature = _curvature(coefs, inside)
+    # The literals whose marginals make up that of the pair: p, q, both, or none.
+    at_top = (multipliers[:, len(rows.bounds) :] > 0.5 * pair_scores.abs()).unsqueeze(-1).to(u.dtype)
+    of_positive = at_top * pairs.first + (1.0 - at_top) * pairs.second
+    literals = torch.where(positive.unsqueeze(-1), of_positive, at_top * (pairs.first + pairs.second))
+
+    def multiply(directions, extra):
+        directions = directions + (extra[..., rows.expand].unsqueeze(-2) @ literals).squeeze(-2)
+        out = project(
+            directions,
+            lambda values: values * inside,
+            lambda values: _times(coefs, values),
+            lambda x: (x.unsqueeze(-2) @ coefs).squeeze(-2),
+            curvature,
+            tight,
+        )
+        return out, _summed(rows, _times(literals, out), extra)
+
+    return u, _summed(rows, joint, additional), multiply, solved
+
+
+class _Pairs(NamedTuple):
+    """The literals of the pairs: ``off_first + first @ u`` is the marginal of the first one of each pair."""
+
+    first: Tensor
+    second: Tensor
+    off_first: Tensor
+    off_second: Tensor
+
+
+def _pairs_of(rows, n_variables):
+    one_hot = torch.nn.functional.one_hot(rows.ends, n_variables) * rows.signs.unsqueeze(-1)
+    return _Pairs(one_hot[:, 0], one_hot[:, 1], *(0.5 * (1.0 - rows.signs)).unbind(1))
+
+
+def _all_rows(rows, pairs, pair_scores):
+    """Return coefficients and bounds of the rows of each sample, and bounds of their multipliers.
+
+    A positive score c of literals p and q is added to that of q, and the row q <= p has a multiplier of at most c. A
+    negative score c has the row p + q <= 1, with a multiplier of at most -c.
+    """
+    n, positive = len(pair_scores), pair_scores > 0.0
+    of_pairs = torch.where(positive, -1.0, 1.0).unsqueeze(-1) * pairs.first + pairs.second
+    pair_bounds = torch.where(positive, pairs.off_first - pairs.off_second, 1.0 - pairs.off_first - pairs.off_second)
+    return (
+        torch.cat([rows.coefs.expand(n, *rows.coefs.shape), of_pairs], 1),
+        torch.cat([rows.bounds.expand(n, -1), pair_bounds], 1),
+        torch.cat([rows.lower.expand(n, -1), torch.zeros_like(pair_scores)], 1),
+        torch.cat([rows.upper.expand(n, -1), pair_scores.abs()], 1),
+    )
+
+
+def _curvature(coefs, inside):
+    return (coefs * inside.unsqueeze(1)) @ coefs.transpose(1, 2)
+
+
+def _times(matrices, vectors):
+    return (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
+
+
+def _summed(rows, of_pairs, like):
+    """Sum the values of the pairs that share an additional score."""
+    return torch.zeros_like(like).index_add(-1, rows.expand, of_pairs)
