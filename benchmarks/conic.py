@@ -22,18 +22,22 @@ class _Program:
     def __init__(self, n_variables):
         self.n, self.equal, self.less = n_variables, [], []
 
-    def solve(self, quadratic, linear, gap=1e-11):
-        """Minimise ``1/2 x' diag(quadratic) x + linear' x``; return x, or None where the solver ends elsewhere."""
+    def constraints(self):
+        """Return the coefficients of all rows, equalities first, and their bounds."""
         rows = [*self.equal, *self.less]
         entries = [(i, column, value) for i, (row, _) in enumerate(rows) for column, value in row.items()]
         places, columns, values = map(np.array, zip(*entries))
         A = sparse.csc_matrix((values, (places, columns)), (len(rows), self.n))
+        return A, np.array([bound for _, bound in rows], dtype=np.float64)
+
+    def solve(self, quadratic, linear, gap=1e-11):
+        """Minimise ``1/2 x' diag(quadratic) x + linear' x``; return x, or None where the solver ends elsewhere."""
+        A, b = self.constraints()
         cones = [clarabel.ZeroConeT(len(self.equal)), clarabel.NonnegativeConeT(len(self.less))]
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.tol_gap_abs = settings.tol_gap_rel = gap
         settings.tol_feas = 1e-11
-        b = np.array([bound for _, bound in rows], dtype=np.float64)
         solver = clarabel.DefaultSolver(sparse.diags(quadratic, format="csc"), linear, A, b, cones, settings)
         solution = solver.solve()
         return np.array(solution.x) if solution.status == clarabel.SolverStatus.Solved else None
@@ -67,12 +71,11 @@ def project_grid(scores, horizontal, vertical):
 def project(structure, scores, transitions=None, start=None, end=None):
     """Return the marginals of SparseMAP, in the shape of the scores; None if the problem is too large."""
     scores = np.array(scores, dtype=np.float64)
-    program = {LinearChain: _chain, Matching: _matching, Subset: _subset}.get(type(structure), _tree)
     linear = scores.copy()
     if isinstance(structure, LinearChain):
         linear[0] += 0.0 if start is None else start
         linear[-1] += 0.0 if end is None else end
-    made = program(structure, scores.shape)
+    made = program_of(structure, scores.shape)
     if made.n > _MOST_VARIABLES:
         return None
     edges = np.zeros(made.n - scores.size)
@@ -80,13 +83,18 @@ def project(structure, scores, transitions=None, start=None, end=None):
         tables = np.broadcast_to(transitions, (len(scores) - 1, *np.shape(transitions)[-2:]))
         edges[: tables.size] = tables.ravel()
     linear = np.concatenate([linear.ravel(), edges])
-    for i in range(made.n):
-        made.less.append(({i: -1.0}, 0.0))
     for i in np.flatnonzero(linear == -np.inf):
         made.equal.append(({int(i): 1.0}, 0.0))
     linear[linear == -np.inf] = 0.0
     x = made.solve(np.repeat([1.0, 0.0], [scores.size, len(edges)]), -linear)
     return None if x is None else x[: scores.size].reshape(scores.shape)
+
+
+def program_of(structure, shape):
+    """Return the `_Program` of a structure; its first variables are those of the scores."""
+    made = {LinearChain: _chain, Matching: _matching, Subset: _subset}.get(type(structure), _tree)(structure, shape)
+    made.less += [({i: -1.0}, 0.0) for i in range(made.n)]
+    return made
 
 
 def _matching(structure, shape):

@@ -34,6 +34,8 @@ SHOWN = (
      "ufal.chu_liu_edmonds"),
     ("inference", "Tree of 20 words: time of SparseMAP", "tree, 20 words, scale 1", "CPU time of a sample",
      "lp-sparsemap (C++)"),
+    ("devices", "Chains 20 x 5, batch of 1,024: SparseMAP and derivative", "chain 20 x 5, batch 1024, 2 threads",
+     "forward and backward", "Moreau"),
     ("group_lasso", "Group lasso, 200 groups: time to the minimum", "multinomial, 0.1 of the largest strength",
      "CPU time to a gap of 1e-6", "adelie"),
     ("inference", "Sparsemax of 1,000 x 100: time", "simplex, 1000 x 100", "CPU time of a batch", "entmax"),
