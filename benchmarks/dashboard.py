@@ -38,7 +38,6 @@ SHOWN = (
      "forward and backward", "Moreau"),
     ("group_lasso", "Group lasso, 200 groups: time to the minimum", "multinomial, 0.1 of the largest strength",
      "CPU time to a gap of 1e-6", "adelie"),
-    ("inference", "Sparsemax of 1,000 x 100: time", "simplex, 1000 x 100", "CPU time of a batch", "entmax"),
     ("structures", "Time warping 400 x 400: time", "400 x 400", "CPU time, Alignment", "dtaidistance (C)"),
 )  # fmt: skip
 
