@@ -129,6 +129,18 @@ def test_what_cannot_be_solved_is_named():
         lp_sparsemap(graph, torch.zeros(2, 2, 2), backend="gpu")
 
 
+def test_large_batches_are_split(monkeypatch):
+    from sklearn_sparsemap.graphs import tensors
+
+    for name in ("logic", "pairs"):
+        case = graph_cases()[name]
+        problem = case.what, case.scores, case.additional
+        whole = solve_by("native", *problem)
+        with monkeypatch.context() as patch:
+            patch.setattr(tensors, "_MOST_NUMBERS", 1)
+            assert_alike(solve_by("native", *problem), whole, 1e-12)
+
+
 def test_pairs_without_a_score_are_left_to_the_compiled_solver(mended):
     case = graph_cases()["pairs"]
     additional = {name: np.zeros_like(value) for name, value in case.additional.items()}

@@ -102,15 +102,16 @@ class GraphOperator(Operator):
         return _Kind(layout, own, extra_columns)
 
     def tensor_solver(self, layout, device):
-        """Return a function ``solve(scores, additional)`` in operations of PyTorch; see `graphs.tensors.solve`.
+        """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.
 
         None for graphs with structures or tables as factors, and for those whose pair scores are products of features.
+        See `graphs.tensors.solve`.
         """
         if len(layout.arrays.structures) or layout.tables is not None or layout.mixes:
             return None
         from ..graphs import tensors
 
-        return partial(tensors.solve, tensors.rows_of(layout, device))
+        return partial(tensors.solve, tensors.rows_of(layout, device)), tensors.samples_at_once(layout)
 
     def bounds(self, padded, n_lengths):
         """Return how lengths bound the axes of the variables; see `shapes_within`."""

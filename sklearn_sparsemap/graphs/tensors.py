@@ -13,6 +13,8 @@ from ..numerics.support import FEASIBLE
 from .faces import LEAST_SNAP, SNAP
 
 _RESIDUAL = 1e-12
+# Numbers in the largest tensors of a batch. Larger batches are split.
+_MOST_NUMBERS = 2**25
 
 
 class Rows(NamedTuple):
@@ -54,6 +56,12 @@ def rows_of(layout, device):
     ends, expand = (torch.tensor(part, device=device) for part in (arrays.pair_ends, expand))
     signs = torch.tensor(arrays.pair_signs, **options)
     return Rows(coefs.to(device), bounds, lower, upper, ends.long(), signs, expand.long())
+
+
+def samples_at_once(layout):
+    """Return how many samples of a graph to solve together."""
+    n_rows = len(layout.arrays.row_bounds) + len(layout.arrays.pairs)
+    return max(1, _MOST_NUMBERS // max(1, n_rows * max(n_rows, layout.n_variables)))
 
 
 def solve(rows, scores, additional):
@@ -144,6 +152,9 @@ def _all_rows(rows, pairs, pair_scores):
     negative score c has the row p + q <= 1, with a multiplier of at most -c.
     """
     n, positive = len(pair_scores), pair_scores > 0.0
+    if not len(rows.ends):
+        # Views, which take no memory.
+        return tuple(part.expand(n, *part.shape) for part in (rows.coefs, rows.bounds, rows.lower, rows.upper))
     of_pairs = torch.where(positive, -1.0, 1.0).unsqueeze(-1) * pairs.first + pairs.second
     pair_bounds = torch.where(positive, pairs.off_first - pairs.off_second, 1.0 - pairs.off_first - pairs.off_second)
     return (

@@ -99,24 +99,23 @@ class NativeGraphs(NativeOperator):
             shapes, kinds = kinds_of(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
             kinds = [(compiled.kind_of(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
         flat, parts = scores.flatten(1), []
-        u, v, solved = torch.zeros_like(flat), torch.zeros_like(additional), torch.zeros(len(scores), dtype=torch.bool)
-        solved = solved.to(device)
+        u, v = torch.zeros_like(flat), torch.zeros_like(additional)
+        solved = torch.zeros(len(scores), dtype=torch.bool, device=device)
         for kind, own in kinds:
-            solve = compiled.tensor_solver(kind.layout, device)
-            if solve is None:
+            solver = compiled.tensor_solver(kind.layout, device)
+            if solver is None:
                 continue
-            places = tuple(
-                (own.to(device).unsqueeze(1), torch.from_numpy(columns).to(device))
-                for columns in (kind.columns, kind.extra_columns)
-            )
-            found, joint, multiply, is_solved = solve(flat[places[0]], additional[places[1]])
-            u[places[0]], v[places[1]], solved[own.to(device)] = found, joint, is_solved
-            parts.append((places, multiply))
+            solve, most = solver
+            columns, extra_columns = (torch.from_numpy(c).to(device) for c in (kind.columns, kind.extra_columns))
+            for some in own.to(device).split(most):
+                places = (some.unsqueeze(1), columns), (some.unsqueeze(1), extra_columns)
+                u[places[0]], v[places[1]], own_multiply, solved[some] = solve(flat[places[0]], additional[places[1]])
+                parts.append((places, own_multiply))
 
         def multiply(directions, extra):
             out, out_extra = torch.zeros_like(directions.flatten(2)), torch.zeros_like(extra)
-            for (place, extra_place), own in parts:
-                found = own(directions.flatten(2)[:, *place], extra[:, *extra_place])
+            for (place, extra_place), own_multiply in parts:
+                found = own_multiply(directions.flatten(2)[:, *place], extra[:, *extra_place])
                 out[:, *place], out_extra[:, *extra_place] = found
             return out.reshape(directions.shape), out_extra
 
