@@ -43,3 +43,18 @@ def site():
         patch.syspath_prepend(str(ROOT / "doc"))
         yield importlib.import_module("_site")
         del sys.modules["_site"]
+
+
+@pytest.fixture
+def mended(monkeypatch):
+    """The samples that operations of PyTorch leave to the compiled solver."""
+    from sklearn_sparsemap.torch import _native
+
+    found, mend = [], _native.NativeSolution.mend
+
+    def record(solution, compiled, batch, rows, lead):
+        found.extend(rows.tolist())
+        return mend(solution, compiled, batch, rows, lead)
+
+    monkeypatch.setattr(_native.NativeSolution, "mend", record)
+    return found

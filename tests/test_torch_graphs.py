@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
-from sklearn_sparsemap.torch import _native, lp_sparsemap  # noqa: E402
+from sklearn_sparsemap.torch import lp_sparsemap  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
@@ -19,19 +19,6 @@ pytestmark = [
 ]
 # Without structures as factors.
 NATIVE = "logic", "pairs", "matching"
-
-
-@pytest.fixture
-def mended(monkeypatch):
-    """The samples that were left to the compiled solver."""
-    found, mend = [], _native.NativeSolution.mend
-
-    def record(solution, compiled, batch, rows, lead):
-        found.extend(rows.tolist())
-        return mend(solution, compiled, batch, rows, lead)
-
-    monkeypatch.setattr(_native.NativeSolution, "mend", record)
-    return found
 
 
 def flattened(additional):

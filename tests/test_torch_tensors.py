@@ -35,19 +35,6 @@ def one_thread():
     torch.set_num_threads(n_threads)
 
 
-@pytest.fixture
-def mended(monkeypatch):
-    """The samples that were left to the compiled solver."""
-    found, mend = [], _native.NativeSolution.mend
-
-    def record(solution, compiled, batch, rows, lead):
-        found.extend(rows.tolist())
-        return mend(solution, compiled, batch, rows, lead)
-
-    monkeypatch.setattr(_native.NativeSolution, "mend", record)
-    return found
-
-
 def batch_of(name, seed):
     """Return a structure and the scores of three samples: one of the registry, one moved and one enlarged."""
     rng = np.random.default_rng(seed)
