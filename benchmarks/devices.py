@@ -20,9 +20,10 @@ from time import perf_counter
 import numpy as np
 import results
 import torch
+from factor_graphs import matching
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, Xor
+from sklearn_sparsemap.factors import Budget, FactorGraph, Pair
 from sklearn_sparsemap.graphs import tensors as graph_tensors
 from sklearn_sparsemap.structures import (
     Alignment,
@@ -37,14 +38,6 @@ from sklearn_sparsemap.structures import (
 )
 from sklearn_sparsemap.structures._base import TensorBatch
 from sklearn_sparsemap.torch import lp_sparsemap, sparsemap
-
-
-def links(shape):
-    """Return the graph of a matching: rows with one column each, columns with at most one row."""
-    graph = FactorGraph()
-    u = graph.variables(shape)
-    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
-    return graph
 
 
 def labels(n):
@@ -62,7 +55,7 @@ PROBLEMS = (
     ("subset, at most 5 of 20", Subset(max_size=5), (20,), {}),
     ("ranking of 20", Ranking(), (20,), {}),
     ("matching 10 x 10", Matching(), (10, 10), {}),
-    ("graph of a matching 5 x 6", links((5, 6)), (5, 6), {}),
+    ("graph of a matching 5 x 6", matching(5, 6)[0], (5, 6), {}),
     ("graph of 12 labels", labels(12), (12,), {"pairs": (66,)}),
     ("chain 20 x 5, no transitions", LinearChain(), (20, 5), {}),
     ("chain 20 x 5", LinearChain(), (20, 5), {"transitions": (5, 5)}),

@@ -16,7 +16,7 @@ _MOST_TRIALS, _MOST_FIXED = 10, 8
 _LEAST_DAMPING, _MOST_DAMPING = 0.01, 10.0
 
 
-def violation_of(multipliers, slope, lower, upper):
+def _violation(multipliers, slope, lower, upper):
     """Return the largest slope of each sample along which a multiplier can move."""
     can_move = ((slope > 0.0) & (multipliers < upper)) | ((slope < 0.0) & (multipliers > lower))
     return torch.where(can_move, slope.abs(), 0.0).amax(-1)
@@ -60,7 +60,7 @@ def _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal):
     """Take Newton steps; return the state, see `_search`, and the violation."""
     value, slope, u = evaluate(multipliers)
     damping = torch.full_like(value, _LEAST_DAMPING)
-    violation = violation_of(multipliers, slope, lower, upper)
+    violation = _violation(multipliers, slope, lower, upper)
     for _ in range(_NEWTON_STEPS):
         left = violation > goal
         if not left.any():
@@ -75,7 +75,7 @@ def _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal):
         (multipliers, value, slope, u), t = _search(evaluate, lower, upper, state, d, fixed, violation, left)
         # A short step was too long for the quadratic model.
         damping = torch.where(t < 0.1, 10.0 * damping, 0.1 * damping).clamp(_LEAST_DAMPING, _MOST_DAMPING)
-        violation = violation_of(multipliers, slope, lower, upper)
+        violation = _violation(multipliers, slope, lower, upper)
     return (multipliers, value, slope, u), violation
 
 
@@ -87,7 +87,7 @@ def _gradient_steps(evaluate, lower, upper, multipliers, step, n_steps):
     ahead, momentum = multipliers, torch.ones_like(lower[:, :1])
     for _ in range(n_steps):
         slope = evaluate(ahead)[1]
-        new = torch.minimum(torch.maximum(ahead + step * slope, lower), upper)
+        new = (ahead + step * slope).clamp(lower, upper)
         change = new - multipliers
         turns = (slope * change).sum(-1, keepdim=True) < 0.0
         faster = torch.where(turns, 1.0, 0.5 * (1.0 + torch.sqrt(1.0 + 4.0 * momentum**2)))
@@ -114,9 +114,9 @@ def _direction(curvature, ridge, slope, room, chosen):
         beyond = open_ & ((d < room[0]) | (d > room[1]))
         if not beyond.any():
             break
-        ends = torch.where(beyond, torch.minimum(torch.maximum(d, room[0]), room[1]), ends)
+        ends = torch.where(beyond, d.clamp(*room), ends)
         fixed = fixed | beyond
-    return torch.minimum(torch.maximum(d, room[0]), room[1]), fixed
+    return d.clamp(*room), fixed
 
 
 def _search(evaluate, lower, upper, state, d, fixed, violation, left):
@@ -140,9 +140,9 @@ def _search(evaluate, lower, upper, state, d, fixed, violation, left):
     for attempt in range(_MOST_TRIALS):
         moved = multipliers + t.unsqueeze(-1) * d
         arrives = fixed & (t >= 1.0).unsqueeze(-1)
-        trial = torch.where(arrives, ahead, torch.minimum(torch.maximum(moved, lower), upper))
+        trial = torch.where(arrives, ahead, moved.clamp(lower, upper))
         new, new_slope, new_u = evaluate(trial)
-        after = violation_of(trial, new_slope, lower, upper)
+        after = _violation(trial, new_slope, lower, upper)
         for k, part in enumerate((trial, new, new_slope, new_u)):
             here = searching.reshape(-1, *[1] * (part.dim() - 1))
             best[k] = torch.where(here, part, best[k])

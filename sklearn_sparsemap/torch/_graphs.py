@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._core.annotations import Any, Callable
-from .._core.validation import check_choice
 from .._layers.forms import (
     Form,
     check_mask_names,
@@ -21,7 +20,7 @@ from .._layers.graphs import graph_operator
 from .._layers.tensors import apply_mask, join_arrays, split_joined, with_lead
 from ._forms import as_additional, as_ints, as_mask, as_scores, as_tensors, result_dtype, shape_of
 from ._functions import solver
-from ._native import native_graph_operator
+from ._native import native_graph_operator, prefers_native
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -133,14 +132,14 @@ def lp_sparsemap(
 
 
 def _use_native(backend, device, max_iter):
-    check_choice("backend", backend, ("auto", "compiled", "native"))
+    native = prefers_native(backend, device)
     if backend == "native" and max_iter is not None:
         raise ValueError("backend='native' takes no max_iter, because it is exact; omit one of them")
-    return max_iter is None and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
+    return native and max_iter is None
 
 
 @torch.compiler.assume_constant_result
-def _handle(graph, extra, tol, max_iter, n_jobs, native=False):
+def _handle(graph, extra, tol, max_iter, n_jobs, native):
     if native:
         return native_graph_operator(graph, extra, tol=tol, n_jobs=n_jobs).handle
     return graph_operator(graph, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle

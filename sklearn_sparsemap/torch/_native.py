@@ -3,12 +3,19 @@
 import numpy as np
 import torch
 
+from .._core.validation import check_choice
 from .._layers.graphs import graph_operator
 from .._layers.operators import register
 from .._layers.padding import kinds_of
 from .._layers.samples import naming, nonempty, place_of
 from .._layers.structures import structure_operator
 from ..structures._base import TensorBatch
+
+
+def prefers_native(backend, device):
+    """Tell whether a backend means operations of PyTorch for scores on a device."""
+    check_choice("backend", backend, ("auto", "compiled", "native"))
+    return backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps"))
 
 
 def native_operator(structure, extra, *, tol, max_iter, n_jobs):
@@ -37,14 +44,18 @@ class NativeOperator:
 
     def solve_tensors(self, scores, additional, rows, lead):
         """Solve a batch of float64 scores; return a `NativeSolution`. See `solve_samples`."""
-        batch, present = self._lay_out(scores, additional, rows, lead)
-        *found, solved = self.compiled.structure.tensor_solver()(batch)
+        batch, present, (*found, solved) = self._solve(scores, additional, rows, lead)
         solution = NativeSolution(*found, present)
         left = present & ~solved
         if left.any():
             solution.mend(self.compiled, batch, left.nonzero().squeeze(1), lead)
         solution.set_values(batch)
         return solution
+
+    def _solve(self, scores, additional, rows, lead):
+        """Return a `TensorBatch`, a mask of the samples that are not empty, and the result of a tensor solver."""
+        batch, present = self._lay_out(scores, additional, rows, lead)
+        return batch, present, self.compiled.structure.tensor_solver()(batch)
 
     def _lay_out(self, scores, additional, rows, lead):
         """Return a `TensorBatch`, and a mask of the samples that are not empty.
@@ -91,7 +102,7 @@ class NativeOperator:
 class NativeGraphs(NativeOperator):
     """The same for factor graphs; those with structures or tables as factors are left to the compiled operator."""
 
-    def solve_tensors(self, scores, additional, rows, lead):
+    def _solve(self, scores, additional, rows, lead):
         compiled, padded, device = self.compiled, tuple(scores.shape[1:]), scores.device
         present = nonempty(rows)
         samples = present.nonzero().squeeze(1)
@@ -119,14 +130,8 @@ class NativeGraphs(NativeOperator):
                 out[:, *place], out_extra[:, *extra_place] = found
             return out.reshape(directions.shape), out_extra
 
-        lengths = rows[:, 1:].to(device)
-        batch = TensorBatch(scores, lengths, additional, {}, None, compiled.tol)
-        solution = NativeSolution(u.reshape(scores.shape), v, multiply, present.to(device))
-        left = present.to(device) & ~solved
-        if left.any():
-            solution.mend(compiled, batch, left.nonzero().squeeze(1), lead)
-        solution.set_values(batch)
-        return solution
+        batch = TensorBatch(scores, rows[:, 1:].to(device), additional, {}, None, compiled.tol)
+        return batch, present.to(device), (u.reshape(scores.shape), v, multiply, solved)
 
 
 def _refuse(values, lead, what):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._core.validation import check_choice
 from .._layers.forms import check_mask_names, check_options, form_of_structure
 from .._layers.structures import structure_operator
 from .._layers.tensors import apply_mask, split_joined, with_lead
@@ -23,7 +22,7 @@ from ._forms import (
     shape_of,
 )
 from ._functions import solver
-from ._native import native_operator
+from ._native import native_operator, prefers_native
 from ._weights import structures_and_weights
 
 if TYPE_CHECKING:
@@ -203,12 +202,12 @@ def _handle(structure, extra, tol, max_iter, n_jobs, native):
 
 def use_native(structure, backend, device, need_structures=False):
     """Tell whether to use operations of PyTorch; raise ValueError if they are requested but not possible."""
-    check_choice("backend", backend, ("auto", "compiled", "native"))
+    native = prefers_native(backend, device)
     possible = structure.tensor_solver is not None and not need_structures
     if backend == "native" and not possible:
         what = "return_structures" if need_structures else repr(structure)
         raise ValueError(f"backend='native' has no operations for {what}; use 'auto'")
-    return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
+    return possible and native
 
 
 def prepare(structure, scores, mask, lengths, temperature, additional):

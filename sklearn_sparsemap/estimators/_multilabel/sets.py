@@ -54,7 +54,7 @@ class SeenSets:
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
-        # Of equally frequent sets smaller ones come first, then by content, so that the order of samples has no effect.
+        # Ties in frequency: smaller sets first, then by content, so that the order of samples has no effect.
         chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MOST_SETS]]
         sets = sparse.csr_array(gold[first[chosen]])
         odds = logit((weights @ gold + 0.5) / (frequency.sum() + 1.0))

@@ -82,8 +82,9 @@ class GroupPath:
     @property
     def labels(self) -> list[str]:
         """Short texts of the budgets."""
-        texts = {None: "all"}
-        return [texts.get(each, f"{each:.3g}" if isinstance(each, float) else str(each)) for each in self.budgets]
+        if self.unit == "alpha":
+            return [f"{alpha:.3g}" for alpha in self.budgets]
+        return ["all" if budget is None else str(budget) for budget in self.budgets]
 
     @property
     def best_budget(self) -> int | float | None:

@@ -87,11 +87,11 @@ def settle_smooth(problem, point, tol):
         out[:] = free_of.T @ (found[1] + problem.ridge * free)
         return found[0] + 0.5 * float(problem.ridge * free @ free), out
 
-    descent, x = Descent(value_gradient, point.x[problem.n_coefs :], problem.n_jobs), point.x.copy()
+    descent = Descent(value_gradient, point.x[problem.n_coefs :], problem.n_jobs)
     for _ in range(_MOST_STEPS):
         if not descent.step() or not np.isfinite(descent.value):
             return point
-        x = x.copy()
+        x = point.x.copy()
         x[problem.n_coefs :] = descent.x
         loss, slope, residuals = found
         settled = problem.point(x, loss, residuals, slope)
