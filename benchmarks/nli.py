@@ -95,7 +95,7 @@ class Network(nn.Module):
         """Return a soft sequence of words of the second sentence, one for each word of the first."""
         words = torch.arange(scores.shape[2])
         steps = self.steps[direction][(words - words[:, None]).clamp(-2, 2) + 2]
-        # Of a first step from before the sentence, and of a last one to behind it, one is to the next word.
+        # A first step from before the sentence, or a last one to behind it, counts as a step to the next word.
         start = self.starts[direction][words.clamp(max=1)]
         end = self.ends[direction][(words != lengths[:, 1, None] - 1).long()]
         return sparsemap(LinearChain(), scores, lengths, transitions=steps, start=start, end=end, **self.options)

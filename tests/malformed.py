@@ -60,7 +60,7 @@ def replaced(name, change):
     return damage
 
 
-# What may be wrong with the arrays of a compressed matrix, whose lines are rows or columns.
+# Faults of the arrays of a compressed matrix, whose lines are rows or columns.
 COMPRESSED = {
     "far index": entries("indices", 3, 10**8),
     "index at the end": entries("indices", 3, N_ROWS),
@@ -367,7 +367,7 @@ def run_files(cases):
         cases.run(f"cut {k}", lambda: load_partition(folder / "cut.npz"))
 
 
-# What a file may leave out, and still be whole.
+# Entries that a complete file may omit.
 LEGAL = {("y.labels", "more"), ("y.labels", "missing"), ("X.groups", "missing"), ("X.shapes", "missing"),
          ("X.groups", "floats"), ("X.groups", "text"),
          ("y.labels", "floats"), ("y.labels", "text"),

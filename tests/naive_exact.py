@@ -10,7 +10,7 @@ from registry import listed
 from scipy.linalg import qr
 from scipy.optimize import linprog
 
-# What the reference's own duality gap must be: its marginals are then within 5e-7, the root of twice that.
+# Largest duality gap of the reference: its marginals are then within 5e-7, the root of twice that.
 CERTIFIED = 1e-13
 # Reduced scores closer than this to the largest one belong to the face; those closer than the second are in doubt.
 ON_FACE, NEAR_FACE = 1e-9, 1e-5

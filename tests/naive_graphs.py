@@ -32,7 +32,7 @@ from sklearn_sparsemap.factors._label_constraints import Count
 from sklearn_sparsemap.factors._tables import OneValueEach
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
-# What a factor means for its literals, most of them the output last.
+# The meaning of a factor for its literals, most of them the output last.
 MEANING = {
     Exclusive: lambda p: sum(p) <= 1,
     OrOut: lambda p: p[-1] == any(p[:-1]),

@@ -90,6 +90,15 @@ def test_one_folder_knows_numbas_inside():
     assert 0 < n_lines <= 600
 
 
+def test_no_comment_begins_with_a_relative_clause():
+    n_comments, folders = 0, (PACKAGE, *(PACKAGE.parent / name for name in ("tests", "benchmarks", "examples")))
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        for comment in re.findall(r"^[^\"\n]*# ?(.*)$", path.read_text(), re.MULTILINE):
+            assert not re.match(r"(What|Of|Who|Where)\b", comment), f"{path}: {comment}"
+            n_comments += 1
+    assert n_comments > 1000
+
+
 def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 

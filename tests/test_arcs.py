@@ -154,7 +154,7 @@ def test_many_templates_from_coarse_to_fine():
     assert len(templates) == len(set(templates)) >= 500
     assert set(dependency_templates(fine_pos="xpos")[:4]) < set(templates)
     for template in templates:
-        # What is the same for all heads of a word tells nothing.
+        # A feature that is the same for all heads of a word tells nothing.
         assert {atom[0] for atom in template.atoms} != {"mod"}
     orders = [
         [("pos", "word"), ("shape", "word")],
@@ -400,7 +400,7 @@ def test_parameters_stay_untouched():
     assert twin.get_params() == before
     with pytest.raises(NotFittedError, match="This ArcVectorizer is not fitted"):
         twin.transform([["a"]])
-    # What the hashed mode was shown is no vocabulary.
+    # The hashed mode keeps no vocabulary.
     hashed = ArcVectorizer(templates, n_features=10).fit([["a"]]).set_params(n_features=None)
     with pytest.raises(NotFittedError):
         hashed.transform([["a"]])

@@ -183,7 +183,7 @@ assert compile is sklearn_sparsemap.compile
 compile("features", 1)
 before = sum(compile_statistics().values())
 n_stored = TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nnz
-# What was compiled ahead is all that the use needs.
+# The use needs nothing beyond the code compiled ahead.
 print(n_stored, compile_statistics()["compiled"], sum(compile_statistics().values()) - before)
 try:
     main(["simplx"])

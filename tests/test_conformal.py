@@ -429,7 +429,7 @@ def test_constraints_on_labels_hold_in_sets():
     conformal.set_params(confidence_level=0.99, max_size=100)
     assert not conformal.covers(X[40:], wrong).any() and conformal.covers(X[40:], y[40:]).all()
     for own in conformal.predict_set(X[40:]):
-        # Of 81 sequences 34 have no I-A without a label of the entity before it.
+        # 34 of 81 sequences have no I-A without a label of the entity before it.
         assert len(own) == 34 and wrong[0] not in [labels.tolist() for labels, _ in own]
 
 

@@ -282,7 +282,7 @@ def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
     counted = []
 
     def killing(seed):
-        # Of its visits, which are one in the beginning and one in each round.
+        # One of its visits: there is one in the beginning and one in each round.
         counted.append(seed)
         path = mark + str(len(counted) == 3)
         return dies_once(path, seed) if path.endswith("True") else chains(seed, 12)

@@ -12,7 +12,7 @@ DOC = ROOT / "doc"
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 MODULES = ["", "conformal", "datasets", "distributed", "estimators", "factors", "features", "inference", "inspection"]
 MODULES += ["losses", "metrics", "penalties", "pipeline", "plotting", "structures", "testing"]
-# What is described in words, or has its page under another name.
+# Names that are described in words, or has its page under another name.
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 
 

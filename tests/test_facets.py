@@ -264,7 +264,7 @@ def test_multipliers_of_a_matching_bound_its_gap():
 
 
 def test_matchings_without_ties_are_not_taken_for_ties():
-    # Where supports fall apart, the multipliers that Newton's method ends with may say so.
+    # If supports fall apart, the multipliers that Newton's method ends with may say so.
     rng, counts = np.random.default_rng(7), Counter()
     for shape in ((6, 6), (12, 12), (5, 9), (12, 18), (18, 12)):
         for scale in (0.5, 1.0, 2.0):
@@ -281,7 +281,7 @@ def test_matchings_without_ties_are_not_taken_for_ties():
 
 
 def test_trees_are_taken_for_ties_at_kinks_only():
-    # Where arcs have all the weight of their words, or sets cross, the multipliers that Newton's method ends with may
+    # If arcs have all the weight of their words, or sets cross, the multipliers that Newton's method ends with may
     # say so.
     rng, counts = np.random.default_rng(8), Counter()
     for _ in range(2):

@@ -521,7 +521,7 @@ def test_not_fitted():
         check_is_fitted(vectorizer)
     assert not hasattr(vectorizer, "groups_")
     check_is_fitted(vectorizer.fit([["a"]]))
-    # What the hashed mode was shown is no vocabulary.
+    # The hashed mode keeps no vocabulary.
     hashed = TemplateVectorizer(["word[0]"], n_features=10).fit([["a"]]).set_params(n_features=None)
     with pytest.raises(NotFittedError):
         hashed.transform([["a"]])
@@ -583,7 +583,7 @@ def test_pipeline_and_grid_search():
     assert search.predict(X[:2])[0].shape == (len(X[0]),)
 
 
-# What a user may bring along
+# Input of users
 
 
 def test_data_frames_are_tables_of_fields():
@@ -623,7 +623,7 @@ def test_names_of_columns_differ(min_count):
     arcs = ArcVectorizer(["head.f[0]|mod.g[0]", "between.f", "head.f[-1]|direction"], min_count=min_count)
     names = arcs.fit([[{**t, "f": "<root>"} if t["f"] == "a" else t for t in x] for x in X]).get_feature_names_out()
     assert len(set(names.tolist())) == len(names) > 100
-    # Where nothing can be mistaken, values stand as they are.
+    # Values that cannot be mistaken stay as they are.
     plain = TemplateVectorizer(["word[0]", "word[0]|word[1]"]).fit([["a|b\\", "c"]]).get_feature_names_out().tolist()
     assert plain[:2] == ["word[0]=a|b\\", "word[0]=c"]
     assert plain[2:] == ["word[0]|word[1]=a\\|b\\\\|c", "word[0]|word[1]=c|<end+1>"]

@@ -237,6 +237,6 @@ def test_what_is_wrong_is_said():
 
 
 def test_groups_are_not_shrunk_in_float32():
-    # What is not used is not there to be compiled.
+    # Unused code is not there to be compiled.
     kinds = {(rule.__name__, weights) for _, rule, weights, _ in EPOCHS}
     assert {rule for rule, weights in kinds if weights == "float32"} == {"AdaGrad", "Mira"} and len(kinds) == 5

@@ -225,14 +225,14 @@ def test_chain_is_the_twin_in_logs_at_any_scale(scale, transition_scale, forbidd
 
 
 def test_exponentials_of_many_numbers():
-    # Of two steps, the marginals of one are the exponentials of its scores, divided by their sum.
+    # With two steps, the marginals of one are the exponentials of its scores, divided by their sum.
     rng = np.random.default_rng(15)
     for n in (1, 2, 3, 4, 5, 31, 64, 1000):
         scores = np.stack([-rng.uniform(0.0, 90.0, size=n), np.zeros(n)])
         scores[0, 0] = 0.0
         marginals = chain(scores, transitions=np.zeros((n, n)))[1].reshape(2, n)
         np.testing.assert_allclose(marginals[0], softmax(scores[0]), rtol=1e-14)
-    # Where even the smallest number is one too many.
+    # Even the smallest number is one too many here.
     edge = np.array([0.0, -707.9, -708.1, -745.0, -1e5, -1e300, -np.inf])
     marginals = chain(np.stack([edge, np.zeros(7)]), transitions=np.zeros((7, 7)))[1].reshape(2, 7)
     np.testing.assert_allclose(marginals[0], np.exp(edge), rtol=1e-14, atol=1e-307)

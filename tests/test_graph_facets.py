@@ -294,7 +294,7 @@ def test_graphs_that_are_matchings_equal_block_coordinate_ascent():
         if expected.converged:
             assert_allclose(found.marginals, expected.marginals, atol=2e-6)
             counts[rows, columns] += 1
-        # What Newton's method of the graph starts from is right already.
+        # Newton's method of the graph starts from the solution.
         violation = violation_of_multipliers(graph.layout({}), scores)
         counts["right"] += violation <= 1e-9
         counts["wrong"] += violation > 1e-9

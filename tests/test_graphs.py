@@ -690,7 +690,7 @@ def test_large_negative_scores_are_as_good_as_infinite_ones(solver):
                     result = lp_sparsemap(case.graph, finite, **options)
                 except ValueError:
                     continue
-                # What cannot be avoided is shared as the factors say.
+                # Violations that cannot be avoided are shared as the factors say.
                 assert not result.converged or off_factors(case, result) <= 1e-6
                 continue
             result = lp_sparsemap(case.graph, finite, **options)

@@ -162,7 +162,7 @@ def test_curves_are_those_of_a_slow_twin(n_samples):
     weights = rng.uniform(0.5, 2.0, (n_samples, 1)) * (rng.random(gold.shape) < 0.9)
     found = Calibration.unfitted("sparsemap", 4, False).fit(scores, gold, weights)
     wanted = naive_curves(scores, gold, weights)
-    # Of more samples than bins, those with nearly equal scores are summed up.
+    # If there are more samples than bins, those with nearly equal scores are summed up.
     tolerance = 1e-5 if n_samples == 100 else 2e-2
     assert_allclose(np.log(found.slopes), wanted[:, 0], atol=tolerance)
     assert_allclose(found.offsets, wanted[:, 1], atol=tolerance)
@@ -287,7 +287,7 @@ def test_a_tuned_threshold_serves_example_f1(decision):
     tuned = clone(fixed).set_params(threshold="auto").fit(X[train], Y[train])
     assert_array_equal(fixed.coefs_[0], tuned.coefs_[0])
     scores = [example_f1_score(Y[test], model.predict(X[test])) for model in (fixed, tuned)]
-    # Of seen sets, up to a point of F1 is given for whole sets.
+    # For seen sets, up to a point of F1 is given for whole sets.
     assert scores[1] > scores[0] - (0.01 if decision == "seen" else 0.0)
     # One by one labels are to be found where they are less likely than not; of sets there are only so many.
     assert tuned.threshold_ < 0.5 if decision == "threshold" else tuned.threshold_ != 0.5

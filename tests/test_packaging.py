@@ -19,7 +19,7 @@ from sklearn_sparsemap import __version__
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sklearn_sparsemap"
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
-# What the repository has beside these folders is found by its name.
+# Other files of the repository are found by their names.
 FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
 LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", "generated", ".numba_cache")
 
@@ -170,7 +170,7 @@ NOT_CALLED_BY_USERS = re.compile(
 def test_the_public_api_is_annotated():
     names = set()
     for name, function in public_callables():
-        # What dataclass and namedtuple write is in no file.
+        # Code written by dataclass and namedtuple is in no file.
         if not function.__code__.co_filename.startswith(str(PACKAGE)) or NOT_CALLED_BY_USERS.fullmatch(name):
             continue
         signature = inspect.signature(function)

@@ -241,7 +241,7 @@ def test_it_starts_anew_unless_it_is_to_go_on():
     assert np.array_equal(model.fit_partitions(partitions).coef_, first)
     model.set_params(warm_start=True).fit_partitions(partitions)
     assert not np.array_equal(model.coef_, first)
-    # What fails leaves the model as it was.
+    # A call that fails leaves the model as it was.
     model.set_params(warm_start=False)
     with pytest.raises(ValueError, match="not in classes"):
         model.fit_partitions(partitions, classes=["a", "c"])

@@ -244,7 +244,7 @@ def test_nothing_survives_too_high_a_strength():
     with pytest.warns(UserWarning, match="no group of features has survived"):
         model = quick(alpha=1e3).fit(X, y)
     assert model.n_nonzero_coefs_ == 0 and len(model.selected_groups_) == 0
-    # What is left is the intercept.
+    # The rest is the intercept.
     assert len(np.unique(model.predict(X))) == 1
 
 

@@ -262,7 +262,7 @@ def test_probabilities_of_cells_keep_away_from_lines():
         display.figure_.canvas.draw()
         boxes = [text.get_window_extent() for text in ax.texts]
         lines = [line.get_transform().transform(line.get_xydata()) for line in display.paths_]
-        # Of the four corners one is mostly free; where lines cross in a cell none may be.
+        # One of the four corners is mostly free; where lines cross in a cell none may be.
         crossed = 0
         for box in boxes:
             inner = box.padded(-0.2 * box.height)
@@ -634,7 +634,7 @@ def test_circles_are_shaded_by_their_marginals():
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None
     assert_nothing_overlaps(display.figure_)
-    # What rounding leaves is none.
+    # Rounding leaves none.
     assert not FactorGraphDisplay(graph, np.full((3, 4), 1e-11)).marginals.any()
 
 

@@ -104,7 +104,7 @@ def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monk
         more = search.propose(reached, new_slope)
     assert search.found and n_calls < 20
     assert reached <= value + DECREASE * search.step * slope
-    # Where they hold in a small interval only, the best step nearby will do, as it does in L-BFGS-B.
+    # If they hold in a small interval only, the best step nearby will do, as it does in L-BFGS-B.
     if narrow < 1e-3 or function in (_rational, *_VALLEYS):
         assert abs(new_slope) <= -CURVATURE * slope
 
@@ -264,7 +264,7 @@ def test_equal_columns_are_merged():
         model = LinearModel(rng.normal(size=(n_columns, 3)), rng.normal(size=3), rng.normal(size=2))
         small = merging.shrink(model)
         np.testing.assert_allclose(merging.X @ small.coef, dense @ model.coef, atol=1e-12)
-        # Of all models with these scores it is the one with the smallest weights.
+        # It has the smallest weights of all models with these scores.
         large = merging.expand(small)
         assert large.penalty(1.0) == pytest.approx(small.penalty(1.0)) and large.penalty(1.0) <= model.penalty(1.0)
         np.testing.assert_allclose(dense @ large.coef, dense @ model.coef, atol=1e-12)

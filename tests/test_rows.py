@@ -99,7 +99,7 @@ def occurrences(pairs, n_tokens):
 
 @pytest.mark.parametrize("kind", ["plain", "flags", "strings"])
 def test_numbering_of_pairs_is_the_slow_one(kind, monkeypatch):
-    # Of 300 sentences, "flags" have more than 64 forms, and on average fewer than 100 tokens for each.
+    # In 300 sentences, "flags" have more than 64 forms, and on average fewer than 100 tokens for each.
     X = random_sentences(kind, 300)
     tokens = [token for sentence in X for token in sentence]
     fast = TokenPairs(X, ":")

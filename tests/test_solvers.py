@@ -315,7 +315,7 @@ def test_all_but_one_structure_forbidden(structure, shape):
     ids=repr,
 )
 def test_parts_that_fit_no_structure(structure, allowed, only):
-    # What is allowed, but in no structure, looks best.
+    # A part that is allowed, but in no structure, looks best.
     scores = np.where(allowed, 5.0, -np.inf)
     scores[only > 0] = -5.0
     result = sparsemap(structure, scores)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 DENSE, Y = make_chains(25)
 X, _ = make_chains(25, kind="csr")
 FLAT = sparse.vstack(X).tocsr(), np.concatenate(Y)
-# Where SparseMAP learns transitions, its loss has kinks, and rounding chooses between gradients.
+# If SparseMAP learns transitions, its loss has kinks, and rounding chooses between gradients.
 KINDS = [
     ("auto", "sparsemap", "adagrad"),
     ("auto", "margin_sparsemap", "adagrad"),

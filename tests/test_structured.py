@@ -545,7 +545,7 @@ def test_stacks_and_series_of_samples():
         assert abs(found.score(X, y) - model.score(list(stack), list(labels))) < 0.05
         assert len(found.predict(X)) == len(found.predict_marginals(X)) == 12
     assert cross_val_score(model, *forms[2], cv=3).shape == (3,)
-    # Where a sample has two axes of rows, they may be one.
+    # If a sample has two axes of rows, they may be one.
     heads = pd.Series([[0, 1], [2, 0]] * 3, index=index[:6])
     grids = rng.normal(size=(6, 3, 2, 4))
     tree = StructuredSparseMAPClassifier("tree").fit(pd.Series(list(grids), index=index[:6]), heads)

@@ -192,7 +192,7 @@ def test_the_score_of_items_is_their_f1_also_in_early_stopping():
         early = StructuredSparseMAPClassifier(structure, "hinge", early_stopping=True, max_iter=3, random_state=0)
         with pytest.warns(ConvergenceWarning):
             early.fit(X, y)
-        # Who chooses nothing is right about five items in six.
+        # An empty choice is correct for five items in six.
         assert early.validation_scores_[0] < 0.75
         weights = np.arange(60.0)
         score = early.score(X, y, sample_weight=weights)

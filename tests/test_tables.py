@@ -482,7 +482,7 @@ def test_a_grid_of_one_row_has_nothing_below():
     chain.add(StructureFactor(LinearChain(), chain.variables((3, 2)), name="chain"))
     twin = lp_sparsemap(chain, scores[0], additional={"chain": {"transitions": np.eye(2)}})
     assert lp_sparsemap(graph, scores, additional=tables).converged
-    # Of a chain the relaxation by edges is exact where it is an assignment.
+    # The relaxation of a chain by edges is exact if it is an assignment.
     sharp = lp_sparsemap(graph, 50 * scores, additional={name: 50 * t for name, t in tables.items()})
     best = lp_sparsemap(chain, 50 * scores[0], additional={"chain": {"transitions": 50 * np.eye(2)}})
     assert twin.converged

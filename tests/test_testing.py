@@ -128,7 +128,7 @@ def test_the_guide_is_right():
     assert failed == 0
 
 
-# What is wrong. A chain whose oracles are Python functions, to be swapped.
+# Faults: a chain whose oracles are Python functions, to be swapped.
 
 
 def right_path(scores, additional, dims, work, slots, extra):
@@ -433,7 +433,7 @@ def test_marginals_without_a_list_are_checked_by_differences(monkeypatch):
         return value
 
     def one_path_seen():
-        # Of four.
+        # One of four.
         case = Case(SlowSum(), (2, 2), {}, np.random.RandomState(0))
         case.ask(np.zeros(4))
         return case

@@ -82,7 +82,7 @@ def test_a_part_of_a_task_is_the_task_of_that_part(structure):
     part = X[places]
     anew = StructureTask(structure, part, N_LABELS)
     anew = anew.learn([gold[i] for i in places], targets.weights[places], "margin_sparsemap")
-    # What the whole task remembers is not the part's.
+    # The part does not share the memory of the whole task.
     task.loss_gradient(X.values @ model.coef, model.additional, None)
     scores = part.values @ model.coef + model.intercept
     for one, other in zip(*(t.loss_gradient(scores, model.additional, None) for t in (task.take(places), anew))):

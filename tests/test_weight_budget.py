@@ -149,7 +149,7 @@ def test_searches_and_paths_know_it():
     assert [each.budget for each in path.estimators] == [(12, "weights"), (24, "weights"), None]
     assert (path.n_nonzero_coefs[:2] <= [12, 24]).all() and path.best_budget in (24, None)
     assert "24" in str(path)
-    # What the estimator has of budgets is not used.
+    # The estimator's own code for budgets is not used.
     again = group_path(clone(model).set_params(budget=(3, "weights")), X, y, [2], X_val=X, y_val=y)
     assert len(again.selected_groups[0]) == 2
     with pytest.raises(ValueError, match="unit='pairs' is not one of"):
