@@ -109,6 +109,28 @@ def test_the_gap_bounds_the_distance_of_an_early_end(kind):
     assert n_compared >= 10
 
 
+@pytest.mark.parametrize(("kind", "n_problems"), [("multiclass", 3), ("chain", 1), ("tree", 1), ("matching", 2)])
+def test_excluded_groups_are_zero_at_the_minimum(kind, n_problems):
+    n_excluded = n_selected = 0
+    for seed in range(n_problems):
+        full, naive = fit_both(kind, seed, **({"loss": "crf"} if kind == "chain" else {}))
+        X = np.vstack(naive.X) if kind == "multiclass" else naive.X
+        for factor in (1.0, 3.0):
+            full = clone(full).set_params(alpha=factor * full.alpha).fit(X, naive.y)
+            for model in (full, end_early(full, 8, X, naive.y)):
+                assert not full.group_norms_[model.excluded_groups_].any()
+                n_excluded += len(model.excluded_groups_)
+            n_selected += len(full.selected_groups_)
+    assert n_excluded >= 2 and n_selected >= 2, (n_excluded, n_selected)
+
+
+def test_graphs_exclude_no_groups():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 8)) for _ in range(6)]
+    model = StructuredGroupLasso(ring_of, groups=GROUP_OF, alpha=0.5, tol=1e-3).fit(X, [x[:, 0] > 0 for x in X])
+    assert len(model.excluded_groups_) == 0
+
+
 def end_early(model, max_iter, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -111,9 +111,16 @@ class StructureTask(Task):
     def under(self, loss, temperature, cost=None):
         """Return a task with a different loss."""
         found = self.copy()
-        found.loss, found.inference = loss, inference_of(self.structure, loss)
+        found.loss, found.temperature, found.inference = loss, temperature, inference_of(self.structure, loss)
         found.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
         return found
+
+    def smoothness(self):
+        n_samples, largest = len(self.row_ptr) - 1, 1.0
+        if LOSSES[self.loss].argmax == "gibbs":
+            # The covariance of the parts is at most the squared norm of a structure.
+            largest = self.laid_out[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
+        return np.broadcast_to(largest / self.temperature, n_samples)
 
     def take(self, places):
         found = super().take(places)

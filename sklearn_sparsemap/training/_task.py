@@ -48,6 +48,10 @@ class Task:
         """Whether the loss may have kinks, which SparseMAP has in the additional scores."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
+    def smoothness(self):
+        """Return Lipschitz constants of the gradients of the samples' losses in their scores; None if unknown."""
+        return None
+
     def copy(self):
         """Return a copy that may be modified. Attributes with an underscore are derived and not copied."""
         found = copy(self)

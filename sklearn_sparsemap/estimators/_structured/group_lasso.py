@@ -132,6 +132,9 @@ default=None
         Indices of the groups with nonzero weights.
     selected_group_names_ : list
         Names of the selected groups; those of templates come from the vectorizer.
+    excluded_groups_ : int ndarray
+        Indices of the groups that are proven to be zero at every minimum [4]_. Groups that are neither selected nor
+        excluded might be selected by a model with a smaller `dual_gap_`. Empty for factor graphs.
     n_nonzero_coefs_ : int
         Number of nonzero entries of `coef_`.
     objective_ : float
@@ -170,6 +173,8 @@ default=None
     .. [1] Yuan and Lin. Model selection and estimation in regression with grouped variables. JRSS B 68, 2006.
     .. [2] Simon, Friedman, Hastie and Tibshirani. A sparse-group lasso. JCGS 22, 2013.
     .. [3] Massias, Gramfort and Salmon. Celer: a fast solver for the lasso with dual extrapolation. ICML 2018.
+    .. [4] Ndiaye, Fercoq, Gramfort and Salmon. Gap safe screening rules for sparsity enforcing penalties. JMLR 18,
+       2017.
 
     See Also
     --------
@@ -186,8 +191,8 @@ default=None
     >>> X = rng.normal(size=(300, 9))
     >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
     >>> model = StructuredGroupLasso(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], alpha=0.02).fit(X, y)
-    >>> model.selected_groups_, model.dual_gap_ <= 1e-6
-    (array([1]), True)
+    >>> model.selected_groups_, model.excluded_groups_, model.dual_gap_ <= 1e-6
+    (array([1]), array([0, 2]), True)
     """
 
     _set_by_fit = (*LinearStructuredModel._set_by_fit, "groups_", "group_weights_")
@@ -219,6 +224,7 @@ default=None
     group_weights_: NDArray[np.float64]
     objective_: float
     dual_gap_: float
+    excluded_groups_: NDArray[np.int64]
 
     def __init__(
         self,
@@ -366,6 +372,7 @@ default=None
             "loss_curve_": list(monitor.losses),
             "objective_": solver.objective,
             "dual_gap_": solver.gap,
+            "excluded_groups_": np.flatnonzero(solver.excluded()),
         }
 
     @property

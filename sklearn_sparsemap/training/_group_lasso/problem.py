@@ -144,19 +144,22 @@ class WorkingProblem(Objective):
         """
         return sum(self.gap_parts(point, largest))
 
-    def gap_parts(self, point, largest=None):
-        """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
+    def dual_factor(self, point, largest=None):
+        """Return the factor of the gradient that gives the best lower bound; see `gap`."""
         coef, slope = self.coef(point.x), self.coef(point.gradient)
         free, free_slope = self.free(point.x), point.free_slope
         if largest is None:
             largest = self.penalty.scale_into_ball(slope)
-        pull = self.ridge * free
-        product = float(np.vdot(slope, coef))
-        height = point.loss - product - float(free_slope @ free) - point.error
+        height = point.loss - float(np.vdot(slope, coef)) - float(free_slope @ free) - point.error
         square = float(free_slope @ (free_slope / self.ridge))
         # The lower bound is height c - square c^2 / 2.
-        factor = max(height, 0.0) / square if height < largest * square else largest
-        linear = self.penalty.value(coef) + factor * product
-        rest = factor * free_slope + pull
+        return max(height, 0.0) / square if height < largest * square else largest
+
+    def gap_parts(self, point, largest=None):
+        """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
+        factor = self.dual_factor(point, largest)
+        coef, slope = self.coef(point.x), self.coef(point.gradient)
+        linear = self.penalty.value(coef) + factor * float(np.vdot(slope, coef))
+        rest = factor * point.free_slope + self.ridge * self.free(point.x)
         free_part = 0.5 * float(rest @ (rest / self.ridge))
         return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * point.error, free_part

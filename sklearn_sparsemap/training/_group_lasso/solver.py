@@ -12,6 +12,7 @@ from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem
 from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, settle_smooth
+from .screening import excluded_groups, squared_norms
 
 # Columns with which a working set begins, and the factor by which it may grow.
 _FIRST_COLUMNS, _GROWTH = 100, 2
@@ -114,6 +115,18 @@ class GroupLassoSolver:
             target, stuck = max(_OF_GAP * gap, _OF_TOL * min(goal, tol)), not moved
             if self.gap <= tol:
                 max_iter = min(max_iter, self.n_iter + _MORE)
+
+    def excluded(self):
+        """Return a mask of the groups that have no weights at any minimum, as far as the gap proves it."""
+        task, penalty, smoothness = self.task, self.penalty, self.task.smoothness()
+        if smoothness is None:
+            return np.zeros(penalty.groups.n_groups, bool)
+        row_weights = np.repeat(smoothness * task.weights / self._problem.total_weight, np.diff(task.row_ptr))
+        point, slopes = self._descent.point, self.slopes()
+        largest = penalty.scale_into_ball(slopes)
+        slopes *= self._problem.dual_factor(point, largest)
+        gap = self._problem.gap(point, largest)
+        return excluded_groups(penalty, slopes, squared_norms(self.X, row_weights), gap)
 
     def _descend(self, target, least, max_iter, watch):
         """Descend on the working set until its gap is at most `target`, at a kink at most `least`.
