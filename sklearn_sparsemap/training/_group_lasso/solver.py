@@ -53,7 +53,7 @@ class GroupLassoSolver:
         self.objective, self.n_iter, self.unconverged = np.inf, 0, 0
         # The largest proven lower bound of the minimum.
         self._bound = -np.inf
-        self._model, self._problem, self._descent = model, None, None
+        self._model, self._problem, self._descent, self._point = model, None, None, None
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
         self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
@@ -101,7 +101,7 @@ class GroupLassoSolver:
         while True:
             moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
             slopes, n_before = self.slopes(), len(self._columns)
-            gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
+            gap = self._problem.gap(self._point, self.penalty.scale_into_ball(slopes))
             self._bound = max(self._bound, self.objective - gap)
             if stopped or gap <= min(goal, tol):
                 return ""
@@ -122,7 +122,7 @@ class GroupLassoSolver:
         if smoothness is None:
             return np.zeros(penalty.groups.n_groups, bool)
         row_weights = np.repeat(smoothness * task.weights / self._problem.total_weight, np.diff(task.row_ptr))
-        point, slopes = self._descent.point, self.slopes()
+        point, slopes = self._point, self.slopes()
         largest = penalty.scale_into_ball(slopes)
         slopes *= self._problem.dual_factor(point, largest)
         gap = self._problem.gap(point, largest)
@@ -149,7 +149,7 @@ class GroupLassoSolver:
         if self._scale is not None:
             self._balance(problem, descent)
         self._problem, self._descent, self.objective = problem, descent, descent.point.value
-        stopped, last = False, descent.point
+        stopped, last, n_before, before = False, descent.point, self.n_iter, self.objective
 
         def is_done(point):
             nonlocal stopped, last
@@ -195,8 +195,9 @@ class GroupLassoSolver:
             self._by_turns, target = True, max(target, least)
             moved |= descend_by_turns(problem, descent, target, is_done)
             self.objective = descent.point.value
-        self._step, self.unconverged = descent.step, problem.unconverged
-        return moved, stopped
+        self._point, self._step, self.unconverged = descent.point, descent.step, problem.unconverged
+        # A start whose gap is small enough on the working set, though not on all columns, takes no step.
+        return moved and (self.n_iter > n_before or self.objective < before), stopped
 
     def _balance(self, problem, descent):
         """Continue with free weights in a scale that fits the weights of features."""
@@ -209,7 +210,7 @@ class GroupLassoSolver:
         coef = self._model.coef
         slopes = np.empty_like(coef)
         share = 1.0 / self._problem.total_weight
-        self._features.gradient(self._descent.point.residuals, share, 0.0, coef, slopes)
+        self._features.gradient(self._point.residuals, share, 0.0, coef, slopes)
         return slopes
 
     def _grow(self, slopes):
