@@ -104,8 +104,7 @@ class TokenPairs:
     """
 
     def __init__(self, X, separator):
-        tokens, lengths = join_sentences(X)
-        self.indptr = np.concatenate([[0], np.cumsum(lengths)])
+        tokens, self.indptr = join_sentences(X)
         pairs = self._number_dicts(tokens) or self._number_strings(tokens) or self._number_pairs(tokens, separator)
         self.names, self.attributes, self.weights = [], [], np.ones(len(pairs))
         for i, (attribute, value) in enumerate(pairs):
