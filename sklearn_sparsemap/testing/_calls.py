@@ -1,5 +1,7 @@
 """Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else."""
 
+from functools import lru_cache
+
 import numpy as np
 
 _MARGIN = 8  # entries on each side of the arrays of an oracle, which it must not write
@@ -15,8 +17,13 @@ def guarded(n, fill, dtype):
 
 
 def _is_intact(inside):
-    margins = inside.base[:_MARGIN], inside.base[-_MARGIN:]
-    return np.array_equal(margins, np.full((2, _MARGIN), UNWRITTEN))
+    # Bytes are compared several times faster than arrays.
+    return inside.base[:_MARGIN].tobytes() == inside.base[-_MARGIN:].tobytes() == _untouched(inside.dtype)
+
+
+@lru_cache
+def _untouched(dtype):
+    return np.full(_MARGIN, UNWRITTEN, dtype).tobytes()
 
 
 def call_map(case, values, work):
@@ -65,14 +72,13 @@ def _call(case, who, oracle, values, arrays, remedy, who_asks):
         if "read-only" in str(error) or "readonly" in str(error):
             what, remedy = "writes to its scores: it raised", "let it work on a copy, or in work"
         case.fail(f"{who} {what} {type(error).__name__}: {error}", remedy, values, error)
-    pairs = {"scores": (values[: case.n_unary], unary), "additional": (values[case.n_unary :], additional)}
-    for name, (before, now) in pairs.items():
-        if not np.array_equal(before, now):
-            case.fail(
-                f"{who} writes to its {name}: {before.tolist()} became {now.tolist()}",
-                "let it work on a copy, or in work; solvers need the scores again",
-                values,
-            )
+    if given.tobytes() != values.tobytes():
+        name = "additional" if np.array_equal(unary, values[: case.n_unary]) else "scores"
+        case.fail(
+            f"{who} writes to its {name}: {values.tolist()} became {given.tolist()}",
+            "let it work on a copy, or in work; solvers need the scores again",
+            values,
+        )
     for name, array in arrays.items():
         if not _is_intact(array):
             case.fail(

@@ -53,3 +53,8 @@ class PackageCache(FunctionCache):
             filename_base=".".join(names + ["checked"] * CHECKS_BOUNDS),
             source_stamp=digest_of(function, options),
         )
+
+    def _index_key(self, sig, codegen):
+        # Numba's key includes the pickled closure, and a kernel in it is pickled differently in each process. The digest
+        # covers the code of the function and its closure.
+        return sig, codegen.magic_tuple()
