@@ -55,6 +55,6 @@ class PackageCache(FunctionCache):
         )
 
     def _index_key(self, sig, codegen):
-        # Numba's key includes the pickled closure, and a kernel in it is pickled differently in each process. The digest
+        # Numba's key has a hash of the pickled closure, and kernels are pickled differently in each process. The digest
         # covers the code of the function and its closure.
         return sig, codegen.magic_tuple()
