@@ -118,7 +118,7 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
         # With a damaged table of contents, zipfile seeks to a negative place, which also raises an OSError.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        raise ValueError(f"{path} is no whole file of save_partition ({error})") from error
+        raise ValueError(f"{path} is not a complete file of save_partition ({error})") from error
 
 
 def _read(arrays):

@@ -177,7 +177,7 @@ def domain_of(name, kind, where):
     for value in values:
         if not _NUMBER.fullmatch(value):
             raise ValueError(
-                f"{where}: the attribute {quoted(name)} has the value {quoted(value)}, which is no number; turn it "
+                f"{where}: the attribute {quoted(name)} has the value {quoted(value)}, which is not a number; turn it "
                 "into numbers, such as one attribute {0,1} for each value"
             )
         if np.isinf(float(value)):
@@ -247,7 +247,7 @@ class Rows:
         # Flat lists, because a list for each pair would slow down garbage collection.
         if not set(map(len, map(str.split, pairs))) <= {2}:
             odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
-            fault = f"has {quoted(pairs[odd])}, which is no pair"
+            fault = f"has {quoted(pairs[odd])}, which is not a pair"
             raise self.error(self._row_of(odd, ends), fault, "write {index value,index value}")
         cells = " ".join(pairs).split()
         columns = self._parse_columns(cells[::2], ends, names)
@@ -301,7 +301,7 @@ class Rows:
         for k, cell in enumerate(cells):
             text = _unquote(cell)
             if text != _MISSING and not _NUMBER.fullmatch(text):
-                fault = f"has the value {quoted(cell.strip())}, which is no number"
+                fault = f"has the value {quoted(cell.strip())}, which is not a number"
                 raise self.error(self._row_of(k, ends), fault, "write a number or ?")
             values[k] = np.nan if text == _MISSING else float(text)
             if np.isinf(values[k]):

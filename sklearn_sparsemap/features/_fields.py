@@ -1,4 +1,4 @@
-"""From sentences of tokens to the distinct values of each field, and their 64-bit hashes."""
+"""The distinct values of each field of tokens, and their 64-bit hashes."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -130,7 +130,7 @@ class Tokens:
     def _derive(self, name, codes, index, path):
         """Fill in the values of a derived field; its function is called once for each distinct value of the source."""
         if name in path:
-            raise ValueError(f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source")
+            raise ValueError(f"derived_fields have a cycle: {' -> '.join((*path, name))}; give one of them a source")
         source, function = self._derived[name]
         source_codes, sources = self._field(source, (*path, name))
         lacking = codes < 0

@@ -30,7 +30,7 @@ def call_map(case, values, work):
     """Call the MAP oracle; return its value, slots and additional slots."""
     slots, extra = (guarded(n, UNWRITTEN, np.int32) for n in case.sizes[:2])
     arrays = {"work": work, "slots": slots, "additional_slots": extra}
-    remedy = "mend it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"
+    remedy = "correct it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"
     value = _call(case, "the oracle", case.structure.oracle, values, arrays, remedy, "sizes")
     return value, slots, extra
 
@@ -39,7 +39,7 @@ def call_marginals(case, values, dirt):
     """Call the marginal oracle with `work` full of `dirt`; return its value and the marginals of all parts."""
     work, nothing = guarded(case.n_marginal_work, dirt, np.float64), guarded(0, 0, np.int32)
     arrays = {"work": work, "slots": nothing, "additional_slots": nothing}
-    remedy = "mend it; it must neither write to its scores nor use its slots"
+    remedy = "correct it; it must neither write to its scores nor use its slots"
     oracle = case.structure.marginal_oracle
     value = _call(case, "the marginal oracle", oracle, values, arrays, remedy, "marginal_work")
     return value, work[: case.n]
@@ -82,8 +82,8 @@ def _call(case, who, oracle, values, arrays, remedy, who_asks):
     for name, array in arrays.items():
         if not _is_intact(array):
             case.fail(
-                f"{who} writes outside of {name}, for which {who_asks} asks {len(array)} entries",
-                f"let {who_asks} ask for as many as {who} uses",
+                f"{who} writes outside of {name}, which has {len(array)} entries by {who_asks}",
+                f"let {who_asks} return the number of entries that {who} uses",
                 values,
             )
     return float(value)

@@ -100,7 +100,7 @@ def _starts(columns):
         if keys[i] in seen:
             name = keys[i][0] if len(keys[i]) == 1 else keys[i]
             raise ValueError(
-                f"the sentence {quoted(name)} goes on in row {i}, after another one; sort the frame by sentences, or "
+                f"the sentence {quoted(name)} continues in row {i}, after another one; sort the frame by sentences, or "
                 "name all columns that tell them apart: sentence=['document', 'sentence']"
             )
         seen.add(keys[i])
@@ -112,7 +112,7 @@ def _filled(values, name):
     if not _has_missing(values):
         return values
     if _is_none(values[0]):
-        raise ValueError(f"the first row has no {name!r}; there is no row above that could tell the sentence")
+        raise ValueError(f"the first row has no {name!r}; there is no row above from which to copy it")
     filled = []
     for value in values:
         filled.append(filled[-1] if _is_none(value) else value)

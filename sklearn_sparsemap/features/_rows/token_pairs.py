@@ -125,7 +125,7 @@ class TokenPairs:
             token = int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1
             place = place_of_token(self.indptr, token)
             raise ValueError(
-                f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out what is missing"
+                f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out missing values"
             )
 
     def _number_dicts(self, tokens):

@@ -6,7 +6,7 @@ from ..._core.jit import INTS, INTS_OUT, PARTS_OUT, UINTS, entry, kernel, types
 from .._arcs.kernels import DISTANCES, relation_of, side_totals
 from .._tokens.kernels import mix, scale
 
-# The third word of a triple, beside the head and the modifier, is the modifier before it or the head of the head.
+# The third word of a triple is the modifier before this one (the sibling) or the head of the head (the grandparent).
 #
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j reads the atoms
 # ptr[j]:ptr[j + 1] of each side, and relations[direction * 7 + distance, j]. It has sizes[j] columns from
