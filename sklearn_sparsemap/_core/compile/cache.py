@@ -55,6 +55,5 @@ class PackageCache(FunctionCache):
         )
 
     def _index_key(self, sig, codegen):
-        # Numba's key has a hash of the pickled closure, and kernels are pickled differently in each process. The digest
-        # covers the code of the function and its closure.
+        # Numba adds a hash of the pickled closure, which differs in each process. The digest covers closures.
         return sig, codegen.magic_tuple()

@@ -120,8 +120,8 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         super()._check_parameters()
         if self.n_features is not None and self.arcs == "gold":
             raise ValueError(
-                "arcs='gold' restricts the columns that are learned, and the hashed mode learns none; use arcs='all' or "
-                "n_features=None"
+                "arcs='gold' restricts the columns that are learned, and the hashed mode learns none; "
+                "use arcs='all' or n_features=None"
             )
 
     def _learn_columns(self, plan, encoded, y, keep_columns):
