@@ -1,5 +1,6 @@
 """Compiled code on disk: what an upgrade leaves, and what a full disk or a crash does to it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged fil
 SMALL = """
 import numpy as np
 from numba import types
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_OUT, compile_statistics, copy_into, entry
+from sklearn_sparsemap._core.jit import FLOATS, FLOATS_OUT, compile_statistics, copy_into, entry, kernel
 
 @entry(types.void(FLOATS_OUT, FLOATS))
 def copy(target, source):
@@ -38,6 +39,20 @@ def total(values):
         found += values[i]
     return found
 
+@kernel
+def increased(x):
+    return x + 1.0
+
+def made_with(kernel):
+    def made(x):
+        return kernel(x)
+    return entry(types.float64(types.float64))(made)
+
+made = made_with(increased)
+
+def use_made():
+    print(made(1.0), compile_statistics()["compiled"])
+
 def use():
     copied = np.zeros(2)
     copy(copied, np.array([1.0, 2.0]))
@@ -52,18 +67,79 @@ print(marginal_inference(Simplex(), [0.0, 0.0]).marginals.sum(), compile_statist
 """
 
 
+# Importing Numba and scikit-learn takes longer than most of these tests. So one process imports them, and a fork of it
+# runs each code that it reads.
+FORKS = """
+import json, os, sys, traceback
+import sklearn.base
+from numba import config, njit
+
+njit(lambda x: x + 1)(1)
+for line in sys.stdin:
+    folder, code, environment = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        failed = 0
+        try:
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(environment)
+            config.reload_config()
+            exec(code, {})
+        except BaseException:
+            failed = 1
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(failed)
+    _, status = os.waitpid(child, 0)
+    print("end", status, flush=True)
+"""
+
+
+def environment(**variables):
+    """Return the environment of a process whose cache is in its copy of the package."""
+    return {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | variables
+
+
 def python(folder, *arguments, **variables):
-    """Run Python on the copy of the package in a folder, whose cache is in the copy itself."""
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | variables
-    out = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    """Run Python on the copy of the package in a folder."""
+    command = [sys.executable, *arguments]
+    out = subprocess.run(command, cwd=folder, env=environment(**variables), capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     return out
 
 
-def run(folder, code="import small; small.use()", **variables):
-    """Return a number that compiled code of the copy of the package finds, and how many entries it compiled."""
-    found, compiled = python(folder, "-c", code, **variables).stdout.split()
-    return float(found), int(compiled)
+@pytest.fixture(scope="module")
+def run():
+    """Return a function that runs code on the copy of the package in a folder, in a process of its own.
+
+    It returns a number that compiled code finds, and how many entries it compiled.
+    """
+    if not hasattr(os, "fork"):
+
+        def run_alone(folder, code="import small; small.use()", **variables):
+            found, compiled = python(folder, "-c", code, **variables).stdout.split()
+            return float(found), int(compiled)
+
+        yield run_alone
+        return
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    # In a folder from which the package cannot be imported.
+    with subprocess.Popen([sys.executable, "-c", FORKS], cwd=os.path.dirname(sys.executable), **pipes) as forks:
+
+        def run_fork(folder, code="import small; small.use()", **variables):
+            print(json.dumps([str(folder), code, environment(**variables)]), file=forks.stdin, flush=True)
+            lines = []
+            for line in iter(forks.stdout.readline, ""):
+                lines.append(line)
+                if line.startswith("end "):
+                    break
+            assert lines[1:] == ["end 0\n"], "".join(lines)
+            found, compiled = lines[0].split()
+            return float(found), int(compiled)
+
+        yield run_fork
+        forks.stdin.close()
 
 
 @pytest.fixture
@@ -83,7 +159,7 @@ def edit(folder, name, old, new):
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
-def test_changed_callees_are_compiled_again_and_changed_comments_are_not(installed, plain):
+def test_changed_callees_are_compiled_again_and_changed_comments_are_not(installed, run, plain):
     mode = {"SKLEARN_SPARSEMAP_PLAIN_NUMBA": plain}
     assert run(installed, **mode) == (6.0, 3)
     # The entry that calls it is in another file, which stays as it is.
@@ -93,7 +169,7 @@ def test_changed_callees_are_compiled_again_and_changed_comments_are_not(install
     assert run(installed, **mode) == (12.0, 1)
 
 
-def test_an_upgrade_changes_the_results_of_public_functions(installed):
+def test_an_upgrade_changes_the_results_of_public_functions(installed, run):
     marginals, compiled = run(installed, PUBLIC)
     assert marginals == 1.0 and compiled > 0
     edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = 2 * source[i]")
@@ -149,7 +225,7 @@ def test_code_that_uses_what_no_digest_can_tell_is_compiled_in_each_process():
     assert digest_of(scope["outer"], {}) != digest_of(scope["outer"], {})
 
 
-def test_code_that_checks_indices_is_cached_apart(installed):
+def test_code_that_checks_indices_is_cached_apart(installed, run):
     for checks in "01":
         assert run(installed, NUMBA_BOUNDSCHECK=checks) == (6.0, 3)
     for checks in "01":
@@ -157,7 +233,7 @@ def test_code_that_checks_indices_is_cached_apart(installed):
 
 
 @linked
-def test_damaged_files_are_compiled_anew(installed):
+def test_damaged_files_are_compiled_anew(installed, run):
     assert run(installed) == (6.0, 3)
     files = sorted(installed.rglob("*.nb?"))
     # The index and the code of each entry, so that each kind of damage happens to both.
@@ -171,7 +247,18 @@ def test_damaged_files_are_compiled_anew(installed):
     assert run(installed) == (6.0, 0)
 
 
+@linked
+def test_functions_that_functions_make_of_kernels_are_loaded(installed, run):
+    """A kernel in a closure is pickled differently in each process, which must not change the place in the cache."""
+    for n_compiled in (1, 0):
+        assert run(installed, "import small; small.use_made()") == (2.0, n_compiled)
+
+
 USE_FEATURES = """
+import runpy, sys
+# As python -m sklearn_sparsemap.compile features --n-jobs 1 does.
+sys.argv[1:] = ["features", "--n-jobs", "1"]
+runpy.run_module("sklearn_sparsemap.compile", run_name="__main__", alter_sys=True)
 import sklearn_sparsemap.compile
 from sklearn_sparsemap import compile
 from sklearn_sparsemap._compile_ahead import main
@@ -195,9 +282,8 @@ except SystemExit as left:
 def test_compile_ahead():
     """In the cache of all tests, some of which then find what is compiled here."""
     cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
-    out = python(PACKAGE.parent, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1", **cache)
-    assert out.stderr.startswith("1/1: features in "), out.stderr
     out = python(PACKAGE.parent, "-c", USE_FEATURES, **cache)
+    assert out.stderr.startswith("1/1: features in "), out.stderr
     assert out.stdout == "2 0 0\n2\n"
     assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 
@@ -228,7 +314,7 @@ def test_a_kernel_called_from_python_is_an_error_not_a_crash():
         jit.copy_into(np.zeros(1), np.zeros(1))
 
 
-def test_an_installation_without_a_place_for_its_cache_works(installed):
+def test_an_installation_without_a_place_for_its_cache_works(installed, run):
     """If no folder can be written, each process compiles for itself. Files stand where Numba would make folders."""
     for folder in (installed, *[path for path in installed.rglob("*") if path.is_dir()]):
         (folder / "__pycache__").touch()

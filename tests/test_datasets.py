@@ -321,7 +321,7 @@ def test_any_tree_is_read(write, heads):
 )
 def test_circles(write, heads, line, circle):
     where = r"\d+" if line is None else line
-    with pytest.raises(ValueError, match=rf"file.txt, line {where}: heads\[1\] goes in a circle, {circle}; every"):
+    with pytest.raises(ValueError, match=rf"file.txt, line {where}: heads\[1\] has a cycle, {circle}; every"):
         load_conllu(write(treebank(heads)))
 
 
@@ -415,7 +415,7 @@ def test_deep_hierarchies_are_read_as_edges(write):
 def test_long_digits_are_read_in_linear_time(write):
     # The time of the pattern alone was quadratic: minutes.
     text = "@attribute a real\n@attribute b {0,1}\n@data\n" + "1" * 10**6 + "x,0\n"
-    with pytest.raises(ValueError, match=r"line 4: the row has the value '1+\.\.\., which is no number"):
+    with pytest.raises(ValueError, match=r"line 4: the row has the value '1+\.\.\., which is not a number"):
         arff(write(text))
     # Python refuses to convert so many digits, in words that name no line.
     with pytest.raises(ValueError, match=r"line 4: the row has the index 7{80} for 2 attributes"):
@@ -426,7 +426,7 @@ def test_long_digits_are_read_in_linear_time(write):
 
 def test_messages_show_the_beginning_of_a_long_circle(write):
     heads = [*range(2, 5001), 1]
-    with pytest.raises(ValueError, match=r"goes in a circle, \d+( -> \d+){11} -> \.\.\.; every") as raised:
+    with pytest.raises(ValueError, match=r"has a cycle, \d+( -> \d+){11} -> \.\.\.; every") as raised:
         load_conllu(write(treebank(heads)))
     assert len(str(raised.value)) < 400
 

@@ -417,7 +417,7 @@ def test_derived_fields_replace_the_default():
         ({"first": first_letter}, r"derived_fields\['first'\] must be a pair"),
         ({"first": ("word", "str")}, "must be a pair"),
         ({"first": (first_letter, "word")}, "must be a pair"),
-        ({"first": ("second", str), "second": ("first", str)}, "circle: first -> second -> first"),
+        ({"first": ("second", str), "second": ("first", str)}, "cycle: first -> second -> first"),
         ({"first": ("form", str)}, "lacks the field 'form', which the derived field 'first' needs"),
         ({"first": ("word", float)}, "'first' failed for word='a'"),
         ({"first": ("word", list)}, r"returned \['a'\] for word='a'"),

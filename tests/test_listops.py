@@ -78,7 +78,7 @@ def test_files(tmp_path):
 def test_malformed_files(tmp_path, bad):
     path = tmp_path / "test.tsv"
     path.write_text(f"1\t[MAX 1 0 ]\n3\t{bad}\n")
-    with pytest.raises(ValueError, match=r"test.tsv, line 2: '3.*' is no value, tab and expression"):
+    with pytest.raises(ValueError, match=r"test.tsv, line 2: '3.*' is not a value, a tab and an expression"):
         load_listops(path)
 
 

@@ -83,7 +83,7 @@ def test_what_is_no_such_file(tmp_path):
     # Places in the table of contents are then negative.
     (tmp_path / "moved.npz").write_bytes(whole[:4] + whole[104:])
     for name in ("other", "text", "cut", "moved"):
-        with pytest.raises(ValueError, match=f"{name}.npz is no whole file of save_partition"):
+        with pytest.raises(ValueError, match=f"{name}.npz is not a complete file of save_partition"):
             load_partition(tmp_path / f"{name}.npz")
     with pytest.raises(FileNotFoundError):
         load_partition(tmp_path / "none.npz")
@@ -124,7 +124,7 @@ def test_chunks_read_no_further_than_they_must(tmp_path):
         list(load_conll(path, chunk_size=10_000))
     tree = tmp_path / "tree.txt"
     tree.write_text(CONLLU + "\n1\tw\t_\tN\t_\t_\t1\t_\t_\t_\n")
-    with pytest.raises(ValueError, match=r"heads\[2\] goes in a circle"):
+    with pytest.raises(ValueError, match=r"heads\[2\] has a cycle"):
         list(load_conllu(tree, chunk_size=1))
     for chunk_size in (0, 1.5, True):
         with pytest.raises(ValueError, match="chunk_size must be a positive int"):

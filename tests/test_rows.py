@@ -278,7 +278,7 @@ def test_sentences_from_frame():
     assert X == [[{"word": "a"}, {"word": "b"}], [{}], [{"word": "d"}]] and y == [["X", None], ["Y"], ["X"]]
     tables = sentences_from_frame(frame, ["doc", "sentence"], fields=["word", "label"], frames=True)
     assert [len(t) for t in tables] == [2, 1, 1] and tables[0].columns.tolist() == ["word", "label"]
-    with pytest.raises(ValueError, match="the sentence 's' goes on in row 3"):
+    with pytest.raises(ValueError, match="the sentence 's' continues in row 3"):
         sentences_from_frame(frame)
     for bad, message in (
         (frame.assign(sentence=[None, "s", "t", "u"]), "the first row has no 'sentence'"),

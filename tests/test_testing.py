@@ -332,7 +332,7 @@ def raising(scores, additional, dims, work, slots, extra):
         (one_based, r"slots \[.*4.*\], but parts go from 0 to 3|returned the value"),
         (one_based_additional, r"additional_slots \[.*\], but parts go from 0 to 7|scores"),
         (next_additional, r"returned the value .* additional parts \["),
-        (too_much_work, r"outside of work, for which sizes asks 4 entries"),
+        (too_much_work, r"outside of work, which has 4 entries by sizes"),
         (raising, r"the oracle raised IndexError: no such state"),
     ],
     ids=name_of,
@@ -422,7 +422,7 @@ def test_a_marginal_oracle_that_needs_more_work_is_caught(monkeypatch):
         return right_sum(scores, additional, dims, work)
 
     monkeypatch.setitem(swapped, "sum", wide)
-    with pytest.raises(AssertionError, match="marginal_work asks"):
+    with pytest.raises(AssertionError, match="outside of work, which has 12 entries by marginal_work"):
         check(SlowSum())
 
 
@@ -515,7 +515,7 @@ def floats(shape, given):
         ("dims", floats, r"dims returned \(2.0,"),
         ("sizes", lambda dims: (2, 3), r"sizes returned \(2, 3\)"),
         ("sizes", lambda dims: (2, 9, 4), r"additional_slots of which entry \d is not written"),
-        ("sizes", lambda dims: (*LinearChain().sizes(dims)[:2], 1), r"outside of work, for which sizes asks 1 entries"),
+        ("sizes", lambda dims: (*LinearChain().sizes(dims)[:2], 1), r"outside of work, which has 1 entries by sizes"),
         ("scores_shape", lambda rows, n_outputs: rows, r"scores_shape\(\(2,\), 2\) is \(2,\), not \(2, 2\)"),
         ("learned_shapes", lambda n_outputs: {"start": (1,)}, r"learned_shapes\(2\) has 'start' of shape \(1,\)"),
         ("example_shapes", lambda: (), None),

@@ -119,24 +119,29 @@ def _compressed(matrix):
         shape = tuple(n // m for n, m in zip(shape, data.shape[1:]))
     n_lines, n_places = shape[::-1] if by_column else shape
     line, place = ("column", "row") if by_column else ("row", "column")
+    found = _fault_of_ends(indptr, n_lines, min(len(indices), len(data)), line)
+    if found is None:
+        indices = indices[: indptr[-1]]
+        at = _first_outside(indices, n_places)
+        if at is None:
+            return None
+        on = int(np.searchsorted(indptr, at, side="right")) - 1
+        found = on, f"it has an entry in {place} {indices[at]}, but there are {n_places} {place}s"
+    return None if by_column or is_blocks else found[0], found[1]
+
+
+def _fault_of_ends(indptr, n_lines, n, line):
+    """Return None if lines (rows or columns) of n entries can begin and end at `indptr`, else as `_compressed`."""
     if len(indptr) != n_lines + 1:
         return None, f"`indptr` has {len(indptr)} entries for {n_lines} {line}s"
-    n = min(len(indices), len(data))
     if indptr[0] != 0:
         return None, f"`indptr` begins at {indptr[0]}, not at 0"
     falls = indptr[1:] < indptr[:-1]
-    if indptr[-1] > n or falls.any():
-        wrong = np.flatnonzero((indptr < 0) | (indptr > n))
-        at = int(wrong[0]) - 1 if len(wrong) else int(np.argmax(falls))
-        fault = f"by `indptr` a {line} runs from {indptr[at]} to {indptr[at + 1]} of {n} entries"
-        return None if by_column or is_blocks else at, fault
-    indices = indices[: indptr[-1]]
-    at = _first_outside(indices, n_places)
-    if at is None:
+    if indptr[-1] <= n and not falls.any():
         return None
-    on = int(np.searchsorted(indptr, at, side="right")) - 1
-    fault = f"it has an entry in {place} {indices[at]}, but there are {n_places} {place}s"
-    return None if by_column or is_blocks else on, fault
+    wrong = np.flatnonzero((indptr < 0) | (indptr > n))
+    at = int(wrong[0]) - 1 if len(wrong) else int(np.argmax(falls))
+    return at, f"by `indptr` a {line} runs from {indptr[at]} to {indptr[at + 1]} of {n} entries"
 
 
 def _coordinates(matrix):

@@ -135,7 +135,7 @@ _PATIENCE = 2.0  # seconds after which the user is told which part of the packag
 
 
 class _Patience:
-    """Tell users who have waited for a while that kernels are being compiled: a line for each part of the package."""
+    """Log that kernels are being compiled, if this takes long: one line for each part of the package."""
 
     said, is_off = set(), False
 

@@ -49,20 +49,28 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     >>> y[0]
     array(['a', 'b'], dtype='<U1')
     """
-    arrays = {"format": np.array(_FORMAT)}
     check_matrix(X)
     check_matrix(y, "y")
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
         X = RaggedArray.from_list(X)
-    if isinstance(X, RaggedArray):
-        arrays |= {"X.samples": X.indptr, "X.groups": X.groups, "X.shapes": X.shapes}
-        X = X.values
-    n_samples = len(arrays["X.samples"]) - 1 if "X.samples" in arrays else X.shape[0]
-    n_targets = y.shape[0] if hasattr(y, "shape") else len(y)
+    n_samples, n_targets = X.shape[0], y.shape[0] if hasattr(y, "shape") else len(y)
     if n_targets != n_samples:
         raise ValueError(f"X has {n_samples} samples, but y has {n_targets}; each sample needs one")
-    arrays |= _packed("X", X)
-    flat, ends = y, None
+    arrays = {"format": np.array(_FORMAT), **_packed_samples(X), **_packed_targets(y)}
+    with open(path, "wb") as file:
+        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def _packed_samples(X):
+    """Return the arrays of features, by name; absent ones are None."""
+    if not isinstance(X, RaggedArray):
+        return _packed("X", X)
+    return {"X.samples": X.indptr, "X.groups": X.groups, "X.shapes": X.shapes, **_packed("X", X.values)}
+
+
+def _packed_targets(y):
+    """Return the arrays of targets, by name; absent ones are None."""
+    flat, ends, names = y, None, None
     if isinstance(y, RaggedArray):
         flat, ends = y.values, y.indptr
     elif not hasattr(y, "ndim") or y.dtype.hasobject:
@@ -75,11 +83,9 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
         if flat.dtype.kind not in "biufU" or len(kinds) > 1:
             raise ValueError("labels in a file must be str or numbers, all of one kind; encode others")
         if flat.dtype.kind == "U":
-            arrays["y.labels"], flat = np.unique(flat, return_inverse=True)
+            names, flat = np.unique(flat, return_inverse=True)
             flat = flat.astype(np.int32)
-    arrays |= _packed("y", flat) | {"y.samples": ends}
-    with open(path, "wb") as file:
-        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+    return {"y.labels": names, **_packed("y", flat), "y.samples": ends}
 
 
 def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
@@ -112,7 +118,7 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
         # With a damaged table of contents, zipfile seeks to a negative place, which also raises an OSError.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        raise ValueError(f"{path} is no whole file of save_partition ({error})") from error
+        raise ValueError(f"{path} is not a complete file of save_partition ({error})") from error
 
 
 def _read(arrays):
@@ -127,9 +133,8 @@ def _read(arrays):
         y = labels[y]
     if "y.samples" in arrays:
         y = RaggedArray(y, arrays["y.samples"])
-    n_samples, n_targets = (len(part) if isinstance(part, RaggedArray) else part.shape[0] for part in (X, y))
-    if n_samples != n_targets:
-        raise ValueError(f"X has {n_samples} samples, but y has {n_targets}")
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} samples, but y has {y.shape[0]}")
     return X, y.tolist() if isinstance(y, RaggedArray) else y
 
 

@@ -1,5 +1,6 @@
 """Threads over ranges of problems, and Ctrl-C in kernels."""
 
+import _signal
 import multiprocessing
 import os
 import signal
@@ -16,17 +17,9 @@ from joblib import cpu_count, effective_n_jobs
 
 from .jit import working_time
 
-try:
-    import _signal
-except ImportError:
-    _signal = None
-
 _RANGES_PER_THREAD = 8  # ranges for each thread; more balance the load better, with more calls
 _LEAST_COST = 1500  # parts of a range, at least; about half a millisecond, so that the overhead of a call is small
 _COST_PER_CALL = 50_000  # parts after which even a single thread returns from the kernels, to notice Ctrl-C
-# The functions behind `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their
-# time. Not every Python has the module `_signal`.
-_get_handler, _set_handler = getattr(_signal, "getsignal", signal.getsignal), getattr(_signal, "signal", signal.signal)
 _LOOK_EVERY = 0.05  # seconds between two checks for Ctrl-C
 
 
@@ -118,7 +111,8 @@ class _Watch:
 
     def call(self, function, stop):
         """Call a function; see `interruptible`."""
-        handler = _get_handler(signal.SIGINT)
+        # Not by `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their time.
+        handler = _signal.getsignal(signal.SIGINT)
         if handler is self._handler:
             # A nested call, from a kernel that calls back into Python. Ctrl-C ends both.
             outer, self._stop = self._stop, lambda: (stop(), outer())
@@ -131,12 +125,12 @@ class _Watch:
         if handler is not signal.default_int_handler:
             # A user's handler may not raise an exception, so it must run in the main thread.
             return _call_in_worker(function, stop)
-        _set_handler(signal.SIGINT, self._handler)
+        _signal.signal(signal.SIGINT, self._handler)
         before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
         if before != -1:
             # Another file descriptor is in use, for example by an event loop that waits for signals.
             signal.set_wakeup_fd(before)
-            _set_handler(signal.SIGINT, handler)
+            _signal.signal(signal.SIGINT, handler)
             return _call_in_worker(function, stop)
         try:
             self._stop = stop
@@ -146,7 +140,7 @@ class _Watch:
                 self._stop = None
             signal.set_wakeup_fd(-1)
             # Setting a handler first runs the handlers of pending signals.
-            _set_handler(signal.SIGINT, handler)
+            _signal.signal(signal.SIGINT, handler)
             if self._pressed:
                 self._pressed = False
                 self._drain()
@@ -160,8 +154,8 @@ class _Watch:
 
     def forget(self):
         """Reset the signal handler in a forked process, which has no watching thread."""
-        if _get_handler(signal.SIGINT) is self._handler:
-            _set_handler(signal.SIGINT, signal.default_int_handler)
+        if _signal.getsignal(signal.SIGINT) is self._handler:
+            _signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.set_wakeup_fd(-1)
         self._inbox.close()
         self._outbox.close()
@@ -195,18 +189,13 @@ def count_threads(n_jobs):
     return effective_n_jobs(n_jobs)
 
 
-class _Deferred(threading.local):
-    """Per thread: exceptions of Python oracles in the running kernel; None if an oracle raises them itself."""
-
-    errors = None
-
-
-_deferred = _Deferred()
+# Its attribute `errors`: the exceptions of Python oracles in the kernel that this thread runs, or None.
+_deferred = threading.local()
 
 
 def deferred_errors():
     """Return the list to which a Python oracle appends its exception, or None if it has to raise it."""
-    return _deferred.errors
+    return getattr(_deferred, "errors", None)
 
 
 def _raise_after(function, *range_):
@@ -214,7 +203,7 @@ def _raise_after(function, *range_):
 
     An exception that passes through compiled code leaks all arrays of that code.
     """
-    before, _deferred.errors = _deferred.errors, []
+    before, _deferred.errors = deferred_errors(), []
     try:
         result, errors = function(*range_), _deferred.errors
     finally:

@@ -177,7 +177,7 @@ def domain_of(name, kind, where):
     for value in values:
         if not _NUMBER.fullmatch(value):
             raise ValueError(
-                f"{where}: the attribute {quoted(name)} has the value {quoted(value)}, which is no number; turn it "
+                f"{where}: the attribute {quoted(name)} has the value {quoted(value)}, which is not a number; turn it "
                 "into numbers, such as one attribute {0,1} for each value"
             )
         if np.isinf(float(value)):
@@ -230,10 +230,10 @@ class Rows:
         for i, row in enumerate(rows):
             if len(row) != n_columns:
                 raise self.error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
-        cells = list(chain.from_iterable(rows))
-        table = self.parse(cells, np.arange(n_columns, len(cells) + 1, n_columns)).reshape(-1, n_columns)
-        self._check_domains(table, names, domains)
-        return table
+        cells, ends = list(chain.from_iterable(rows)), n_columns * np.arange(1, len(rows) + 1)
+        values = self.parse(cells, ends)
+        self._check_domains(values, np.tile(np.arange(n_columns), len(rows)), ends, names, domains)
+        return values.reshape(-1, n_columns)
 
     def _sparse(self, names, domains):
         rows = []
@@ -247,51 +247,46 @@ class Rows:
         # Flat lists, because a list for each pair would slow down garbage collection.
         if not set(map(len, map(str.split, pairs))) <= {2}:
             odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
-            fault = f"has {quoted(pairs[odd])}, which is no pair"
+            fault = f"has {quoted(pairs[odd])}, which is not a pair"
             raise self.error(self._row_of(odd, ends), fault, "write {index value,index value}")
         cells = " ".join(pairs).split()
         columns = self._parse_columns(cells[::2], ends, names)
         values = self.parse(cells[1::2], ends)
         self._check_first_values(names, domains)
+        self._check_domains(values, columns, ends, names, domains)
         indptr = np.concatenate([[0], ends])
         index_type = np.int32 if len(columns) < 2**31 else np.int64
         parts = values, columns.astype(index_type), indptr.astype(index_type)
         table = sparse.csr_array(parts, shape=(len(rows), len(names)))
-        self._check_domains(table.tocsc(), names, domains)
         table.sort_indices()
         self._check_repeats(table, names)
         table.eliminate_zeros()
         return table
 
-    def _check_domains(self, table, names, domains):
-        """Refuse values that a nominal attribute does not declare."""
-        attributes = {}
-        for j, domain in enumerate(domains):
-            attributes.setdefault(domain, []).append(j)
-        attributes.pop(None, None)
-        for domain, members in attributes.items():
-            part = table[:, members]
-            values = part.data if sparse.issparse(part) else part.ravel()
-            is_wrong = ~np.isin(values, domain) & ~np.isnan(values)
+    def _check_domains(self, values, columns, ends, names, domains):
+        """Refuse values that a nominal attribute does not declare; `columns` are the attributes of the values."""
+        number = {domain: k for k, domain in enumerate(dict.fromkeys([None, *domains]))}
+        kinds = np.array([number[domain] for domain in domains], np.min_scalar_type(len(number)))[columns]
+        places = np.argsort(kinds, kind="stable")
+        starts = np.searchsorted(kinds, range(1, len(number)), sorter=places)
+        for domain, own in zip([*number][1:], np.split(places, starts)[1:]):
+            is_wrong = ~np.isin(values[own], domain) & ~np.isnan(values[own])
             if is_wrong.any():
-                k = int(np.argmax(is_wrong))
-                i, j = divmod(k, len(members))
-                if sparse.issparse(part):
-                    i, j = part.indices[k], np.searchsorted(part.indptr, k, side="right") - 1
+                place = own[np.argmax(is_wrong)]
                 declared = ",".join(f"{value:g}" for value in domain)
-                name = quoted(names[members[j]])
-                fault = f"has {values[k]:g} for the attribute {name}, which declares {{{declared}}}"
-                raise self.error(i, fault, "correct one of them")
+                name = quoted(names[columns[place]])
+                fault = f"has {values[place]:g} for the attribute {name}, which declares {{{declared}}}"
+                raise self.error(self._row_of(place, ends), fault, "correct one of them")
 
     def _check_repeats(self, table, names):
-        merged = table.copy()
-        merged.sum_duplicates()
-        n_repeats = np.diff(table.indptr) - np.diff(merged.indptr)
-        if n_repeats.any():
-            row = int(np.argmax(n_repeats))
-            columns = table.indices[table.indptr[row] : table.indptr[row + 1]]
-            name = names[columns[:-1][np.diff(columns) == 0][0]]
-            raise self.error(row, f"has two values for the attribute {quoted(name)}", "keep one")
+        """Refuse rows with two values of one attribute; the indices of the table must be sorted."""
+        repeats = np.flatnonzero(np.diff(table.indices) == 0)
+        # The last entry of a row may have the column of the first one of the next row.
+        repeats = np.setdiff1d(repeats, table.indptr - 1)
+        if len(repeats):
+            row = self._row_of(repeats[0], table.indptr[1:])
+            fault = f"has two values for the attribute {quoted(names[table.indices[repeats[0]]])}"
+            raise self.error(row, fault, "keep one")
 
     def parse(self, cells, ends):
         """Return the numbers in cells; NaN for missing values."""
@@ -306,7 +301,7 @@ class Rows:
         for k, cell in enumerate(cells):
             text = _unquote(cell)
             if text != _MISSING and not _NUMBER.fullmatch(text):
-                fault = f"has the value {quoted(cell.strip())}, which is no number"
+                fault = f"has the value {quoted(cell.strip())}, which is not a number"
                 raise self.error(self._row_of(k, ends), fault, "write a number or ?")
             values[k] = np.nan if text == _MISSING else float(text)
             if np.isinf(values[k]):

@@ -30,7 +30,7 @@ def load_conllu(
     """Load the sentences and dependency trees of files in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,
-    multiword tokens (numbered ``1-2``) and empty nodes (``3.1``) are no tokens: the trees are over words.
+    multiword tokens (numbered ``1-2``) and empty nodes (``3.1``) are not tokens: the trees are over words.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _heads_of(cells, ends, path, n_sentences):
         path_text = " -> ".join(map(str, shown))
         sentence = n_sentences + int(np.searchsorted(ends, i, side="right"))
         raise ValueError(
-            f"{path}, line {lines[i]}: heads[{sentence}] goes in a circle, {path_text}; every word must "
+            f"{path}, line {lines[i]}: heads[{sentence}] has a cycle, {path_text}; every word must "
             "reach the root, 0, along its heads"
         )
     # Copies, because a view would keep the array of all sentences alive.

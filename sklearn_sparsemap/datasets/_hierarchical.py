@@ -155,7 +155,7 @@ def _hierarchy(classes, path):
 def _read_edge(name, path):
     parent, _, child = name.partition("/")
     if not child or "/" in child:
-        raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
+        raise ValueError(f"{path}: the class {quoted(name)} is not an edge parent/child, like others")
     return parent, child
 
 

@@ -145,7 +145,9 @@ def load_listops(
         tokens = [token for token in expression.split() if token not in "()"]
         tree = _tree_of(tokens)
         if not tab or not value.strip().isdigit() or tree is None:
-            raise ValueError(f"{path}, line {number}: {quoted(line)} is no value, tab and expression of ListOps")
+            raise ValueError(
+                f"{path}, line {number}: {quoted(line)} is not a value, a tab and an expression of ListOps"
+            )
         X.append(tokens)
         trees.append(tree)
     if not X:

@@ -124,8 +124,10 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of templates.
 
-    A subclass names the kind of its templates, the default ones and its plan, and gives
-    `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and `_rows`.
+    A subclass names the kind of its templates, the default ones and its plan. It defines
+    `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and
+    `_columns_of_rows(model, encoded, columns)`, which returns the columns of all rows, distinct and ascending in each
+    row, the beginnings of rows, and the beginnings of sentences.
     """
 
     _template_kind: ClassVar[Any]
@@ -226,8 +228,9 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self._vocabulary, columns = self._learn_columns(plan, encoded, y, keep_columns)
         return encoded, columns
 
-    def _give_ones(self, model, columns, row_ptr, indptr):
-        """Return rows of ones in the user's form; the columns of a row are distinct and ascend."""
+    def _rows(self, encoded, columns=None):
+        model = self._model()
+        columns, row_ptr, indptr = self._columns_of_rows(model, encoded, columns)
         values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         rows.has_canonical_format = True

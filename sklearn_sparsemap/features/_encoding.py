@@ -11,7 +11,7 @@ class Plan:
 
     Parameters
     ----------
-    templates : tuple of Template or ArcTemplate
+    templates : tuple of templates of one class
     derived_fields : mapping
         Name to (source field, function).
 
@@ -19,18 +19,17 @@ class Plan:
     ----------
     fields : tuple of str
         Every field that a template names, once.
+    n_roots : int
+        1 if the place just before each sentence is a root, with a separate value for all fields; otherwise 0.
     before, after : int
         Number of padding places to the left and to the right of a sentence.
     """
 
-    #: 1 if the place just before each sentence is a root, with a separate value for all fields; otherwise 0.
-    n_roots = 0
-    #: The kinds of atoms that read a field at a place.
-    sides = ("head", "mod")
-
     def __init__(self, templates, derived_fields):
         self.templates = templates
         self.derived_fields = derived_fields
+        kind = type(templates[0])
+        self.n_roots = int(kind.HAS_ROOT)
         places = [template._places for template in templates]
         odd = odd_factors(max(map(len, places)))
         # The places of each template, each with its odd factor.
@@ -44,7 +43,7 @@ class Plan:
         offsets = [place[2] for own in places for place in own if len(place) == 3]
         self.before = self.n_roots + max(0, -min(offsets, default=0))
         self.after = max(0, max(offsets, default=0))
-        self._sides = {side: self._lay_out(side) for side in self.sides}
+        self._sides = {side: self._lay_out(side) for side in kind.SIDES}
 
     def needed_by(self, field):
         """Name the first template that reads a field, for messages."""
@@ -62,7 +61,7 @@ class Plan:
         Parameters
         ----------
         side : str
-            One of `sides`; "head" is the current token in templates of tokens.
+            One of `SIDES` of the templates; "head" is the current token in templates of tokens.
         n_places : int
             Number of places of a padded field.
 
@@ -119,10 +118,10 @@ class EncodedTokens:
 
     def __init__(self, plan, X):
         tokens = Tokens(X, plan.derived_fields)
-        lengths = tokens.lengths
+        self.indptr = tokens.indptr
+        lengths = np.diff(self.indptr)
         if plan.n_roots and not lengths.all():
             raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences, which have no tree")
-        self.indptr = np.concatenate([[0], np.cumsum(lengths)])
         n_tokens = int(self.indptr[-1])
         reach = plan.before + plan.after
         starts = self.indptr[:-1] + plan.before + np.arange(len(lengths)) * reach

@@ -1,4 +1,4 @@
-"""From sentences of tokens to the distinct values of each field, and their 64-bit hashes."""
+"""The distinct values of each field of tokens, and their 64-bit hashes."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -47,19 +47,20 @@ class Tokens:
 
     Attributes
     ----------
-    lengths : int64 array of shape (n_sentences,)
-        Number of tokens of each sentence.
+    indptr : int64 array of shape (n_sentences + 1,)
+        The beginning of each sentence.
     """
 
     def __init__(self, X, derived_fields):
-        self._tokens, self.lengths = join_sentences(X)
+        self._tokens, self.indptr = join_sentences(X)
         self._derived = derived_fields
         kinds = set(map(type, self._tokens))
         odd = [kind for kind in kinds if not issubclass(kind, str | Mapping)]
         if odd:
             i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
+            token = self._tokens[i]
             raise ValueError(
-                f"{self._place(i)} is {quoted(self._tokens[i])} of type {type(self._tokens[i]).__name__}; "
+                f"{place_of_token(self.indptr, i)} is {quoted(token)} of type {type(token).__name__}; "
                 "a token must be a dict from field to value, or a string"
             )
         if any(issubclass(kind, str) for kind in kinds):
@@ -93,7 +94,7 @@ class Tokens:
             name, needed_by = self._derived[name][0], f"the derived field {name!r}"
         has = ", ".join(repr(key) for key in token) or "no field"
         raise ValueError(
-            f"{self._place(i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
+            f"{place_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
             "give every token this field or leave it out of the templates"
         )
 
@@ -118,8 +119,8 @@ class Tokens:
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
-                f"the field {name!r} of {self._place(i)} is {quoted(values[i])} of type {type(values[i]).__name__}; "
-                "values must be strings or integers"
+                f"the field {name!r} of {place_of_token(self.indptr, i)} is {quoted(values[i])} of type "
+                f"{type(values[i]).__name__}; values must be strings or integers"
             )
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)
@@ -129,7 +130,7 @@ class Tokens:
     def _derive(self, name, codes, index, path):
         """Fill in the values of a derived field; its function is called once for each distinct value of the source."""
         if name in path:
-            raise ValueError(f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source")
+            raise ValueError(f"derived_fields have a cycle: {' -> '.join((*path, name))}; give one of them a source")
         source, function = self._derived[name]
         source_codes, sources = self._field(source, (*path, name))
         lacking = codes < 0
@@ -151,9 +152,6 @@ class Tokens:
             code_of[place] = index.setdefault(result, len(index))
         codes[lacking] = code_of[source_codes[lacking]]
 
-    def _place(self, i):
-        return place_of_token(np.concatenate([[0], np.cumsum(self.lengths)]), i)
-
 
 def place_of_token(indptr, i):
     """Name a token the way a user would index it; `indptr` are the beginnings of sentences."""
@@ -162,12 +160,12 @@ def place_of_token(indptr, i):
 
 
 def join_sentences(X):
-    """Return the tokens of all sentences as a list, and the number of each sentence's, after checking them."""
+    """Check sentences; return the tokens of all as a list, and the beginning of each sentence in it."""
     sentences = _check_sentences(X)
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     if not lengths.any():
         raise ValueError("X has no tokens; give at least one sentence with a token")
-    return list(chain.from_iterable(sentences)), lengths
+    return list(chain.from_iterable(sentences)), np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _check_sentences(X):

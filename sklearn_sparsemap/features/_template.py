@@ -17,11 +17,14 @@ RELATIONS = ("direction", "distance")
 class BaseTemplate:
     """A conjunction of atoms, which a subclass holds as a frozen dataclass.
 
-    A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), the property
-    `_places`, and the methods `_check_atom`, `_as_atom` (from the parts of a parsed string) and `_text_of`.
+    A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), the tokens that it
+    reads (`SIDES`), the property `_places`, and the methods `_check_atom`, `_as_atom` (from the parts of a parsed
+    string) and `_text_of`. With `HAS_ROOT`, the place before the first token is the root of a tree.
     """
 
     __slots__ = ()
+    SIDES: ClassVar[tuple[str, ...]] = ("head",)
+    HAS_ROOT: ClassVar = False
     HOW: ClassVar[str]
     WHAT: ClassVar[str]
     MADE_OF: ClassVar[str]
@@ -89,7 +92,7 @@ class SidedTemplate(BaseTemplate):
     """
 
     __slots__ = ()
-    SIDES: ClassVar[tuple[str, ...]]
+    HAS_ROOT: ClassVar = True
     SPANS: ClassVar[tuple[str, ...]] = ()
     MADE_OF: ClassVar = "tuples"
 

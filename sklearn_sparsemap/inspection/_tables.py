@@ -48,7 +48,7 @@ def feature_table(
     Raises
     ------
     ValueError
-        If the model is not fitted or has no `coef_`, or the names are not as many as its features.
+        If the model is not fitted or has no `coef_`, or the numbers of names and of its features differ.
 
     Examples
     --------

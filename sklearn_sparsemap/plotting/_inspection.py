@@ -8,7 +8,7 @@ from .._core.annotations import Any, ArrayLike, Self, Sequence
 from .._core.unwrap import transformed
 from .._core.validation import check_same_length
 from ._base import Display, unwrap_fitted
-from ._style import COLORS, INK, SHADES, draw_grid, lay_bare, name_axis, text_width
+from ._style import COLORS, INK, SHADES, draw_grid, lay_bare, name_axis, text_width, write
 
 
 class LabelPairsDisplay(Display):
@@ -43,14 +43,14 @@ class LabelPairsDisplay(Display):
         n = len(self.matrix)
         side = float(np.clip(0.45 * n + 1.5, 3.2, 12))
         ax = self._start(ax, (side + 0.6, side))
-        cells, look = self._cells()
-        self.image_, (across, down) = draw_grid(ax, cells, self.labels, self.labels, **look)
+        cells, colors = self._cells()
+        self.image_, (across, down) = draw_grid(ax, cells, self.labels, self.labels, colors=colors)
         ax.set(ylabel=self._axes[0], xlabel=self._axes[1])
         size = min(9.0, 0.35 * down)
         texts = {(i, j): self._text(self.matrix[i, j]) for i, j in np.ndindex(n, n)}
         if size >= 5.0 and max(text_width(text, size) for text in texts.values()) < 0.9 * across:
             for (i, j), text in texts.items():
-                ax.text(j, i, text, ha="center", va="center", fontsize=size, color=INK, zorder=5)
+                write(ax, (j, i), text, size, zorder=5)
         return self
 
 
@@ -224,8 +224,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
 
     def _cells(self):
         total = self.matrix.sum(axis=1, keepdims=True)
-        fractions = self.matrix / np.where(total > 0, total, 1.0)
-        return np.where(fractions > 0, fractions, np.nan), SHADES
+        return self.matrix / np.where(total > 0, total, 1.0), SHADES
 
     @staticmethod
     def _text(value):

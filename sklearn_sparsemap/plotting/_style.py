@@ -8,6 +8,8 @@ INK, MUTED, FAINT = "#222222", "#8c8c8c", "#dddddd"
 # Distinct for all kinds of colour vision, and in greyscale by lightness and dashes.
 COLORS = ("#d55e00", "#00594c", "#a676d6", "#0a6fb8")
 DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
+# The signs of scores of pairs.
+ATTRACTS, REPELS = {"color": COLORS[3], "linestyle": "-"}, {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
@@ -44,18 +46,53 @@ def size_in_points(ax):
 
 def text_width(text, size):
     """Return the width of a text (that of its longest line), in points."""
-    from matplotlib.textpath import TextPath
-
     # A pair of dollar signs would be a formula. Blanks have no extent, so they are measured as letters.
     lines = str(text).replace("$", "S").replace(" ", "n").split("\n")
-    return max((TextPath((0, 0), line, size=size).get_extents().width for line in lines if line), default=0.0)
+    return max((_line_width(line, size) for line in lines if line), default=0.0)
 
 
-def halo(width=2.5):
+def _line_width(line, size):
+    from matplotlib.textpath import TextPath
+
+    path = TextPath((0, 0), line, size=size)
+    # The control points of letters are within their extents, which take ten times as long to compute.
+    xs = path.vertices[path.codes != path.CLOSEPOLY, 0]
+    return np.ptp(xs) if len(xs) else 0.0
+
+
+def rim(width):
     """Return the path effects that keep a text readable on top of lines."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=width, foreground="white", alpha=0.9)]
+
+
+def write(ax, place, text, size, *, halo=0.0, color=INK, **style):
+    """Write a text at a place of axes, by default in the middle of it, and never as a formula.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    place : (float, float)
+    text : str
+    size : float
+        Font size in points.
+    halo : float, default=0.0
+        Width in points of a white rim that keeps the text readable on top of lines.
+    color : str, default=INK
+    **style
+        Other parameters of `Axes.text`.
+
+    Returns
+    -------
+    text : Text
+    """
+    style = {"ha": "center", "va": "center", **style}
+    # Otherwise a word such as "$" would be read as the beginning of a formula.
+    written = ax.text(*place, text, fontsize=size, color=color, parse_math=False, **style)
+    if halo:
+        written.set_path_effects(rim(halo))
+    return written
 
 
 def name_axis(axis, names, *, across=None, size=10.0):
@@ -70,7 +107,6 @@ def name_axis(axis, names, *, across=None, size=10.0):
     size : float, default=10.0
         Font size in points.
     """
-    # Without `parse_math=False`, words such as "$" would be read as formulas.
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
@@ -81,19 +117,19 @@ def name_axis(axis, names, *, across=None, size=10.0):
     return labels
 
 
-def draw_grid(ax, cells, row_names, col_names, *, top=False, **look):
+def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 
     Parameters
     ----------
     ax : matplotlib Axes
     cells : array of shape (n_rows, n_cols)
-        Cells with NaN or infinity are empty.
+        Cells with infinity are empty. So are those with zero, if the values are probabilities.
     row_names, col_names : sequence of str
     top : bool, default=False
         Whether the names of columns are above the grid.
-    **look
-        Colours, as for `imshow`.
+    colors : dict, default=SHADES
+        Parameters of `imshow`. By default, those of probabilities.
 
     Returns
     -------
@@ -102,7 +138,8 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, **look):
         Width and height of a cell, in points.
     """
     n_rows, n_cols = cells.shape
-    image = ax.imshow(np.ma.masked_invalid(cells), aspect="auto", interpolation="none", zorder=0, **look)
+    shown = np.ma.masked_less_equal(cells, 0.0) if colors is SHADES else np.ma.masked_invalid(cells)
+    image = ax.imshow(shown, aspect="auto", interpolation="none", zorder=0, **colors)
     ax.set(xlim=(-0.5, n_cols - 0.5), ylim=(n_rows - 0.5, -0.5))
     for place in range(n_rows + 1):
         ax.axhline(place - 0.5, color=FAINT, lw=0.8, zorder=1)

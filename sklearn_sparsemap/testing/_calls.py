@@ -1,5 +1,7 @@
 """Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else."""
 
+from functools import lru_cache
+
 import numpy as np
 
 _MARGIN = 8  # entries on each side of the arrays of an oracle, which it must not write
@@ -15,15 +17,20 @@ def guarded(n, fill, dtype):
 
 
 def _is_intact(inside):
-    margins = inside.base[:_MARGIN], inside.base[-_MARGIN:]
-    return np.array_equal(margins, np.full((2, _MARGIN), UNWRITTEN))
+    # Bytes are compared several times faster than arrays.
+    return inside.base[:_MARGIN].tobytes() == inside.base[-_MARGIN:].tobytes() == _untouched(inside.dtype)
+
+
+@lru_cache
+def _untouched(dtype):
+    return np.full(_MARGIN, UNWRITTEN, dtype).tobytes()
 
 
 def call_map(case, values, work):
     """Call the MAP oracle; return its value, slots and additional slots."""
     slots, extra = (guarded(n, UNWRITTEN, np.int32) for n in case.sizes[:2])
     arrays = {"work": work, "slots": slots, "additional_slots": extra}
-    remedy = "mend it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"
+    remedy = "correct it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"
     value = _call(case, "the oracle", case.structure.oracle, values, arrays, remedy, "sizes")
     return value, slots, extra
 
@@ -32,7 +39,7 @@ def call_marginals(case, values, dirt):
     """Call the marginal oracle with `work` full of `dirt`; return its value and the marginals of all parts."""
     work, nothing = guarded(case.n_marginal_work, dirt, np.float64), guarded(0, 0, np.int32)
     arrays = {"work": work, "slots": nothing, "additional_slots": nothing}
-    remedy = "mend it; it must neither write to its scores nor use its slots"
+    remedy = "correct it; it must neither write to its scores nor use its slots"
     oracle = case.structure.marginal_oracle
     value = _call(case, "the marginal oracle", oracle, values, arrays, remedy, "marginal_work")
     return value, work[: case.n]
@@ -65,19 +72,18 @@ def _call(case, who, oracle, values, arrays, remedy, who_asks):
         if "read-only" in str(error) or "readonly" in str(error):
             what, remedy = "writes to its scores: it raised", "let it work on a copy, or in work"
         case.fail(f"{who} {what} {type(error).__name__}: {error}", remedy, values, error)
-    pairs = {"scores": (values[: case.n_unary], unary), "additional": (values[case.n_unary :], additional)}
-    for name, (before, now) in pairs.items():
-        if not np.array_equal(before, now):
-            case.fail(
-                f"{who} writes to its {name}: {before.tolist()} became {now.tolist()}",
-                "let it work on a copy, or in work; solvers need the scores again",
-                values,
-            )
+    if given.tobytes() != values.tobytes():
+        name = "additional" if np.array_equal(unary, values[: case.n_unary]) else "scores"
+        case.fail(
+            f"{who} writes to its {name}: {values.tolist()} became {given.tolist()}",
+            "let it work on a copy, or in work; solvers need the scores again",
+            values,
+        )
     for name, array in arrays.items():
         if not _is_intact(array):
             case.fail(
-                f"{who} writes outside of {name}, for which {who_asks} asks {len(array)} entries",
-                f"let {who_asks} ask for as many as {who} uses",
+                f"{who} writes outside of {name}, which has {len(array)} entries by {who_asks}",
+                f"let {who_asks} return the number of entries that {who} uses",
                 values,
             )
     return float(value)

@@ -53,3 +53,7 @@ class PackageCache(FunctionCache):
             filename_base=".".join(names + ["checked"] * CHECKS_BOUNDS),
             source_stamp=digest_of(function, options),
         )
+
+    def _index_key(self, sig, codegen):
+        # Numba adds a hash of the pickled closure, which differs in each process. The digest covers closures.
+        return sig, codegen.magic_tuple()

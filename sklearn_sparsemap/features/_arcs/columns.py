@@ -20,8 +20,6 @@ class ArcPlan(Plan):
         Name to (source field, function).
     """
 
-    n_roots = 1
-
     def __init__(self, templates, derived_fields):
         super().__init__(templates, derived_fields)
         self._relations = relation_totals(self, kernels.DIRECTIONS)

@@ -73,6 +73,16 @@ def _mod_total(arcs, place, j):
 
 
 @kernel
+def side_totals(hashes, root, n, ptr, shifts, factors):
+    """Return the part of each word, and of the root, in the totals of each template: shape (n + 1, n_templates)."""
+    totals = np.empty((n + 1, ptr.shape[0] - 1), np.uint64)
+    for t in range(n + 1):
+        for j in range(ptr.shape[0] - 1):
+            totals[t, j] = sum_atoms(hashes, root + t, shifts, factors, ptr[j], ptr[j + 1])
+    return totals
+
+
+@kernel
 def _link(hashes, start, n, before, after):
     """For words 1..n, find the last one before with the same value, or 0, and the next one, or n + 1."""
     for t in range(1, n + 1):
@@ -257,12 +267,8 @@ def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
     for s in range(start, stop):
         n = arcs.lengths[s]
         root = arcs.roots[s]
-        heads = np.empty((n + 1, n_templates), dtype=np.uint64)
-        mods = np.empty((n + 1, n_templates), dtype=np.uint64)
-        for t in range(n + 1):
-            for j in range(n_templates):
-                heads[t, j] = _head_total(arcs, root + t, j)
-                mods[t, j] = _mod_total(arcs, root + t, j)
+        heads = side_totals(arcs.hashes, root, n, arcs.head_ptr, arcs.head_shifts, arcs.head_factors)
+        mods = side_totals(arcs.hashes, root, n, arcs.mod_ptr, arcs.mod_shifts, arcs.mod_factors)
         links = np.empty((2 * n_fields, n + 1), dtype=np.int32)
         _link_all(arcs, s, links)
         seen = Seen(

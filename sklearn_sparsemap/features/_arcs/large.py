@@ -53,7 +53,7 @@ def arc_templates(
     Fields of the modifier alone are always joined with direction or distance; otherwise they would be equal for all
     heads.
 
-    Arcs with so many features take memory: see the notes of `ArcVectorizer`.
+    Arcs with hundreds of features take memory: see the notes of `ArcVectorizer`.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class ArcTemplate(SidedTemplate):
     ------
     ValueError
         If there is no atom, an atom occurs twice or is not of these forms, there are two of ``between``, a
-        name is empty or contains a space, ``[``, ``]`` or ``|``, or an offset is no integer.
+        name is empty or contains a space, ``[``, ``]`` or ``|``, or an offset is not an integer.
 
     Examples
     --------

@@ -120,18 +120,16 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         super()._check_parameters()
         if self.n_features is not None and self.arcs == "gold":
             raise ValueError(
-                "arcs='gold' restricts what is learned, and the hashed mode learns nothing; use arcs='all' or "
-                "n_features=None"
+                "arcs='gold' restricts the columns that are learned, and the hashed mode learns none; "
+                "use arcs='all' or n_features=None"
             )
 
     def _learn_columns(self, plan, encoded, y, keep_columns):
         gold = _check_heads(y, np.diff(encoded.indptr)) if self.arcs == "gold" else None
         return learn_arcs(plan, encoded, gold, int(self.min_count), self.n_jobs), None
 
-    def _rows(self, encoded, columns=None):
-        model = self._model()
-        # The kernel writes the columns of a row in ascending order, each once.
-        return self._give_ones(model, *fill(arcs_of(model.plan, encoded), as_columns(model), self.n_jobs))
+    def _columns_of_rows(self, model, encoded, columns):
+        return fill(arcs_of(model.plan, encoded), as_columns(model), self.n_jobs)
 
 
 def _check_heads(y, lengths):

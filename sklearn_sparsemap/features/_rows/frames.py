@@ -55,33 +55,40 @@ def sentences_from_frame(
     >>> y
     [['D', 'N'], ['X']]
     """
+    by = [sentence] if isinstance(sentence, str) or not hasattr(sentence, "__iter__") else list(sentence)
+    fields = _check_columns(frame, by if label is None else [*by, label], fields)
+    starts = _starts([_filled(frame[name].to_list(), name) for name in by])
+    cuts = list(zip(starts, [*starts[1:], len(frame)]))
+    table = frame[fields]
+    # pandas selects rows by `iloc`, polars by slices.
+    rows = _tokens(table, fields) if not frames else getattr(table, "iloc", table)
+    X = [rows[i:j] for i, j in cuts]
+    if label is None:
+        return X
+    labels = [None if _is_none(value) else value for value in frame[label].to_list()]
+    return X, [labels[i:j] for i, j in cuts]
+
+
+def _check_columns(frame, used, fields):
+    """Check that a frame has rows and all columns; return the fields of tokens, by default those that are not used."""
     if not hasattr(frame, "columns"):
         raise ValueError(f"frame must be a DataFrame with one row a token; got {type(frame).__name__}")
-    by = [sentence] if isinstance(sentence, str) or not hasattr(sentence, "__iter__") else list(sentence)
     known = list(frame.columns)
-    used = [*by, *([] if label is None else [label])]
     fields = [name for name in known if name not in used] if fields is None else list(fields)
     for name in [*used, *fields]:
         if name not in known:
             raise ValueError(f"the frame has no column {name!r}; it has {', '.join(map(repr, known))}")
     if not len(frame):
         raise ValueError("the frame has no rows; give at least one token")
-    starts = _starts([_filled(frame[name].to_list(), name) for name in by])
-    cuts = list(zip(starts, [*starts[1:], len(frame)]))
-    if frames:
-        table = frame[fields]
-        X = [table.iloc[i:j] if hasattr(table, "iloc") else table[i:j] for i, j in cuts]
-    else:
-        columns = [frame[name].to_list() for name in fields]
-        if any(map(_has_missing, columns)):
-            tokens = [{name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)]
-        else:
-            tokens = [dict(zip(fields, row)) for row in zip(*columns)]
-        X = [tokens[i:j] for i, j in cuts]
-    if label is None:
-        return X
-    labels = [None if _is_none(value) else value for value in frame[label].to_list()]
-    return X, [labels[i:j] for i, j in cuts]
+    return fields
+
+
+def _tokens(table, fields):
+    """Return the rows of a table as dicts, without fields that are missing."""
+    columns = [table[name].to_list() for name in fields]
+    if any(map(_has_missing, columns)):
+        return [{name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)]
+    return [dict(zip(fields, row)) for row in zip(*columns)]
 
 
 def _starts(columns):
@@ -93,7 +100,7 @@ def _starts(columns):
         if keys[i] in seen:
             name = keys[i][0] if len(keys[i]) == 1 else keys[i]
             raise ValueError(
-                f"the sentence {quoted(name)} goes on in row {i}, after another one; sort the frame by sentences, or "
+                f"the sentence {quoted(name)} continues in row {i}, after another one; sort the frame by sentences, or "
                 "name all columns that tell them apart: sentence=['document', 'sentence']"
             )
         seen.add(keys[i])
@@ -105,7 +112,7 @@ def _filled(values, name):
     if not _has_missing(values):
         return values
     if _is_none(values[0]):
-        raise ValueError(f"the first row has no {name!r}; there is no row above that could tell the sentence")
+        raise ValueError(f"the first row has no {name!r}; there is no row above from which to copy it")
     filled = []
     for value in values:
         filled.append(filled[-1] if _is_none(value) else value)

@@ -104,8 +104,7 @@ class TokenPairs:
     """
 
     def __init__(self, X, separator):
-        tokens, lengths = join_sentences(X)
-        self.indptr = np.concatenate([[0], np.cumsum(lengths)])
+        tokens, self.indptr = join_sentences(X)
         pairs = self._number_dicts(tokens) or self._number_strings(tokens) or self._number_pairs(tokens, separator)
         self.names, self.attributes, self.weights = [], [], np.ones(len(pairs))
         for i, (attribute, value) in enumerate(pairs):
@@ -126,7 +125,7 @@ class TokenPairs:
             token = int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1
             place = place_of_token(self.indptr, token)
             raise ValueError(
-                f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out what is missing"
+                f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out missing values"
             )
 
     def _number_dicts(self, tokens):

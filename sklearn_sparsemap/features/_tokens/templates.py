@@ -1,4 +1,4 @@
-"""The template language: which fields of which neighbours make up one feature."""
+"""Templates of tokens: the fields of a token and its neighbours in one feature."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Template(BaseTemplate):
     ------
     ValueError
         If there is no atom, an atom occurs twice, a name is empty or contains a space, ``[``, ``]`` or ``|``,
-        or an offset is no integer.
+        or an offset is not an integer.
 
     Examples
     --------

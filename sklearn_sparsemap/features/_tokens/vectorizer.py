@@ -94,9 +94,7 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     def _learn_columns(self, plan, encoded, y, keep_columns):
         return learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
 
-    def _rows(self, encoded, columns=None):
-        """Make the ragged CSR rows from the column of each (token, template)."""
-        model = self._model()
+    def _columns_of_rows(self, model, encoded, columns):
         columns = model.columns(encoded, self.n_jobs) if columns is None else columns
         n_tokens, n_templates = len(encoded.places), len(model.plan.templates)
         is_known = columns >= 0
@@ -109,4 +107,4 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         if row_ptr[-1] < 2**31:
             row_ptr = row_ptr.astype(np.int32)
         # Templates ascend along a row, and each has one column.
-        return self._give_ones(model, columns, row_ptr, encoded.indptr)
+        return columns, row_ptr, encoded.indptr

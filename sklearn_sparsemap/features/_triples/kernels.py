@@ -2,13 +2,11 @@
 
 from collections import namedtuple
 
-import numpy as np
-
 from ..._core.jit import INTS, INTS_OUT, PARTS_OUT, UINTS, entry, kernel, types
-from .._arcs.kernels import DISTANCES, relation_of
-from .._tokens.kernels import mix, scale, sum_atoms
+from .._arcs.kernels import DISTANCES, relation_of, side_totals
+from .._tokens.kernels import mix, scale
 
-# The third word of a triple, beside the head and the modifier, is the modifier before it or the head of the head.
+# The third word of a triple is the modifier before this one (the sibling) or the head of the head (the grandparent).
 #
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j reads the atoms
 # ptr[j]:ptr[j + 1] of each side, and relations[direction * 7 + distance, j]. It has sizes[j] columns from
@@ -27,16 +25,6 @@ N_DISTANCES = len(DISTANCES)
 _UINTS_2D = types.Array(types.uint64, 2, "C", readonly=True)
 _SIDE = INTS, INTS, UINTS
 TRIPLES = types.NamedTuple([UINTS, INTS, INTS, *_SIDE, *_SIDE, *_SIDE, _UINTS_2D, INTS, UINTS], Triples)
-
-
-@kernel
-def _side_totals(hashes, root, n, ptr, shifts, factors):
-    """Return the part of each word, and of the root, in the key of each template."""
-    totals = np.empty((n + 1, ptr.shape[0] - 1), np.uint64)
-    for t in range(n + 1):
-        for j in range(ptr.shape[0] - 1):
-            totals[t, j] = sum_atoms(hashes, root + t, shifts, factors, ptr[j], ptr[j + 1])
-    return totals
 
 
 @kernel
@@ -127,9 +115,9 @@ def fill_triples(triples, row_ptr, start, stop, grandparents, indices, end, row_
     for s in range(start, stop):
         n, root = triples.lengths[s], triples.roots[s]
         totals = (
-            _side_totals(triples.hashes, root, n, triples.head_ptr, triples.head_shifts, triples.head_factors),
-            _side_totals(triples.hashes, root, n, triples.third_ptr, triples.third_shifts, triples.third_factors),
-            _side_totals(triples.hashes, root, n, triples.mod_ptr, triples.mod_shifts, triples.mod_factors),
+            side_totals(triples.hashes, root, n, triples.head_ptr, triples.head_shifts, triples.head_factors),
+            side_totals(triples.hashes, root, n, triples.third_ptr, triples.third_shifts, triples.third_factors),
+            side_totals(triples.hashes, root, n, triples.mod_ptr, triples.mod_shifts, triples.mod_factors),
         )
         row = row_ptr[s]
         for h in range(n + 1):

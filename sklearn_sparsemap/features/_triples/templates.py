@@ -10,7 +10,7 @@ from .._template import SidedTemplate
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SiblingTemplate(SidedTemplate):
-    """A conjunction of what is seen of a head, of one of its modifiers, and of the next modifier on the same side.
+    """A conjunction of fields of a head, of one of its modifiers, and of the next modifier on the same side.
 
     ``head.pos[0]`` is a field of the head, ``sib.pos[0]`` one of the modifier that is nearer to the head, and
     ``mod.pos[-1]`` one of the token before the modifier that is farther away. ``direction`` is the side of the head
@@ -35,7 +35,7 @@ class SiblingTemplate(SidedTemplate):
     ------
     ValueError
         If there is no atom, an atom occurs twice or is not of these forms, a name is empty or contains a space, ``[``,
-        ``]`` or ``|``, or an offset is no integer.
+        ``]`` or ``|``, or an offset is not an integer.
 
     Examples
     --------

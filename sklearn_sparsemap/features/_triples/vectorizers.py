@@ -20,30 +20,17 @@ from .templates import GrandparentTemplate, SiblingTemplate, grandparent_templat
 _ORDERS = [f"{side} {place}" for side in DIRECTIONS for place in ("behind", "between", "beyond")]
 
 
-class SiblingPlan(Plan):
-    """Sibling templates as arrays; see `Plan` for the parameters."""
-
-    n_roots = 1
-    sides = ("head", "sib", "mod")
-    directions = DIRECTIONS
-
-
-class GrandparentPlan(Plan):
-    """Grandparent templates as arrays; see `Plan` for the parameters."""
-
-    n_roots = 1
-    sides = ("head", "grand", "mod")
-    directions = _ORDERS
-
-
 class _TripleVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of a head, a modifier and a third word.
 
-    A subclass names its templates and their plan, tells whether the third words are grandparents, and has
-    `_count_rows(n)`, which returns the number of rows of a sentence of n words, and of those that are not empty.
+    A subclass names its templates, the third word (`_third`) and the values of an atom ``direction`` (`_directions`),
+    and has `_count_rows(n)`, which returns the number of rows of a sentence of n words, and of those that are not
+    empty.
     """
 
-    _is_of_grandparents: ClassVar[bool]
+    _third: ClassVar[str]
+    _directions: ClassVar[Sequence[str]]
+    _plan_of = Plan
     _parameter_constraints = {
         name: check for name, check in BaseTemplateVectorizer._parameter_constraints.items() if name != "min_count"
     }
@@ -64,22 +51,35 @@ class _TripleVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         self.dtype = dtype
         self.n_jobs = n_jobs
 
-    def _rows(self, encoded, columns=None):
-        model = self._model()
+    def _columns_of_rows(self, model, encoded, columns):
         lengths = np.diff(encoded.indptr)
-        triples, n_templates = _triples_of(model, encoded, lengths), len(model.plan.templates)
+        triples, n_templates = self._triples(model, encoded, lengths), len(model.plan.templates)
         n_rows, n_filled = zip(*(self._count_rows(n) for n in lengths.tolist()))
         indptr = np.concatenate([[0], np.cumsum(n_rows)])
         ends = n_templates * np.concatenate([[0], np.cumsum(n_filled)])
+        is_of_grandparents = self._third == "grand"
         indices, row_ptr = np.empty(ends[-1], np.int32), np.zeros(indptr[-1] + 1, np.int64)
 
         def fill_range(start, stop):
             rows, first = readonly(indptr, np.int64), int(ends[start])
-            kernels.fill_triples(triples, rows, start, stop, self._is_of_grandparents, indices, first, row_ptr[1:])
+            kernels.fill_triples(triples, rows, start, stop, is_of_grandparents, indices, first, row_ptr[1:])
 
         over_ranges(fill_range, np.diff(ends), self.n_jobs)
         row_ptr = row_ptr if ends[-1] >= 2**31 else row_ptr.astype(np.int32)
-        return self._give_ones(model, indices, row_ptr, indptr)
+        return indices, row_ptr, indptr
+
+    def _triples(self, model, encoded, lengths):
+        """Lay out sentences for the kernels."""
+        plan = model.plan
+        return kernels.Triples(
+            readonly(hash_codes(plan, encoded.codes, encoded.values), np.uint64),
+            readonly(encoded.places[encoded.indptr[:-1]] - 1, np.int64),
+            readonly(lengths, np.int64),
+            *(array for side in ("head", self._third, "mod") for array in plan.side(side, encoded.n_places)),
+            readonly(relation_totals(plan, self._directions), np.uint64),
+            readonly(model.column_ptr, np.int64),
+            readonly(np.diff(model.column_ptr), np.uint64),
+        )
 
 
 class SiblingVectorizer(_TripleVectorizer, auto_wrap_output_keys=None):
@@ -137,8 +137,7 @@ class SiblingVectorizer(_TripleVectorizer, auto_wrap_output_keys=None):
 
     _template_kind = SiblingTemplate
     _default_templates = staticmethod(sibling_templates)
-    _plan_of = SiblingPlan
-    _is_of_grandparents = False
+    _third, _directions = "sib", DIRECTIONS
 
     @staticmethod
     def _count_rows(n):
@@ -192,24 +191,9 @@ class GrandparentVectorizer(_TripleVectorizer, auto_wrap_output_keys=None):
 
     _template_kind = GrandparentTemplate
     _default_templates = staticmethod(grandparent_templates)
-    _plan_of = GrandparentPlan
-    _is_of_grandparents = True
+    _third, _directions = "grand", _ORDERS
 
     @staticmethod
     def _count_rows(n):
         # A row of each head, side and candidate is empty: that of the modifier itself.
         return n * n * (n - 1), n * (n - 1) * (n - 1)
-
-
-def _triples_of(model, encoded, lengths):
-    """Lay out sentences for the kernels."""
-    plan, n_places = model.plan, encoded.n_places
-    return kernels.Triples(
-        readonly(hash_codes(plan, encoded.codes, encoded.values), np.uint64),
-        readonly(encoded.places[encoded.indptr[:-1]] - 1, np.int64),
-        readonly(lengths, np.int64),
-        *(array for side in plan.sides for array in plan.side(side, n_places)),
-        readonly(relation_totals(plan, plan.directions), np.uint64),
-        readonly(model.column_ptr, np.int64),
-        readonly(np.diff(model.column_ptr), np.uint64),
-    )

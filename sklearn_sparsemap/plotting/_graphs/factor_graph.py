@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Self, Sequence
 from ..._core.validation import check_choice
 from .._base import Drawing, check_names
-from .._style import COLORS, INK, MUTED, SHADES, as_text, import_library, text_width
+from .._style import ATTRACTS, INK, MUTED, REPELS, SHADES, as_text, import_library, text_width, write
 from .layout import FONT, SMALL, Box, GraphLayout
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ _LAYOUTS = ("auto", "grid", "distance")
 _MARGIN, _NARROWEST = 8.0, 80.0  # points
 _LARGEST = 18.0, 14.0  # inches
 _DOT = 2.6
-# Dashes distinguish the signs, too.
-_ATTRACTS = {"color": COLORS[3], "linestyle": "-"}
-_REPELS = {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 _NO_SCORE = {"color": INK, "linestyle": "-"}
 
 
@@ -238,7 +235,7 @@ class FactorGraphDisplay(Drawing):
         circle = Circle(center, radius, facecolor=face, edgecolor=color, lw=0.9 * scale, zorder=4)
         for k, (line, size) in enumerate(zip(lines, sizes)):
             y = center[1] + ((len(lines) - 1) / 2 - k) * 1.12 * FONT
-            self._write((center[0], y), line, size * scale, color, zorder=5)
+            write(self.ax_, (center[0], y), line, size * scale, color=color, va="center_baseline", zorder=5)
         return self.ax_.add_patch(circle)
 
     def _draw_box(self, box, scale):
@@ -251,18 +248,13 @@ class FactorGraphDisplay(Drawing):
             self.frames_[len(self.boxes_)] = self.ax_.add_patch(frame)
         patch = Rectangle(box.corners[0], *box.size, facecolor="#f3f3f3", edgecolor=INK, lw=0.8 * scale, zorder=5)
         self.boxes_.append(self.ax_.add_patch(patch))
-        self._write(box.center, box.label, SMALL * scale, INK, zorder=6)
+        write(self.ax_, box.center, box.label, SMALL * scale, va="center_baseline", zorder=6)
         lines = []
         for place, (route, negated) in enumerate(zip(box.routes, box.factor.literals.negated.tolist())):
             is_output = _has_output(box.factor) and place == len(box.routes) - 1
             lines += self.ax_.plot(*route.T, color=INK, lw=0.9 * scale, zorder=2, solid_joinstyle="round")
             self._mark_end(route, negated, is_output, scale)
         self.lines_.append(lines)
-
-    def _write(self, place, text, size, color, zorder):
-        """Write a text, without formulas, centred at a place; `size` is the font size in points."""
-        style = {"ha": "center", "va": "center_baseline", "parse_math": False, "zorder": zorder}
-        self.ax_.text(*place, text, fontsize=size, color=color, **style)
 
     def _mark_end(self, route, negated, is_output, scale):
         """Mark the end of a line: an open dot at a negated variable, an arrow at an output, before the dot."""
@@ -290,7 +282,7 @@ class FactorGraphDisplay(Drawing):
         for e, (route, (first, second)) in enumerate(zip(routes, negated)):
             style, lw = _NO_SCORE, 1.4
             if self.pair_scores is not None:
-                style = _ATTRACTS if self.pair_scores[e] >= 0 else _REPELS
+                style = ATTRACTS if self.pair_scores[e] >= 0 else REPELS
                 lw = 0.8 + 2.6 * abs(self.pair_scores[e]) / largest
             self.pairs_ += self.ax_.plot(*route.T, lw=lw * thin * scale, zorder=2.5, dash_capstyle="butt", **style)
             self._mark_end(route[::-1], first, False, scale)
@@ -301,9 +293,9 @@ class FactorGraphDisplay(Drawing):
         entries = []
         scores = self.pair_scores or []
         if any(score >= 0 for score in scores):
-            entries.append(("attract", {**_ATTRACTS, "lw": 2.4}))
+            entries.append(("attract", {**ATTRACTS, "lw": 2.4}))
         if any(score < 0 for score in scores):
-            entries.append(("repel", {**_REPELS, "lw": 2.4}))
+            entries.append(("repel", {**REPELS, "lw": 2.4}))
         mark = {"color": INK, "lw": 0.9, "mec": INK, "markersize": 5.0, "markevery": [1]}
         if any(factor.literals.negated.any() for factor in [*self._boxed, *self._pairs]):
             entries.append(("negated", {**mark, "marker": "o", "mfc": "white"}))

@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
-from .._style import FAINT, INK, MUTED, SHADES, as_text
+from .._style import FAINT, INK, MUTED, SHADES, as_text, write
 
 if TYPE_CHECKING:
     from ...factors import Hierarchy
@@ -156,7 +156,7 @@ class HierarchyDisplay(Display):
                 [x], [y], c=[self.probabilities[label]], s=70, edgecolors=INK if is_on else MUTED, zorder=2, **SHADES
             )
             text = f"{self.labels[label]}  {as_text(self.probabilities[label])}"
-            self.texts_.append(ax.text(x + _GAP, y, text, va="center", color=INK if is_on else MUTED))
+            self.texts_.append(write(ax, (x + _GAP, y), text, 10.0, ha="left", color=INK if is_on else MUTED))
         ax.set(xlim=(-0.5, deepest + 2.0), ylim=(0.7 - max(len(order), 1), 0.7))
         ax.axis("off")
         self.shown_labels_ = np.array(order, dtype=np.int64)

@@ -9,12 +9,10 @@ import numpy as np
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_choice, check_positive
 from .._base import Drawing, unwrap_fitted
-from .._style import COLORS, INK, import_library, size_in_points, text_width
+from .._style import ATTRACTS, INK, REPELS, import_library, size_in_points, text_width, write
 
 MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
-# The colours of the pairs in a FactorGraphDisplay; dashes distinguish them, too.
-_ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
 _FONT, _MARGIN, _GAP, _DOT = 10.0, 8.0, 5.0, 2.6
 _ROW = 1.35 * _FONT  # points; the least distance of names on one side
 _WIDEST = 2.0  # factor by which a ring grows at most in large axes
@@ -223,14 +221,14 @@ class LabelGraphDisplay(Drawing):
             path = _curve(*(places[place_of[label]] for label in self.edges[edge].tolist()))
             score = self.scores[edge]
             lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
-            style = _ATTRACTS if score > 0 else {**_REPELS, "linestyle": _dashes(lw)}
+            style = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}
             zorder = 3.0 - place / len(shown)
             self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
         ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
         for name, place, side in zip(names, places, sides):
-            style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "color": INK, "zorder": 5}
-            x = place[0] + (_GAP + _DOT) * side
-            self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
+            style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "zorder": 5}
+            start = place[0] + (_GAP + _DOT) * side, place[1]
+            self.texts_.append(write(ax, start, name, _FONT * scale, **style))
         return self
 
     def _given_order(self, order, used):
@@ -247,8 +245,8 @@ class LabelGraphDisplay(Drawing):
         """Return the entries of the legend: list of (label, style of a line)."""
         entries = []
         for what, style, some in (
-            ("attract", _ATTRACTS, scores[scores > 0]),
-            ("repel", {**_REPELS, "linestyle": _dashes(_IN_LEGEND)}, scores[scores < 0]),
+            ("attract", ATTRACTS, scores[scores > 0]),
+            ("repel", {**REPELS, "linestyle": _dashes(_IN_LEGEND)}, scores[scores < 0]),
         ):
             if len(some):
                 weakest, strongest = (f"{some[np.abs(some).argmin()]:.2g}", f"{some[np.abs(some).argmax()]:.2g}")

@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Self
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
-from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
+from .._style import COLORS, DASHES, INK, MUTED, lay_bare, legend_above, rim, size_in_points
 
 _FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
 _MARKERS = "o", "s", "^", "D"
@@ -298,6 +298,6 @@ class GroupPathDisplay(Display):
                 va="bottom" if above else "top",
                 fontsize=8.5,
                 color=line.get_color(),
-                path_effects=halo(),
+                path_effects=rim(2.5),
                 zorder=5,
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Self, Sequence
 from .._base import Drawing, check_names, unwrap_fitted
-from .._style import COLORS, INK, MUTED, import_library, text_width
+from .._style import COLORS, INK, MUTED, import_library, text_width, write
 
 _MOST_GROUPS = 200
 # In points, at full size.
@@ -125,9 +125,9 @@ class GroupOrderDisplay(Drawing):
         self._draw_edges(levels, heights, bends, lefts, rights, scale)
         self._draw_boxes(levels, heights, lefts, rights, scale)
         if levels.any():
-            look = {"va": "center", "fontsize": _FONT * scale, "color": MUTED, "style": "italic"}
-            self.ax_.text(lefts[0], _HEAD / 2 + 2, "coarse", ha="left", **look)
-            self.ax_.text(rights[-1], _HEAD / 2 + 2, "fine", ha="right", **look)
+            for x, side, text in ((lefts[0], "left", "coarse"), (rights[-1], "right", "fine")):
+                place = x, _HEAD / 2 + 2
+                write(self.ax_, place, text, _FONT * scale, ha=side, color=MUTED, style="italic")
         return self
 
     def _entries(self):
@@ -212,8 +212,7 @@ class GroupOrderDisplay(Drawing):
             )
             self.boxes_.append(self.ax_.add_patch(box))
             color = "white" if is_filled else INK if self.selected is None else "#6b6b6b"
-            look = {"ha": "center", "va": "center", "fontsize": _FONT * scale, "parse_math": False, "zorder": 4}
-            self.ax_.text((left + right) / 2, heights[i], name, color=color, **look)
+            write(self.ax_, ((left + right) / 2, heights[i]), name, _FONT * scale, color=color, zorder=4)
 
 
 def place_by_level(levels, covers):

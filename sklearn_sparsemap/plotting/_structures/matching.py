@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, SHADES, as_text, draw_grid, legend_below, text_width
+from .._style import INK, as_text, draw_grid, legend_below, text_width, write
 from .base import StructuresDisplay, as_ints
 
 
@@ -98,9 +98,7 @@ class MatchingDisplay(StructuresDisplay):
         size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
         ax, self.outlines_ = self._start(ax, size), []
 
-        # A cell that is exactly zero stays empty.
-        cells = np.where(self.marginals > 0.0, self.marginals, np.nan)
-        _, size = draw_grid(ax, cells, self.row_names, self.col_names, top=True, **SHADES)
+        _, size = draw_grid(ax, self.marginals, self.row_names, self.col_names, top=True)
         # In a cell of several alignments, the frames are nested.
         lw = float(np.clip(0.05 * min(size), 1.0, 2.2))
         step = (lw + 1.0) / size
@@ -127,7 +125,7 @@ class MatchingDisplay(StructuresDisplay):
             text = as_text(self.marginals[i, j])
             font = min(9.0, 0.85 * free[1], 9.0 * free[0] / text_width(text, 9.0))
             if font >= 5.0:
-                ax.text(j, i, text, ha="center", va="center_baseline", fontsize=font, color=INK, zorder=6)
+                write(ax, (j, i), text, font, va="center_baseline", zorder=6)
         if self.y_true is not None:
             fold = min(9.0, 0.3 * min(size)) / size
             for i, j in zip(*self._cells(self.y_true)):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, MUTED, SHADES, as_text, draw_grid, halo, legend_below, name_axis, size_in_points, text_width
+from .._style import INK, MUTED, as_text, draw_grid, legend_below, name_axis, size_in_points, text_width, write
 from .base import StructuresDisplay, as_ints
 
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
@@ -129,9 +129,7 @@ class ChainDisplay(StructuresDisplay):
         ax, self.paths_ = self._start(ax, size), []
 
         names = [self.labels[state] for state in states]
-        # A cell that is exactly zero stays empty.
-        cells = np.where(self.marginals > 0.0, self.marginals, np.nan)[:, states].T
-        _, (across, down) = draw_grid(ax, cells, names, self.words, **SHADES)
+        _, (across, down) = draw_grid(ax, self.marginals[:, states].T, names, self.words)
 
         size = min(9.0, 0.32 * down)
         if size >= 5.0 and text_width("0.00", size) < 0.6 * across:
@@ -139,9 +137,7 @@ class ChainDisplay(StructuresDisplay):
             courses = [row_of[self.structures[k]] for members, _, _ in strands for k in members]
             for step, row in zip(*np.nonzero(self.marginals[:, states])):
                 text = as_text(self.marginals[step, states[row]])
-                x, y = _free_place(step, row, courses, reach)
-                text = ax.text(x, y, text, ha="center", va="center", fontsize=size, color=INK, zorder=20)
-                text.set_path_effects(halo())
+                write(ax, _free_place(step, row, courses, reach), text, size, halo=2.5, zorder=20)
         has_order = all(isinstance(label, (int, float, np.number)) for label in self.labels)
         # Small shifts show all paths with common states; the most probable path is on top.
         thick = min(1.0, down / 24)
@@ -313,12 +309,6 @@ class SegmentationDisplay(ChainDisplay):
     >>> display.plot().figure_.savefig("segments.png")  # doctest: +SKIP
     """
 
-    def __init__(
-        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
-        labels: Sequence[Any] | None = None, words: Sequence[Any] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(structures, weights, marginals=marginals, y_true=y_true, labels=labels, words=words)
-
     def _read_marginals(self, marginals):
         return _of_steps(marginals) if marginals.ndim == 3 else marginals
 
@@ -383,8 +373,7 @@ class SegmentationDisplay(ChainDisplay):
             for begin, length in zip(first, lengths):
                 text = str(self.labels[path[begin]])
                 if text_width(text, size) < 0.9 * across * length:
-                    middle = begin - 0.5 + length / 2
-                    ax.text(middle, row, text, ha="center", va="center", fontsize=size, color=INK, parse_math=False)
+                    write(ax, (begin - 0.5 + length / 2, row), text, size)
         bottom = np.full(n_steps, n_rows - 1 + 0.36)
         shown = np.flatnonzero(self.marginals.any(axis=0))
         for label in shown:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import Drawing, check_names
-from .._style import INK, MUTED, as_text, halo, text_width
+from .._style import INK, MUTED, as_text, text_width, write
 from .base import StructuresDisplay, as_ints
 
 # All lengths are in points, at the display's own size.
@@ -134,8 +134,8 @@ class TreeDisplay(StructuresDisplay, Drawing):
         for x, word in zip(centres, self.words):
             # Each line is a separate text, so that the lines of all words have the same baselines.
             for k, line in enumerate(word.split("\n")):
-                style = {"color": INK if k == 0 else MUTED, "parse_math": False, "fontsize": _FONT * scale}
-                self.ax_.text(x, -_FONT - k * _LINE, line, ha="center", va="baseline", **style)
+                color = INK if k == 0 else MUTED
+                write(self.ax_, (x, -_FONT - k * _LINE), line, _FONT * scale, color=color, va="baseline")
         for arc in sorted(arcs, key=lambda arc: arc.probability):
             self.arcs_[arc.head, arc.modifier] = _draw_arc(self.ax_, arc, scale)
         for arc in gold:
@@ -324,11 +324,10 @@ def _draw_arc(ax, arc, scale):
     color = max(arc.strands, key=lambda strand: strand[0])[1]["color"]
     ax.add_patch(Polygon(tip, facecolor=color, edgecolor="none", zorder=zorder + 0.01))
     middle = x if arc.x_head is None else (arc.x_head + x) / 2
-    place = middle, arc.top + arc.side * (sum(widths) / 2 + 1.0)
-    style = {"ha": "center", "va": "bottom" if arc.side == 1 else "top", "linespacing": 1.05}
     if arc.lines[0]:
-        text = ax.text(*place, "\n".join(arc.lines), fontsize=_SMALL * scale, color=INK, zorder=6, **style)
-        text.set_path_effects(halo(3.0 * scale))
+        place = middle, arc.top + arc.side * (sum(widths) / 2 + 1.0)
+        style = {"va": "bottom" if arc.side == 1 else "top", "linespacing": 1.05, "zorder": 6}
+        write(ax, place, "\n".join(arc.lines), _SMALL * scale, halo=3.0 * scale, **style)
     return lines
 
 
