@@ -13,9 +13,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Beside the sources, not among them.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
-# Bytecode, too, even if it is switched off: otherwise each process compiles all sources and rewrites all asserts.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 # The tests multiply small matrices only: more threads of BLAS just wait for each other, three times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell's background jobs ignore Ctrl-C, and so would the tests of it, for ever.
