@@ -32,8 +32,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from sklearn_sparsemap._layers.graphs import graph_operator  # noqa: E402
-from sklearn_sparsemap._layers.structures import structure_operator  # noqa: E402
+from sklearn_sparsemap._layers.register import operator_of  # noqa: E402
 from sklearn_sparsemap.inference import _batch  # noqa: E402
 from sklearn_sparsemap.structures._matching import tensors  # noqa: E402
 from sklearn_sparsemap.torch import (  # noqa: E402
@@ -188,8 +187,7 @@ def test_operators_keep_their_promises(name):
     shapes = tuple((key, value.shape) for key, value in case.additional.items())
     if case.is_graph:
         shapes = tuple(((key.partition("/")[0], key.partition("/")[2] or None), shape) for key, shape in shapes)
-    make = graph_operator if case.is_graph else structure_operator
-    handle = make(case.what, shapes).handle
+    handle = operator_of(case.what, shapes).handle
     joined = np.concatenate([value.ravel() for value in case.additional.values()] or [np.zeros(0)])
     scores = torch.tensor(case.scores, requires_grad=True)
     additional = torch.tensor(np.tile(joined, (3, 1)), requires_grad=True)

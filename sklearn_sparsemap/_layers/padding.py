@@ -69,7 +69,7 @@ class Places:
 
     def __init__(self, masks, kinds):
         self.sizes = np.array([mask.sum() for mask in masks], np.int64)[kinds]
-        self.n_padded = len(masks[0])
+        self.masks, self.n_padded = masks, len(masks[0])
         self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[kinds]
 
     @property

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from .._core.annotations import Any
 from .._core.validation import check_choice, check_positive
-from .._layers.forms import SURROGATES, check_options
-from ._public import solve_structure, sparsemap
+from .._layers.forms import SURROGATES, check_options, form_of_structure
+from ._public import call, sparsemap
 
 if TYPE_CHECKING:
     from jax import Array
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _through(options, scores, lengths, mask):
     structure, n_jobs, _ = options
-    return solve_structure(structure, scores, lengths, mask, n_jobs)
+    inputs = scores, {}, lengths, 1.0, mask
+    return call(form_of_structure, structure, *inputs, argmax="map", tol=1e-9, max_iter=None, n_jobs=n_jobs)[0]
 
 
 def _forward(options, scores, lengths, mask):

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from .._core.annotations import Any, Callable
-from .._layers.forms import (
-    Form,
-    check_mask_names,
-    check_options,
-    flatten_additional,
-    form_of_graph,
-    label_of,
-    nest_additional,
-)
-from .._layers.graphs import graph_operator
-from .._layers.tensors import apply_mask, join_arrays, split_joined, with_lead
-from ._forms import as_additional, as_ints, as_mask, as_scores, as_tensors, result_dtype, shape_of
+from .._layers.forms import check_options, flatten_additional
+from .._layers.tensors import results_of
+from ._calls import handle_of, prepare, use_native
 from ._functions import solver
-from ._native import native_graph_operator, prefers_native
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -117,68 +105,10 @@ def lp_sparsemap(
     [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, form = prepare_graph(graph, scores, mask, additional, lengths, temperature)
-    native = _use_native(backend, tensors[0].device, max_iter)
-    u, joint, *_ = solver()(*tensors, form.lead, _handle(graph, form.extra, tol, max_iter, n_jobs, native))
-    u, joint = u.to(dtype), joint.to(dtype)
-    if form.arrays is None:
-        u = with_lead(u, form)
-    else:
-        parts = split_joined(u, [shape for _, shape in form.arrays], form.lead)
-        u = dict(zip([name for name, _ in form.arrays], parts))
-    if not return_additional:
-        return u
-    return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.lead))
-
-
-def _use_native(backend, device, max_iter):
-    native = prefers_native(backend, device)
-    if backend == "native" and max_iter is not None:
-        raise ValueError("backend='native' takes no max_iter, because it is exact; omit one of them")
-    return native and max_iter is None
-
-
-@torch.compiler.assume_constant_result
-def _handle(graph, extra, tol, max_iter, n_jobs, native):
-    if native:
-        return native_graph_operator(graph, extra, tol=tol, n_jobs=n_jobs).handle
-    return graph_operator(graph, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
-
-
-@torch.compiler.assume_constant_result
-def _form(graph, scores, additional, lengths):
-    # A plain tuple, because compiled programs support only numbers, strings and tuples as constants.
-    return tuple(form_of_graph(graph, scores, additional, lengths))
-
-
-def prepare_graph(graph, scores, mask, additional, lengths, temperature):
-    """Check the user's input; see `lp_sparsemap`.
-
-    Returns
-    -------
-    dtype : torch.dtype
-        Dtype of the results.
-    tensors : (scores, additional, rows)
-        In the form of `_ops.solve`, divided by the temperature.
-    form : Form
-    """
-    if isinstance(scores, dict):
-        tensors = {name: as_scores(array, f"scores[{name!r}]") for name, array in scores.items()}
-        first = scores[next(iter(scores))]
-        shape = tuple((name, tuple(array.shape)) for name, array in tensors.items())
-        values = next(iter(tensors.values()))
-    else:
-        first, values = scores, as_scores(scores)
-        shape = tuple(values.shape)
-    lengths, given = as_ints(lengths), flatten_additional(additional)
-    given = {key: as_additional(value, values, label_of(key)) for key, value in given.items()}
-    shapes = tuple((key, tuple(array.shape)) for key, array in given.items())
-    form = Form(*_form(graph, shape, shapes, shape_of(lengths)))
-    if mask is not None:
-        check_mask_names(mask, scores)
-        mask = as_mask(mask, values)
-    if form.arrays is not None:
-        values, mask = join_arrays(torch, form, tensors, mask)
-    elif mask is not None:
-        values, mask = apply_mask(torch, mask, values)
-    return result_dtype(first), as_tensors(values, given, form, lengths, temperature, mask), form
+    additional = flatten_additional(additional)
+    dtype, batch, form = prepare(True, graph, scores, additional, lengths, temperature, mask)
+    obstacle = None if max_iter is None else "takes no max_iter, because it is exact; omit one of them"
+    native = use_native(backend, batch[0].device, obstacle)
+    u, joint, *_ = solver()(*batch, form.lead, handle_of(graph, form.extra, tol, max_iter, n_jobs, native))
+    u, v = results_of(form, u.to(dtype), joint.to(dtype))
+    return (u, v) if return_additional else u

@@ -10,14 +10,13 @@ from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
-from .._layers.forms import check_options
+from .._layers.forms import check_options, flatten_additional
 from .._layers.losses import Gold, gold_of, loss_operator
 from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
+from ._calls import prepare
 from ._functions import solver
-from ._graphs import prepare_graph
-from ._structures import prepare
 
 if TYPE_CHECKING:
     from ..structures import Structure
@@ -126,13 +125,13 @@ class FenchelYoungLoss(nn.Module):
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
-        if isinstance(self.structure, FactorGraph) or callable(self.structure):
+        is_graph = isinstance(self.structure, FactorGraph) or callable(self.structure)
+        if is_graph:
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
-            additional = additional.get("additional")
-            return prepare_graph(self.structure, scores, mask, additional, lengths, self.temperature)
-        return prepare(self.structure, scores, mask, lengths, self.temperature, additional)
+            additional = flatten_additional(additional.get("additional"))
+        return prepare(is_graph, self.structure, scores, additional, lengths, self.temperature, mask)
 
     def _losses(self, scores, additional, rows, gold, handle, lead):
         """Return the loss of each sample, given its `Gold` as tensors."""

@@ -3,31 +3,17 @@
 import numpy as np
 import torch
 
-from .._core.validation import check_choice
-from .._layers.graphs import graph_operator
-from .._layers.operators import register
 from .._layers.padding import kinds_of
+from .._layers.register import operator_of, register
 from .._layers.samples import naming, nonempty, place_of
-from .._layers.structures import structure_operator
-from ..structures._base import TensorBatch
+from ..structures._base import Structure, TensorBatch
 
 
-def prefers_native(backend, device):
-    """Tell whether a backend means operations of PyTorch for scores on a device."""
-    check_choice("backend", backend, ("auto", "compiled", "native"))
-    return backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps"))
-
-
-def native_operator(structure, extra, *, tol, max_iter, n_jobs):
-    """Return the operator of a structure whose solutions are tensors; see `NativeOperator`."""
-    compiled = structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    return register(("native", compiled.handle), lambda: NativeOperator(compiled))
-
-
-def native_graph_operator(graph, extra, *, tol, n_jobs):
-    """Return the operator of a graph, or of a function, whose solutions are tensors; see `NativeGraphs`."""
-    compiled = graph_operator(graph, extra, tol=tol, n_jobs=n_jobs)
-    return register(("native", compiled.handle), lambda: NativeGraphs(compiled))
+def native_operator(what, extra, **options):
+    """Return the operator of a structure or a graph whose solutions are tensors; see `operator_of`."""
+    compiled = operator_of(what, extra, **options)
+    kind = NativeOperator if isinstance(what, Structure) else NativeGraphs
+    return register(("native", compiled.handle), lambda: kind(compiled))
 
 
 class NativeOperator:

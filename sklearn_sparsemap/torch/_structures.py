@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from .._layers.forms import check_mask_names, check_options, form_of_structure
-from .._layers.structures import structure_operator
-from .._layers.tensors import apply_mask, split_joined, with_lead
-from ._forms import (
-    as_additional,
-    as_ints,
-    as_mask,
-    as_scores,
-    as_tensors,
-    nest,
-    result_dtype,
-    shape_of,
-)
+from .._layers.forms import check_options
+from .._layers.tensors import results_of
+from ._calls import handle_of_structure, prepare, use_native
 from ._functions import solver
-from ._native import native_operator, prefers_native
 from ._weights import structures_and_weights
 
 if TYPE_CHECKING:
@@ -150,82 +137,17 @@ def sparsemap(
     [[0.25, -0.25], [0.25, -0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, form = prepare(structure, scores, mask, lengths, temperature, {**(additional or {}), **more})
-    native = use_native(structure, backend, scores.device, return_structures)
-    handle = _handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
-    u, joint, _, keys = solver()(*tensors, form.lead, handle)
-    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.lead)
-    v = {name: part for (name, _), part in zip(form.extra, parts)}
-    u = with_lead(u.to(dtype), form)
+    additional = {**(additional or {}), **more}
+    dtype, batch, form = prepare(False, structure, scores, additional, lengths, temperature, mask)
+    obstacle = None
+    if structure.tensor_solver is None or return_structures:
+        without = "return_structures" if return_structures else type(structure).__name__
+        obstacle = f"has no operations for {without}; use 'auto'"
+    native = use_native(backend, scores.device, obstacle)
+    handle = handle_of_structure(structure, form.extra, tol, max_iter, n_jobs, native)
+    u, joint, _, keys = solver()(*batch, form.lead, handle)
+    u, v = results_of(form, u.to(dtype), joint.to(dtype))
     if return_structures:
-        structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
-        return SelectedStructures(u, nest(structures, form.lead), nest(weights, form.lead), v)
+        structures, weights = structures_and_weights(*batch, handle, keys, dtype, form.lead)
+        return SelectedStructures(u, structures, weights, v)
     return (u, v) if return_additional else u
-
-
-def _handle_of(structure, extra, tol, max_iter, n_jobs, native):
-    """Return the number of a structure's operator. In a compiled function, the structure may have been made there."""
-    if not torch.compiler.is_compiling() or not _is_bare(structure):
-        return _handle(structure, extra, tol, max_iter, n_jobs, native)
-    params = ()
-    for name, value in vars(structure).items():
-        if value is not None and not isinstance(value, int | float | str):
-            raise ValueError(f"{type(structure).__name__} cannot be made in a compiled function; make it outside")
-        # Compiled programs treat an int that differs between two calls as a symbol; `index` makes it a number again.
-        if isinstance(value, bool):
-            value = bool(index(value))
-        elif isinstance(value, int):
-            value = index(value)
-        params += ((name, value),)
-    return _handle_of_made(type(structure), params, extra, tol, max_iter, n_jobs, native)
-
-
-@torch.compiler.assume_constant_result
-def _is_bare(structure):
-    # The tracer stores the attributes of an object that is made in the traced function separately.
-    return not vars(structure)
-
-
-@torch.compiler.assume_constant_result
-def _handle_of_made(kind, params, *options):
-    structure = kind.__new__(kind)
-    vars(structure).update(params)
-    return _handle(structure, *options)
-
-
-@torch.compiler.assume_constant_result
-def _handle(structure, extra, tol, max_iter, n_jobs, native):
-    if native:
-        return native_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
-    return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
-
-
-def use_native(structure, backend, device, need_structures=False):
-    """Tell whether to use operations of PyTorch; raise ValueError if they are requested but not possible."""
-    native = prefers_native(backend, device)
-    possible = structure.tensor_solver is not None and not need_structures
-    if backend == "native" and not possible:
-        what = "return_structures" if need_structures else repr(structure)
-        raise ValueError(f"backend='native' has no operations for {what}; use 'auto'")
-    return possible and native
-
-
-def prepare(structure, scores, mask, lengths, temperature, additional):
-    """Check the user's input; see `sparsemap`.
-
-    Returns
-    -------
-    dtype : torch.dtype
-        Dtype of the results.
-    tensors : (scores, additional, rows)
-        In the form of `_ops.solve`, divided by the temperature.
-    form : Form
-    """
-    values, lengths = as_scores(scores), as_ints(lengths)
-    given = {name: as_additional(value, values, name) for name, value in additional.items() if value is not None}
-    shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
-    form = form_of_structure(structure, tuple(values.shape), shapes, shape_of(lengths))
-    if mask is not None:
-        check_mask_names(mask, scores)
-        values, mask = apply_mask(torch, as_mask(mask, values), values)
-    return result_dtype(scores), as_tensors(values, given, form, lengths, temperature, mask), form

@@ -10,10 +10,10 @@ from torch import Tensor
 from .._core.annotations import Any
 from .._core.validation import check_choice, check_positive
 from .._layers.forms import SURROGATES, check_options
-from .._layers.structures import structure_operator
-from .._layers.tensors import with_lead
+from .._layers.register import operator_of
+from ._calls import prepare
 from ._functions import solver
-from ._structures import prepare, sparsemap
+from ._structures import sparsemap
 
 if TYPE_CHECKING:
     from ..structures import Structure
@@ -99,9 +99,9 @@ def map_inference(
     check_options(1.0, 1e-9, None, n_jobs)
     check_positive("step", step)
     with torch.no_grad():
-        dtype, tensors, form = prepare(structure, scores, mask, lengths, 1.0, {})
-        own = structure_operator(structure, form.extra, argmax="map", n_jobs=n_jobs)
-        best = with_lead(solver()(*tensors, form.lead, own.handle)[0].to(dtype), form)
+        dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
+        own = operator_of(structure, argmax="map", n_jobs=n_jobs)
+        best = solver()(*batch, form.lead, own.handle)[0].to(dtype).reshape(scores.shape)
 
     def project(scores, best, gradient):
         moved = torch.where(scores > -torch.inf, best - step * gradient, -torch.inf)
