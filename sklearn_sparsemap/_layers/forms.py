@@ -4,14 +4,11 @@ from math import prod
 from operator import index
 from typing import NamedTuple
 
-from .._core.validation import check_n_jobs, check_positive
+from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..inference._problems import check_structure
 from .register import operator_of
 from .structures import bounds_of_structure
-
-# Surrogates of the gradient of MAP.
-SURROGATES = ("spigot", "straight_through")
 
 
 class Form(NamedTuple):
@@ -50,6 +47,13 @@ def check_options(temperature, tol, max_iter, n_jobs):
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
+    check_n_jobs(n_jobs)
+
+
+def check_surrogate(surrogate, step, n_jobs):
+    """Raise ValueError for options of `map_inference` that are out of range."""
+    check_choice("surrogate", surrogate, ("spigot", "straight_through"))
+    check_positive("step", step)
     check_n_jobs(n_jobs)
 
 

@@ -72,11 +72,6 @@ class Places:
         self.masks, self.n_padded = masks, len(masks[0])
         self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[kinds]
 
-    @property
-    def is_full(self):
-        """Whether there is no padding."""
-        return self._mask is None
-
     def take(self, padded):
         """Return the entries of all samples, flat; `padded` has shape (n_samples, n_padded)."""
         return padded.ravel() if self._mask is None else padded[self._mask]

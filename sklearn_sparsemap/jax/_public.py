@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import numpy as np
+from jax import Array
 
 from .._core.annotations import Any, Callable
 from .._layers.forms import check_options, flatten_additional, form_of_graph, form_of_structure
 from .._layers.register import operator_of
 from .._layers.samples import solve_samples
 from .._layers.tensors import prepare, results_of
+from ..factors import FactorGraph
+from ..structures import Structure
 from . import _forms
 from ._functions import solve
-
-if TYPE_CHECKING:
-    from jax import Array
-
-    from ..factors import FactorGraph
-    from ..structures import Structure
 
 
 def sparsemap(

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from .._core.annotations import Any
-from .._core.validation import check_choice, check_positive
-from .._layers.forms import SURROGATES, check_options, form_of_structure
+from .._layers.forms import check_surrogate, form_of_structure
+from ..structures import Structure
 from ._public import call, sparsemap
-
-if TYPE_CHECKING:
-    from jax import Array
-
-    from ..structures import Structure
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -87,7 +82,5 @@ def map_inference(
     >>> [round(float(part), 2) for part in gradient(jnp.array([1.0, 0.5, 0.0]))]
     [0.67, -0.33, -0.33]
     """
-    check_choice("surrogate", surrogate, SURROGATES)
-    check_options(1.0, 1e-9, None, n_jobs)
-    check_positive("step", step)
+    check_surrogate(surrogate, step, n_jobs)
     return _through((structure, n_jobs, step if surrogate == "spigot" else None), scores, lengths, mask)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .._core.annotations import Any, Callable
 from .._layers.forms import check_options, flatten_additional
 from .._layers.tensors import results_of
+from ..factors import FactorGraph
 from ._calls import handle_of, prepare, use_native
 from ._functions import solver
-
-if TYPE_CHECKING:
-    from ..factors import FactorGraph
 
 
 def lp_sparsemap(

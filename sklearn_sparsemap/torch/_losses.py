@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +14,9 @@ from .._layers.losses import Gold, gold_of, loss_operator
 from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
+from ..structures import Structure
 from ._calls import prepare
 from ._functions import solver
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class FenchelYoungLoss(nn.Module):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._layers.forms import check_options
+from ..factors import FactorGraph
+from ..structures import Structure
 from ._graphs import lp_sparsemap
 from ._structures import sparsemap
-
-if TYPE_CHECKING:
-    from ..factors import FactorGraph
-    from ..structures import Structure
 
 
 class SparseMAP(nn.Module):

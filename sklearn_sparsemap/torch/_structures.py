@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from .._layers.forms import check_options
 from .._layers.tensors import results_of
+from ..structures import Structure
 from ._calls import handle_of_structure, prepare, use_native
 from ._functions import solver
 from ._weights import structures_and_weights
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class SelectedStructures(NamedTuple):

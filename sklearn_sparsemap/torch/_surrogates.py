@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from .._core.annotations import Any
-from .._core.validation import check_choice, check_positive
-from .._layers.forms import SURROGATES, check_options
+from .._layers.forms import check_surrogate
 from .._layers.register import operator_of
+from ..structures import Structure
 from ._calls import prepare
 from ._functions import solver
 from ._structures import sparsemap
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class _Surrogate(torch.autograd.Function):
@@ -95,9 +90,7 @@ def map_inference(
     >>> scores.grad.tolist()
     [[0.6666..., -0.3333..., -0.3333...]]
     """
-    check_choice("surrogate", surrogate, SURROGATES)
-    check_options(1.0, 1e-9, None, n_jobs)
-    check_positive("step", step)
+    check_surrogate(surrogate, step, n_jobs)
     with torch.no_grad():
         dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
         own = operator_of(structure, argmax="map", n_jobs=n_jobs)
