@@ -177,17 +177,6 @@ def flatten_additional(additional):
     return flat
 
 
-def nest_additional(form, parts):
-    """Return arrays, in the form's order of additional scores, by name; those of a graph as nested dicts."""
-    found = {}
-    for (key, _), part in zip(form.extra, parts):
-        if isinstance(key, str) or key[1] is None:
-            found[key if isinstance(key, str) else key[0]] = part
-        else:
-            found.setdefault(key[0], {})[key[1]] = part
-    return found
-
-
 def _split_shape(scores, ndim):
     """Return the leading axes of scores, any of which may be 0, and the shape of a sample."""
     first = len(scores) - ndim

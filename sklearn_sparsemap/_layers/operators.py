@@ -53,6 +53,18 @@ class Operator:
         raise NotImplementedError
 
 
+def nested(flat):
+    """Return values by the keys of additional scores as a dict by name; keys (factor, name) make dicts in dicts."""
+    found = {}
+    for key, value in flat.items():
+        owner, name = (key, None) if isinstance(key, str) else key
+        if name is None:
+            found[owner] = value
+        else:
+            found.setdefault(owner, {})[name] = value
+    return found
+
+
 def products_of_other(argmax, unary, extra):
     """Multiply directions with the Jacobian of the regularised argmax ``"map"`` or ``"gibbs"``."""
     if argmax == "gibbs":

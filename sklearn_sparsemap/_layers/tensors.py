@@ -6,7 +6,8 @@ samples are described by the rows of `samples`.
 
 from math import prod
 
-from .forms import check_mask, check_mask_names, label_of, nest_additional
+from .forms import check_mask, check_mask_names, label_of
+from .operators import nested
 
 
 def prepare(library, form_of, what, scores, additional, lengths, temperature, mask):
@@ -58,7 +59,7 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
 def results_of(form, marginals, additional):
     """Return marginals with the leading axes, and additional marginals by name, as the user gave the scores."""
     parts = split_joined(additional, [shape for _, shape in form.extra], form.lead)
-    additional = nest_additional(form, parts)
+    additional = nested(dict(zip([key for key, _ in form.extra], parts)))
     if form.arrays is None:
         return marginals if len(form.lead) == 1 else marginals.reshape((*form.lead, *form.padded)), additional
     names, shapes = zip(*form.arrays)

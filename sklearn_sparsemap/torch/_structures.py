@@ -82,9 +82,9 @@ def sparsemap(
     tol : float, default=1e-9
         Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
-        ``"compiled"`` computes on the CPU, ``"native"`` (`Simplex`, `Subset`, `Ranking`, `Matching` and `LinearChain`)
-        in batched operations of PyTorch, on the device of the scores. ``"auto"`` is native if possible, for scores that
-        are not on the CPU.
+        ``"compiled"`` computes on the CPU, ``"native"`` in batched operations of PyTorch on the device of the scores,
+        for all structures except `HeadAutomaton`, `LinearProgram` and `CustomStructure`. ``"auto"`` is native if
+        possible, for scores that are not on the CPU.
     return_additional : bool, default=False
         Whether to return the additional marginals, too. They are differentiable like the marginals.
     return_structures : bool, default=False
