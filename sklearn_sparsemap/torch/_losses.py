@@ -115,10 +115,15 @@ class FenchelYoungLoss(nn.Module):
             If an entry of `y` is not a structure of its problem, or is forbidden; otherwise as in `sparsemap`.
         """
         dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
-        own, padded, rows = self._operator(form.extra), tuple(tensors[0].shape[1:]), tensors[2].cpu().numpy()
-        gold = gold_of(own, self.loss, _as_structures(y, form.lead), padded, rows, form.lead, cost=self.cost)
-        gold = Gold(*(torch.from_numpy(array).to(tensors[0]) for array in gold))
-        return self._reduced(self._losses(*tensors, gold, own.handle, form.lead).to(dtype), form.lead)
+        gold, handle = self._gold(y, tensors[0], tensors[2], form)
+        return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
+
+    @torch.compiler.disable
+    def _gold(self, y, scores, rows, form):
+        """Return `Gold` as tensors, and the number of the operator. Compiled programs call it in Python."""
+        own, y = self._operator(form.extra), _as_structures(y, form.lead)
+        gold = gold_of(own, self.loss, y, tuple(scores.shape[1:]), rows.cpu().numpy(), form.lead, cost=self.cost)
+        return Gold(*(torch.from_numpy(array).to(scores) for array in gold)), own.handle
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
