@@ -8,8 +8,7 @@ from .._core.annotations import Any, Callable
 from .._layers.forms import check_options
 from ..factors import FactorGraph
 from ..structures import Structure
-from ._graphs import lp_sparsemap
-from ._structures import sparsemap
+from ._public import lp_sparsemap, sparsemap
 
 
 class SparseMAP(nn.Module):

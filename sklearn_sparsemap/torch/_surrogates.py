@@ -11,7 +11,7 @@ from .._layers.register import operator_of
 from ..structures import Structure
 from ._calls import prepare
 from ._functions import solver
-from ._structures import sparsemap
+from ._public import sparsemap
 
 
 class _Surrogate(torch.autograd.Function):
