@@ -2,6 +2,7 @@
 
     python benchmarks/devices.py                    # operations of PyTorch on the CPU
     python benchmarks/devices.py --device cuda      # on a GPU, if there is one
+    python benchmarks/devices.py --operations       # number of operations, for 1,024 samples of 20 words
     python benchmarks/devices.py --moreau           # compared with Moreau; pip install moreau clarabel
 
 Forward and backward pass of batches of random scores (float64), by structure, batch and scale of the scores. `compiled`
@@ -68,12 +69,17 @@ PROBLEMS = (
 
 
 class Counter(TorchDispatchMode):
-    """Counts the operations of PyTorch."""
+    """Counts the operations of PyTorch; those that start a kernel on a GPU, because views do not; and factorizations.
 
-    n_operations = 0
+    An iterative solver has one factorization in each round.
+    """
+
+    n_operations = n_kernels = n_rounds = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         self.n_operations += 1
+        self.n_kernels += not function.is_view
+        self.n_rounds += "linalg_cholesky_ex" in str(function)
         return function(*args, **(kwargs or {}))
 
 
@@ -98,7 +104,7 @@ def time_of(what, scores, additional, repeats, **options):
 
 
 def operations_of(what, scores, additional):
-    """Return the number of operations of a forward pass."""
+    """Return the `Counter` of a forward pass."""
     scores, given = scores.detach(), {name: tuple(values.shape) for name, values in additional.items()}
     joined = torch.cat([scores.new_zeros(0), *[values.ravel() for values in additional.values()]])
     joined = joined.expand(len(scores), -1)
@@ -106,11 +112,30 @@ def operations_of(what, scores, additional):
         rows = graph_tensors.rows_of(what.layout(given), scores.device)
         with Counter() as counter:
             graph_tensors.solve(rows, scores.flatten(1), joined)
-        return counter.n_operations
+        return counter
     lengths = torch.tensor([list(scores.shape[1:])], device=scores.device).expand(len(scores), -1)
     with Counter() as counter:
         what.tensor_solver()(TensorBatch(scores, lengths, joined, given, None, 1e-9))
-    return counter.n_operations
+    return counter
+
+
+def print_operations(device):
+    """Print the numbers of operations for a batch of 1,024 samples of 20 words."""
+    print("| problem, 1,024 samples | operations | kernels | rounds | kernels in a round |")
+    print("|---|---|---|---|---|")
+    rng = np.random.default_rng(0)
+    for problem, structure, shape, shapes in (
+        ("subset, at most 5 of 20", Subset(max_size=5), (20,), {}),
+        ("ranking of 20", Ranking(), (20,), {}),
+        ("chain 20 x 5, no transitions", LinearChain(), (20, 5), {}),
+        ("chain 20 x 5", LinearChain(), (20, 5), {"transitions": (5, 5)}),
+        ("matching 20 x 20", Matching(), (20, 20), {}),
+    ):
+        scores = torch.tensor(rng.normal(size=(1024, *shape)), device=device)
+        given = {name: torch.tensor(rng.normal(size=own), device=device) for name, own in shapes.items()}
+        count = operations_of(structure, scores, given)
+        each = f"{count.n_rounds} | {count.n_kernels / count.n_rounds:.0f}" if count.n_rounds else "none | "
+        print(f"| {problem} | {count.n_operations} | {count.n_kernels} | {each} |", flush=True)
 
 
 def moreau_of(structure, shape, batch, device):
@@ -178,11 +203,14 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=[""], help="problems whose names begin so")
+    parser.add_argument("--operations", action="store_true", help="count operations instead")
     parser.add_argument("--moreau", action="store_true", help="compare with Moreau instead")
     options = results.parse(parser)
     torch.set_num_threads(options.threads)
     if options.moreau:
         return print_moreau(options)
+    if options.operations:
+        return print_operations(options.device)
     device = torch.device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     print(f"device: {device.type}, {name}; PyTorch {torch.__version__}; milliseconds, forward and backward\n")
@@ -200,7 +228,7 @@ def main():
                 there = scores.detach().to(device).requires_grad_()
                 moved = {name: values.to(device) for name, values in given.items()}
                 native = time_of(what, there, moved, options.repeats, backend="native")
-                count = operations_of(what, there, moved)
+                count = operations_of(what, there, moved).n_operations
                 row = f"{1e3 * compiled:.2f} | {1e3 * native:.2f} | {native / compiled:.1f} | {count}"
                 print(f"| {problem} | {scale:g} | {batch} | {row} |", flush=True)
                 results.record("layers by device", f"{problem}, scale {scale:g}, batch {batch}, {name}",

@@ -49,15 +49,17 @@ def assert_alike(found, expected, atol=1e-8):
 def test_random_graphs_are_solved_as_by_the_compiled_solver(kind, mended):
     rng, n_samples = np.random.default_rng(0), 0
     for scale in (0.1, 1.0, 10.0):
-        for _ in range(15 if kind in NATIVE else 2):
+        for trial in range(8 if kind in NATIVE else 2):
             case = RANDOM_GRAPHS[kind](rng, scale)
             scores = np.stack([case.scores, case.scores + rng.normal(size=case.scores.shape), 0.0 * case.scores])
             problem = case.graph, scores, flattened(case.additional)
             assert_alike(solve_by("native", *problem), solve_by("compiled", *problem))
-            # Derivatives of float32 scores are those of neighbouring problems.
-            single = [solve_by(name, *problem, dtype=torch.float32)[0] for name in ("native", "compiled")]
-            assert torch.allclose(*single, atol=1e-4)
-            n_samples += 2 * len(scores)
+            n_samples += len(scores)
+            if trial < 2:
+                # Derivatives of float32 scores are those of neighbouring problems.
+                single = [solve_by(name, *problem, dtype=torch.float32)[0] for name in ("native", "compiled")]
+                assert torch.allclose(*single, atol=1e-4)
+                n_samples += len(scores)
     assert len(mended) <= 0.02 * n_samples if kind in NATIVE else len(mended) == n_samples
 
 
@@ -91,7 +93,7 @@ def test_graphs_have_all_derivatives(name, mended):
         u, v = lp_sparsemap(case.what, scores, given, backend="native", return_additional=True)
         return u, *flattened(v).values()
 
-    assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True)
+    assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, fast_mode=True)
     assert gradgradcheck(function, inputs, fast_mode=True)
     assert not mended
     torch._dynamo.reset()

@@ -76,9 +76,7 @@ def test_derivatives_of_masked_batches(name, from_function):
     assert gradgradcheck(unmasked, inputs, fast_mode=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "from_function"), [("chain", False), ("tree", False), ("pairs", True), ("logic", False)]
-)
+@pytest.mark.parametrize(("name", "from_function"), [("chain", False), ("pairs", True)])
 def test_compiled_programs_and_transforms_take_masks(name, from_function):
     batch = masked(name, from_function)
     function, scores, mask, values = function_of(batch)

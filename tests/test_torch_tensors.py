@@ -5,14 +5,17 @@ import pytest
 from layer_cases import structure_cases
 from registry import RANDOM
 
-from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Ranking, Subset
+from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, Ranking, Subset
+from sklearn_sparsemap.structures._base import TensorBatch
 
 torch = pytest.importorskip("torch")
 
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import jacfwd, jacrev, vmap  # noqa: E402
 
-from sklearn_sparsemap.numerics import tensors  # noqa: E402
+from sklearn_sparsemap.numerics import newton_tensors, tensors  # noqa: E402
+from sklearn_sparsemap.structures._hypergraph.tensors import Derivations  # noqa: E402
+from sklearn_sparsemap.structures._tree import tensors as tree_tensors  # noqa: E402
 from sklearn_sparsemap.torch import SparseMAP, _native, sparsemap  # noqa: E402
 
 # PyTorch's own, in forward mode under vmap.
@@ -52,7 +55,8 @@ def test_almost_all_structures_have_operations():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_structure_is_solved_as_by_the_compiled_solver(name, mended):
     n_gradients = 0
-    for seed in range(16):
+    # Each scale with and without ties and forbidden parts.
+    for seed in range(12):
         *case, ties = batch_of(name, seed)
         found, expected = (solve_by(backend, *case) for backend in ("native", "compiled"))
         if ties:
@@ -60,9 +64,10 @@ def test_every_structure_is_solved_as_by_the_compiled_solver(name, mended):
             found, expected = found[:1], expected[:1]
         n_gradients += len(found) > 1
         assert_alike(found, expected, 1e-8)
-        single = [solve_by(backend, *case, dtype=torch.float32)[:1] for backend in ("native", "compiled")]
-        assert_alike(*single, 1e-4)
-    assert n_gradients == 12 and not mended
+        if seed % 5 == 0:
+            single = [solve_by(backend, *case, dtype=torch.float32)[:1] for backend in ("native", "compiled")]
+            assert_alike(*single, 1e-4)
+    assert n_gradients == 9 and not mended
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,7 +87,7 @@ def test_every_structure_has_derivatives_at_ties(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_structure_passes_gradcheck(name):
     structure, scores, additional, _ = batch_of(name, 4)
-    inputs = [torch.tensor(part, requires_grad=True) for part in (scores[:2], *additional.values())]
+    inputs = [torch.tensor(part, requires_grad=True) for part in (scores[:1], *additional.values())]
 
     def function(scores, *values):
         given = dict(zip(additional, values))
@@ -90,7 +95,91 @@ def test_every_structure_passes_gradcheck(name):
         return u, *v.values()
 
     assert gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
-    assert gradgradcheck(function, inputs, fast_mode=True)
+
+
+def counted(function, monkeypatch):
+    """Call a function; return its result, and the number of times that it reads from the device."""
+    reads = []
+
+    def record(owner, name):
+        method = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda own, *args: reads.append(name) or method(own, *args))
+
+    with monkeypatch.context() as monkeypatch:
+        for name in ("__bool__", "__float__", "__int__", "cpu", "item", "nonzero", "numpy", "tolist"):
+            record(torch.Tensor, name)
+        found = function()
+    return found, len(reads)
+
+
+def tensor_batch_of(name):
+    """Return the structure of a case, and its samples as a `TensorBatch` without padding."""
+    case = structure_cases()[name]
+    scores = torch.tensor(case.scores)
+    joined = torch.tensor(np.concatenate([np.zeros(0), *[value.ravel() for value in case.additional.values()]]))
+    lengths = torch.tensor([scores.shape[1:]]).expand(len(scores), -1)
+    given = {key: value.shape for key, value in case.additional.items()}
+    return case.what, TensorBatch(scores, lengths, joined.expand(len(scores), -1), given, None, 1e-9)
+
+
+@pytest.mark.parametrize("name", ["chain", "projective tree", "segmentation", "tree"])
+def test_a_round_of_the_active_set_reads_from_the_device_once(name, monkeypatch):
+    structure, batch = tensor_batch_of(name)
+    rounds = []
+    # Trees are found by contraction; each of its rounds reads a flag, too.
+    for owner, step in ((Derivations, "best"), (tree_tensors, "_best_trees"), (tree_tensors, "_cycles")):
+        own = getattr(owner, step)
+        monkeypatch.setattr(owner, step, lambda *args, own=own: rounds.append(1) or own(*args))
+    (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
+    # At the start it reads which samples are feasible; chains with transitions also whether these are all equal.
+    assert solved.all() and len(rounds) > 4 and reads <= len(rounds) + 1
+    rounds.clear()
+    directions = batch.scores[None], batch.additional[None]
+    _, reads = counted(lambda: multiply(*directions), monkeypatch)
+    assert len(rounds) > 1 and reads <= len(rounds) + 1
+    # The face is known by then.
+    assert not counted(lambda: multiply(*directions), monkeypatch)[1]
+
+
+@pytest.mark.parametrize("name", ["simplex", "subset", "ranking", "matching"])
+def test_other_solvers_read_flags_only(name, monkeypatch):
+    structure, batch = tensor_batch_of(name)
+    steps = []
+    for step in ("_direction", "_search", "_newton_steps"):
+        own = getattr(newton_tensors, step)
+        monkeypatch.setattr(newton_tensors, step, lambda *args, own=own: steps.append(1) or own(*args))
+    (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
+    assert solved.all()
+    # Matchings read their orientation, and flags of the repetitions within a step, which are few.
+    assert 0 < reads <= 1 + 3 * len(steps) if name == "matching" else not reads
+    directions = batch.scores[None], batch.additional[None]
+    assert not counted(lambda: multiply(*directions), monkeypatch)[1]
+
+
+def test_matchings_at_kinks_have_the_derivative_of_one_of_the_sides():
+    compared = 0
+    for scores in ([1.0, 0.0], [0.0, 1.0], [0.5, -0.5, -2.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, -0.5]):
+        scores = torch.tensor([scores], dtype=torch.double)
+        marginals, jacobians = [], []
+        layers = [SparseMAP(Matching(), backend=backend) for backend in ("native", "compiled")]
+        for layer in layers:
+            marginals.append(layer(scores))
+            jacobians.append(torch.autograd.functional.jacobian(layer, scores).squeeze(0, 2))
+        native, compiled = jacobians
+        assert torch.allclose(*marginals, atol=1e-12)
+        # Native: a step that no marginal of zero survives. Compiled: one to the middle of all columns that tie.
+        support = (marginals[0] > 0.0).double()
+        ties = (scores - marginals[0]) >= (scores - marginals[0]).max() - 1e-9
+        middle = ties / ties.sum()
+        for step, jacobian in ((support, native), (middle - marginals[0], compiled)):
+            moved = scores + 1e-3 * step
+            for layer in layers:
+                change = (layer(moved) - marginals[0]) / 1e-3
+                assert torch.allclose(change, step @ jacobian, atol=1e-9)
+                there = torch.autograd.functional.jacobian(layer, moved).squeeze(0, 2)
+                assert torch.allclose(there, jacobian, atol=1e-9)
+        compared += not torch.allclose(native, compiled, atol=1e-3)
+    assert compared == 5
 
 
 @pytest.mark.parametrize("name", PADDED)

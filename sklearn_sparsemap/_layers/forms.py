@@ -4,14 +4,11 @@ from math import prod
 from operator import index
 from typing import NamedTuple
 
-from .._core.validation import check_n_jobs, check_positive
+from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..structures import Structure
-from .graphs import graph_operator
+from ..inference._problems import check_structure
+from .register import operator_of
 from .structures import bounds_of_structure
-
-# Surrogates of the gradient of MAP.
-SURROGATES = ("spigot", "straight_through")
 
 
 class Form(NamedTuple):
@@ -53,6 +50,13 @@ def check_options(temperature, tol, max_iter, n_jobs):
     check_n_jobs(n_jobs)
 
 
+def check_surrogate(surrogate, step, n_jobs):
+    """Raise ValueError for options of `map_inference` that are out of range."""
+    check_choice("surrogate", surrogate, ("spigot", "straight_through"))
+    check_positive("step", step)
+    check_n_jobs(n_jobs)
+
+
 def form_of_structure(structure, scores, additional, lengths=None):
     """Return the `Form` of a call of `sparsemap`.
 
@@ -73,8 +77,7 @@ def form_of_structure(structure, scores, additional, lengths=None):
     TypeError
         If it has no additional scores of this name.
     """
-    if not isinstance(structure, Structure):
-        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
+    check_structure(structure)
     # As a number: `torch.compile` treats attributes that differ between two calls as symbols.
     ndim = index(structure.score_ndim)
     if len(scores) < ndim:
@@ -82,17 +85,15 @@ def form_of_structure(structure, scores, additional, lengths=None):
             f"scores of {structure!r} have {ndim} axes, after those of the samples, if any; got shape {scores}"
         )
     lead, padded = _split_shape(scores, ndim)
-    given, accepted = dict(additional), structure.additional_shapes(padded)
-    unknown = sorted(set(given) - set(accepted))
+    accepted = structure.additional_shapes(padded)
+    unknown = sorted({name for name, _ in additional} - set(accepted))
     if unknown:
         takes = ", ".join(structure.additional_names) or "none"
         raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    names = [name for name in structure.additional_names if name in given]
-    found = [_match(name, given[name], accepted[name], lead) for name in names]
-    extra = tuple((name, shape) for name, (_, shape) in zip(names, found))
+    accepted = {name: accepted[name] for name in structure.additional_names}
     n_lengths = _count_lengths(lengths, lead)
     bounds = bounds_of_structure(structure, padded, n_lengths)
-    return Form(lead, padded, extra, tuple(own for own, _ in found), None, n_lengths, bounds)
+    return Form(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
 
 
 def form_of_graph(graph, scores, additional, lengths=None):
@@ -121,24 +122,20 @@ def form_of_graph(graph, scores, additional, lengths=None):
         arrays = tuple(graph.shapes.items())
     else:
         lead, padded = _split_shape(scores, _count_axes(graph, scores))
-    operator = graph_operator(graph)
+    operator = operator_of(graph)
     accepted = {
         (factor.name, name): shapes
         for factor in operator.graph_of(padded).scored
         for name, shapes in factor.accepted_shapes.items()
     }
-    given = dict(additional)
-    for owner, name in given:
+    for owner, name in dict(additional):
         if (owner, name) not in accepted:
             label = repr(owner) if name is None else f"{owner!r}, {name!r}"
             known = sorted({known for known, _ in accepted})
             raise ValueError(f"additional names {label}, which no factor takes; the named factors are {known}")
-    keys = [key for key in accepted if key in given]
-    found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]
-    extra = tuple((key, shape) for key, (_, shape) in zip(keys, found))
     n_lengths = _count_lengths(lengths, lead)
     bounds = operator.bounds(padded, n_lengths)
-    return Form(lead, padded, extra, tuple(own for own, _ in found), arrays, n_lengths, bounds)
+    return Form(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
 
 
 def check_mask(label, mask, scores):
@@ -162,7 +159,9 @@ def check_mask_names(masks, arrays):
 
 
 def label_of(key):
-    """Return the name of additional scores of a graph in messages."""
+    """Return the name of additional scores in messages."""
+    if isinstance(key, str):
+        return key
     return f"additional[{key[0]!r}]" + ("" if key[1] is None else f"[{key[1]!r}]")
 
 
@@ -176,17 +175,6 @@ def flatten_additional(additional):
         pairs = value.items() if isinstance(value, dict) else [(None, value)]
         flat |= {(owner, name): own for name, own in pairs if own is not None}
     return flat
-
-
-def nest_additional(form, parts):
-    """Return arrays, in the form's order of additional scores of a graph, as nested dicts."""
-    found = {}
-    for ((owner, name), _), part in zip(form.extra, parts):
-        if name is None:
-            found[owner] = part
-        else:
-            found.setdefault(owner, {})[name] = part
-    return found
 
 
 def _split_shape(scores, ndim):
@@ -241,6 +229,14 @@ def _count_lengths(lengths, lead):
             "of a sample (1 in place of axes that share them)"
         )
     return 1 if len(lengths) == len(lead) else lengths[-1]
+
+
+def _match_all(accepted, additional, lead):
+    """Return additional scores with their shapes in a sample, and whether each has the leading axes; see `Form`."""
+    given = dict(additional)
+    keys = [key for key in accepted if key in given]
+    found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]
+    return tuple((key, shape) for key, (_, shape) in zip(keys, found)), tuple(own for own, _ in found)
 
 
 def _match(label, shape, accepted, lead):

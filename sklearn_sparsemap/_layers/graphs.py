@@ -13,19 +13,11 @@ from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
 from ..inference._results import LPSparseMAPBatch
-from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
+from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact
 from .padding import block_mask, check_lengths, kinds_of, shapes_within
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
-
-
-def graph_operator(graph, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
-    """Return the operator of a graph, or of a function from shapes to graphs; see `GraphOperator`."""
-    if not isinstance(graph, FactorGraph) and not callable(graph):
-        raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
-    options = argmax, tol, max_iter, n_jobs
-    return register((id(graph), extra, *options), lambda: GraphOperator(graph, extra, options))
 
 
 class _Kind(NamedTuple):
@@ -88,10 +80,8 @@ class GraphOperator(Operator):
                 )
             columns[owner, name] = first + np.flatnonzero(block_mask(full, fits[0]))
             first += int(np.prod(full))
-            if name is None:
-                shapes[owner] = fits[0]
-            else:
-                shapes.setdefault(owner, {})[name] = fits[0]
+            shapes[owner, name] = fits[0]
+        shapes = nested(shapes)
         for name, names in accepted.items():
             if None in names and name not in shapes:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")

@@ -9,10 +9,10 @@ from ..inference._batch import marginal_oracle_of
 from ..losses._fenchel_young import loss_form
 from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
-from .graphs import GraphOperator, graph_operator, put_joint
+from .graphs import GraphOperator, put_joint
 from .padding import kinds_of
+from .register import operator_of
 from .samples import naming, nonempty, place_of
-from .structures import structure_operator
 
 
 class Gold(NamedTuple):
@@ -49,10 +49,8 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
         check_graph_loss(name, cost)
     elif argmax == "gibbs":
         marginal_oracle_of(what, f"loss={name!r}")
-    make = graph_operator if is_graph else structure_operator
-    return make(
-        what, extra, argmax=argmax, tol=tol, max_iter=max_iter if argmax == "sparsemap" else None, n_jobs=n_jobs
-    )
+    max_iter = max_iter if argmax == "sparsemap" else None
+    return operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
 
 
 def gold_of(operator, name, y, padded, rows, lead, *, cost=None):

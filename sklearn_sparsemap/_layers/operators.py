@@ -1,4 +1,4 @@
-"""Operators: SparseMAP of padded batches as functions of arrays, and their register.
+"""Operators: SparseMAP of padded batches as functions of arrays.
 
 An operator takes arrays only, so that a traced program can refer to it by a number. All its arrays have an axis of
 samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
@@ -6,21 +6,13 @@ samples first: scores (n_samples, *shape); additional scores (n_samples, n_addit
 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
 """
 
-import threading
 import warnings
-from collections import OrderedDict
-from itertools import count
-from weakref import WeakValueDictionary
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._core.shapes import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
-
-# Number of operators that are kept, the most recently used. Code that needs one for longer keeps a reference, as
-# modules do.
-_MOST = 1024
 
 
 class Operator:
@@ -35,7 +27,7 @@ class Operator:
     Attributes
     ----------
     handle : int
-        The number with which `operator` looks it up.
+        The number with which `register.operator` looks it up.
     n_additional : int
     """
 
@@ -61,33 +53,16 @@ class Operator:
         raise NotImplementedError
 
 
-_lock, _numbers = threading.Lock(), count()
-_by_handle, _recent = WeakValueDictionary(), OrderedDict()
-
-
-def register(key, make):
-    """Return the operator with this key; make it if necessary."""
-    with _lock:
-        if key in _recent:
-            _recent.move_to_end(key)
-            return _recent[key]
-        operator = make()
-        operator.handle = next(_numbers)
-        _by_handle[operator.handle] = _recent[key] = operator
-        while len(_recent) > _MOST:
-            _recent.popitem(last=False)
-        return operator
-
-
-def operator(handle):
-    """Return the operator with this number."""
-    try:
-        return _by_handle[handle]
-    except KeyError:
-        raise RuntimeError(
-            f"the SparseMAP operator {handle} of a compiled or exported program does not exist in this process; "
-            "compile it again, or hold the module in which it was made"
-        ) from None
+def nested(flat):
+    """Return values by the keys of additional scores as a dict by name; keys (factor, name) make dicts in dicts."""
+    found = {}
+    for key, value in flat.items():
+        owner, name = (key, None) if isinstance(key, str) else key
+        if name is None:
+            found[owner] = value
+        else:
+            found.setdefault(owner, {})[name] = value
+    return found
 
 
 def products_of_other(argmax, unary, extra):

@@ -69,13 +69,8 @@ class Places:
 
     def __init__(self, masks, kinds):
         self.sizes = np.array([mask.sum() for mask in masks], np.int64)[kinds]
-        self.n_padded = len(masks[0])
+        self.masks, self.n_padded = masks, len(masks[0])
         self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[kinds]
-
-    @property
-    def is_full(self):
-        """Whether there is no padding."""
-        return self._mask is None
 
     def take(self, padded):
         """Return the entries of all samples, flat; `padded` has shape (n_samples, n_padded)."""

@@ -1,6 +1,7 @@
 """The operator of a structure."""
 
-from functools import lru_cache, partial
+from copy import copy
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
@@ -10,19 +11,12 @@ from .._core.jit import readonly
 from ..inference._batch import argmax_problems
 from ..inference._problems import Plan, Samples, plan_of, problems_of
 from ..inference._results import SparseMAPBatch
-from ..numerics.loops import Problems
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, products_of_other, register, warn_if_inexact
+from .operators import Operator, check_values, products_of_other, warn_if_inexact
 from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
 
 _FEW_PARTS = 30_000
-
-
-def structure_operator(structure, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
-    """Return the operator of a structure with these padded additional scores; see `StructureOperator`."""
-    options = argmax, tol, max_iter, n_jobs
-    return register((type(structure), structure, extra, *options), lambda: StructureOperator(structure, extra, options))
 
 
 def bounds_of_structure(structure, padded, n_lengths):
@@ -38,26 +32,6 @@ class _Kind(NamedTuple):
     mask: np.ndarray
     extra_mask: np.ndarray
     plan: Plan
-
-
-class _Layout(NamedTuple):
-    """The parts of a batch's layout that its lengths determine.
-
-    Attributes
-    ----------
-    places, extra_places : Places
-    kinds : list of _Kind
-    kind : int array
-        The kind of each sample.
-    problems : Problems
-        Without scores.
-    """
-
-    places: Places
-    extra_places: Places
-    kinds: list
-    kind: np.ndarray
-    problems: Problems
 
 
 class StructureOperator(Operator):
@@ -76,11 +50,7 @@ class StructureOperator(Operator):
     def __init__(self, structure, extra, options):
         super().__init__(extra, options)
         self.structure = structure
-        self.kind_of = lru_cache(4096)(self._make_kind)
-        no_lengths = np.zeros((0, 0), np.int64)
-        self._full_layout = lru_cache(16)(
-            lambda padded, n_samples, is_shared: self._make_layout(padded, n_samples, no_lengths, is_shared)
-        )
+        self.kind_of, self._full_layout = lru_cache(4096)(self._make_kind), lru_cache(16)(self._make_layout)
 
     def _make_kind(self, padded, shape):
         accepted = self.structure.additional_shapes(shape)
@@ -104,20 +74,20 @@ class StructureOperator(Operator):
         # Additional scores that all samples share are copied once for each kind of sample.
         is_shared = len(additional) == 1
         if lengths.shape[1]:
-            layout = self._make_layout(padded, n_samples, lengths, is_shared)
+            layout = self._make_layout(padded, n_samples, is_shared, lengths)
         else:
             layout = self._full_layout(padded, n_samples, is_shared)
         flat = layout.places.take(scores.reshape(n_samples, -1))
         flat = check_values(flat, layout.places.sizes, "scores")
         if is_shared:
-            joined = np.concatenate([additional[0][k.extra_mask] for k in layout.kinds])
+            joined = np.concatenate([additional[0][mask] for mask in layout.extra_places.masks])
         else:
             joined = layout.extra_places.take(additional)
         joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
-        problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
-        padded = PaddedProblems(self.structure, problems, layout)
-        padded.raise_masks()
-        return padded
+        batch = copy(layout)
+        batch.problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
+        batch.raise_masks()
+        return batch
 
     def kinds_within(self, padded, lengths):
         """Return the kinds of samples as a list, the kind of each sample, and the shape of each kind."""
@@ -130,24 +100,28 @@ class StructureOperator(Operator):
                 raise ValueError(f"scores[{int(np.argmax(kind == k))}]: {error}") from error
         return kinds, kind, shapes
 
-    def _make_layout(self, padded, n_samples, lengths, is_shared):
-        if not lengths.shape[1]:
+    def _make_layout(self, padded, n_samples, is_shared, lengths=None):
+        """Return `PaddedProblems` without scores."""
+        if lengths is None:
             lengths = np.zeros((n_samples, 0), np.int64)
         kinds, kind, _ = self.kinds_within(padded, lengths)
-        places = Places([k.mask for k in kinds], kind)
-        extra_places = Places([k.extra_mask for k in kinds], kind)
-        stop = np.cumsum(extra_places.sizes)
+        layout = PaddedProblems(self.structure, kinds, kind)
+        stop = np.cumsum(layout.extra_places.sizes)
         if is_shared:
-            stop = np.cumsum([k.extra_mask.sum() for k in kinds])[kind]
-        problems = problems_of([k.plan for k in kinds], kind, np.zeros(0), np.zeros(0), stop)
-        return _Layout(places, extra_places, kinds, kind, problems)
+            stop = np.cumsum([mask.sum() for mask in layout.extra_places.masks])[kind]
+        layout.problems = problems_of(layout.plans, kind, np.zeros(0), np.zeros(0), stop)
+        return layout
+
+    @cached_property
+    def _uncoupled(self):
+        """The operator without the first additional scores."""
+        return StructureOperator(self.structure, self.extra[1:], (self.argmax, self.tol, None, self.n_jobs))
 
     def solve(self, scores, additional, lengths):
         is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
         if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
-            (_, shape), *rest = self.extra
-            inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
-            solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
+            shape = self.extra[0][1]
+            solved = self._uncoupled.solve(scores, additional[:, prod(shape) :], lengths)
             again = partial(SolvedStructures, self, scores, additional, lengths)
             return IndependentSteps(solved, shape, additional, again)
         return SolvedStructures(self, scores, additional, lengths)
@@ -156,9 +130,10 @@ class StructureOperator(Operator):
 class PaddedProblems(Samples):
     """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
-    def __init__(self, structure, problems, layout):
-        super().__init__(structure, problems, [k.plan for k in layout.kinds], layout.kind)
-        self.places, self.extra_places = layout.places, layout.extra_places
+    def __init__(self, structure, kinds, kind):
+        super().__init__(structure, None, [k.plan for k in kinds], kind)
+        self.places = Places([k.mask for k in kinds], kind)
+        self.extra_places = Places([k.extra_mask for k in kinds], kind)
 
 
 class SolvedStructures:

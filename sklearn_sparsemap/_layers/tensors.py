@@ -6,7 +6,64 @@ samples are described by the rows of `samples`.
 
 from math import prod
 
-from .forms import check_mask
+from .forms import check_mask, check_mask_names, label_of
+from .operators import nested
+
+
+def prepare(library, form_of, what, scores, additional, lengths, temperature, mask):
+    """Check and convert the input of the user.
+
+    Parameters
+    ----------
+    library : module
+        Functions of PyTorch or JAX: ``torch._forms`` or ``jax._forms``.
+    form_of : callable
+        `form_of_structure`, or `form_of_graph`.
+    what : Structure, FactorGraph, or callable
+    scores : array, or dict of arrays
+    additional : dict
+        By their names, or for graphs by (factor, name); those that are None are left out.
+    lengths, temperature, mask
+        As in `sparsemap`.
+
+    Returns
+    -------
+    batch : (scores, additional, rows)
+        The arrays that operators take, divided by the temperature.
+    form : Form
+    """
+    xp, arrays = library.xp, scores if isinstance(scores, dict) else None
+    if arrays is None:
+        values = library.as_scores(scores)
+        shape = tuple(values.shape)
+    else:
+        arrays = {name: library.as_scores(array, f"scores[{name!r}]") for name, array in scores.items()}
+        values = next(iter(arrays.values()))
+        shape = tuple((name, tuple(array.shape)) for name, array in arrays.items())
+    # Lengths stay where they are, unless a mask is compared with them.
+    lengths = library.as_ints(lengths, None if mask is None else values)
+    given = {key: own for key, own in additional.items() if own is not None}
+    given = {key: library.as_additional(own, values, label_of(key)) for key, own in given.items()}
+    shapes = tuple((key, tuple(array.shape)) for key, array in given.items())
+    form = form_of(what, shape, shapes, None if lengths is None else tuple(lengths.shape))
+    if mask is not None:
+        check_mask_names(mask, scores)
+        mask = library.as_mask(mask, values)
+    if form.arrays is not None:
+        values, mask = _join_arrays(xp, form, arrays, mask)
+    elif mask is not None:
+        values, mask = apply_mask(xp, mask, values)
+    return _flat_batch(library, values, given, form, lengths, temperature, mask), form
+
+
+def results_of(form, marginals, additional):
+    """Return marginals with the leading axes, and additional marginals by name, as the user gave the scores."""
+    parts = split_joined(additional, [shape for _, shape in form.extra], form.lead)
+    additional = nested(dict(zip([key for key, _ in form.extra], parts)))
+    if form.arrays is None:
+        return marginals if len(form.lead) == 1 else marginals.reshape((*form.lead, *form.padded)), additional
+    names, shapes = zip(*form.arrays)
+    return dict(zip(names, split_joined(marginals, shapes, form.lead))), additional
 
 
 def apply_mask(xp, mask, scores, label="mask"):
@@ -23,7 +80,7 @@ def apply_mask(xp, mask, scores, label="mask"):
     return xp.where(mask, scores, -xp.inf), xp.broadcast_to(mask, scores.shape)
 
 
-def join_arrays(xp, form, arrays, masks):
+def _join_arrays(xp, form, arrays, masks):
     """Join arrays of variables, given by name; return masked scores, and the mask in their shape or None."""
     flat, flat_masks, n_samples = [], [], prod(form.lead)
     for name, shape in form.arrays:
@@ -35,34 +92,18 @@ def join_arrays(xp, form, arrays, masks):
     return xp.concatenate(flat, 1), None if masks is None else xp.concatenate(flat_masks, 1)
 
 
-def flat_batch(xp, values, given, form, lengths, temperature, mask, arange):
-    """Return the arrays that operators take, divided by the temperature.
+def _flat_batch(library, values, given, form, lengths, temperature, mask):
+    """Return the arrays that operators take, divided by the temperature; see `prepare`.
 
-    Parameters
-    ----------
-    xp : module
-    values : array
-        Scores, with -inf at masked parts.
-    given : dict of arrays
-        Additional scores, by their names in `form`.
-    form : Form
-    lengths : int array or None
-    temperature : float
-    mask : bool array with an entry for each score, or None
-    arange : callable
-        Returns the numbers below a size, on the device of the mask.
-
-    Returns
-    -------
-    scores, additional, rows : arrays
-        The first axis is that of the samples.
+    The first axis of the scores, the additional scores and the rows is that of the samples. `values` are scores with
+    -inf at masked parts; `given` has additional scores by their names in `form`.
     """
     if len(form.lead) != 1:
         values = values.reshape((prod(form.lead), *form.padded))
-    joined = _join_additional(xp, given, form, values)
+    joined = _join_additional(library.xp, given, form, values)
     if temperature != 1.0:
         values, joined = values / temperature, joined / temperature
-    return values, joined, _as_rows(xp, lengths, mask, form, arange)
+    return values, joined, _as_rows(library, lengths, mask, form)
 
 
 def _join_additional(xp, given, form, scores):
@@ -82,9 +123,9 @@ def _join_additional(xp, given, form, scores):
     return xp.broadcast_to(joined, (n_samples, joined.shape[1]))
 
 
-def _as_rows(xp, lengths, mask, form, arange):
+def _as_rows(library, lengths, mask, form):
     """Return a row of ints for each sample: whether the mask leaves a part of it, and its lengths."""
-    n_samples = prod(form.lead)
+    xp, n_samples = library.xp, prod(form.lead)
     if lengths is not None:
         lengths = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
         lengths = xp.broadcast_to(lengths, (*form.lead, form.n_lengths)).reshape(n_samples, form.n_lengths)
@@ -94,15 +135,10 @@ def _as_rows(xp, lengths, mask, form, arange):
         mask = mask.reshape((n_samples, *form.padded))
         for axis, (column, offset) in enumerate(form.bounds):
             size = form.padded[axis]
-            inside = arange(size) < lengths[:, column, None] + offset
+            inside = library.arange(size, mask) < lengths[:, column, None] + offset
             mask = mask & inside.reshape(n_samples, *[1] * axis, size, *[1] * (len(form.padded) - axis - 1))
         present = xp.where(mask.reshape(n_samples, prod(form.padded)).any(1), 1, 0)[:, None]
     return present if lengths is None else xp.concatenate([present, lengths], 1)
-
-
-def with_lead(flat, form):
-    """Return an array like the flat scores with the leading axes in place of that of the samples."""
-    return flat if len(form.lead) == 1 else flat.reshape((*form.lead, *form.padded))
 
 
 def split_joined(flat, shapes, lead):

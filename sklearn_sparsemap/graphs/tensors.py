@@ -3,8 +3,10 @@
 The dual is that of `rows.py`, in one multiplier for each row; Newton's method solves it for all samples at once.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,8 +27,9 @@ class Rows(NamedTuple):
     coefs : Tensor of shape (n_logic, n_variables)
     bounds, lower, upper : Tensors of shape (n_logic,)
         Bound of each row; bounds of its multiplier.
-    ends, signs : Tensors of shape (n_pairs, 2)
-        Variables and signs of the literals of each pair.
+    first, second : Tensors of shape (n_pairs, n_variables)
+    off_first, off_second : Tensors of shape (n_pairs,)
+        The literals of the pairs: ``off_first + first @ u`` is the marginal of the first one of each pair.
     expand : int Tensor of shape (n_pairs,)
         The additional score of each pair.
     """
@@ -35,27 +38,29 @@ class Rows(NamedTuple):
     bounds: Tensor
     lower: Tensor
     upper: Tensor
-    ends: Tensor
-    signs: Tensor
+    first: Tensor
+    second: Tensor
+    off_first: Tensor
+    off_second: Tensor
     expand: Tensor
 
 
+@lru_cache(32)
 def rows_of(layout, device):
     """Return the `Rows` of a graph."""
-    arrays, options = layout.arrays, {"dtype": torch.float64, "device": device}
-    coefs = torch.zeros(len(arrays.row_bounds), layout.n_variables, dtype=torch.float64)
-    for r in range(len(coefs)):
-        own = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
-        coefs[r, torch.tensor(arrays.row_vars[own])] = torch.tensor(arrays.row_coefs[own])
-    bounds, lower, upper = (
-        torch.tensor(part, **options) for part in (arrays.row_bounds, arrays.row_low, arrays.row_high)
-    )
+    arrays, n_logic = layout.arrays, len(layout.arrays.row_bounds)
+    coefs, literals = np.zeros((n_logic, layout.n_variables)), np.zeros((2, len(arrays.pairs), layout.n_variables))
+    coefs[np.repeat(np.arange(n_logic), np.diff(arrays.row_ptr)), arrays.row_vars] = arrays.row_coefs
+    pairs, signs = np.arange(len(arrays.pairs)), arrays.pair_signs.reshape(-1, 2).T
+    literals[[[0], [1]], pairs, arrays.pair_ends.reshape(-1, 2).T] = signs
     expand = arrays.additional_ptr[arrays.pairs]
     if layout.expand is not None:
         expand = layout.expand[expand]
-    ends, expand = (torch.tensor(part, device=device) for part in (arrays.pair_ends, expand))
-    signs = torch.tensor(arrays.pair_signs, **options)
-    return Rows(coefs.to(device), bounds, lower, upper, ends.long(), signs, expand.long())
+    parts = coefs, arrays.row_bounds, arrays.row_low, arrays.row_high, *literals, *(0.5 * (1.0 - signs))
+    return Rows(
+        *(torch.tensor(part, dtype=torch.float64, device=device) for part in parts),
+        torch.tensor(expand, dtype=torch.int64, device=device),
+    )
 
 
 def samples_at_once(layout):
@@ -84,10 +89,10 @@ def solve(rows, scores, additional):
         False for samples that are left to the compiled solver: infeasible ones, those with a pair without a score, and
         those that do not converge.
     """
-    pair_scores, pairs = additional[:, rows.expand], _pairs_of(rows, scores.shape[1])
+    pair_scores = additional[:, rows.expand]
     positive = pair_scores > 0.0
-    coefs, bounds, lower, upper = _all_rows(rows, pairs, pair_scores)
-    base = scores + torch.where(positive, pair_scores, 0.0) @ pairs.second
+    coefs, bounds, lower, upper = _all_rows(rows, pair_scores)
+    base = scores + torch.where(positive, pair_scores, 0.0) @ rows.second
 
     def evaluate(multipliers):
         """Return the dual value, the slopes and the marginals."""
@@ -104,7 +109,7 @@ def solve(rows, scores, additional):
     largest = (coefs @ coefs.transpose(1, 2)).abs().sum(-1)
     multipliers, slope, u, violation = maximise(evaluate, curvature_of, largest, lower, upper, goal)
     solved = (violation <= FEASIBLE) & (pair_scores != 0.0).all(-1)
-    p, q = pairs.off_first + u @ pairs.first.T, pairs.off_second + u @ pairs.second.T
+    p, q = rows.off_first + u @ rows.first.T, rows.off_second + u @ rows.second.T
     joint = torch.where(positive, torch.minimum(p, q), (p + q - 1.0).clamp(min=0.0))
     # The smallest face that contains u, as in `projection.py`.
     size = torch.cat([finite, pair_scores.abs()], 1).amax(-1, keepdim=True)
@@ -113,8 +118,8 @@ def solve(rows, scores, additional):
     curvature = _curvature(coefs, inside)
     # The literals whose marginals make up that of the pair: p, q, both, or none.
     at_top = (multipliers[:, len(rows.bounds) :] > 0.5 * pair_scores.abs()).unsqueeze(-1).to(u.dtype)
-    of_positive = at_top * pairs.first + (1.0 - at_top) * pairs.second
-    literals = torch.where(positive.unsqueeze(-1), of_positive, at_top * (pairs.first + pairs.second))
+    of_positive = at_top * rows.first + (1.0 - at_top) * rows.second
+    literals = torch.where(positive.unsqueeze(-1), of_positive, at_top * (rows.first + rows.second))
 
     def multiply(directions, extra):
         directions = directions + (extra[..., rows.expand].unsqueeze(-2) @ literals).squeeze(-2)
@@ -131,32 +136,18 @@ def solve(rows, scores, additional):
     return u, _summed(rows, joint, additional), multiply, solved
 
 
-class _Pairs(NamedTuple):
-    """The literals of the pairs: ``off_first + first @ u`` is the marginal of the first one of each pair."""
-
-    first: Tensor
-    second: Tensor
-    off_first: Tensor
-    off_second: Tensor
-
-
-def _pairs_of(rows, n_variables):
-    one_hot = torch.nn.functional.one_hot(rows.ends, n_variables) * rows.signs.unsqueeze(-1)
-    return _Pairs(one_hot[:, 0], one_hot[:, 1], *(0.5 * (1.0 - rows.signs)).unbind(1))
-
-
-def _all_rows(rows, pairs, pair_scores):
+def _all_rows(rows, pair_scores):
     """Return coefficients and bounds of the rows of each sample, and bounds of their multipliers.
 
     A positive score c of literals p and q is added to that of q, and the row q <= p has a multiplier of at most c. A
     negative score c has the row p + q <= 1, with a multiplier of at most -c.
     """
     n, positive = len(pair_scores), pair_scores > 0.0
-    if not len(rows.ends):
+    if not len(rows.expand):
         # Views, which take no memory.
         return tuple(part.expand(n, *part.shape) for part in (rows.coefs, rows.bounds, rows.lower, rows.upper))
-    of_pairs = torch.where(positive, -1.0, 1.0).unsqueeze(-1) * pairs.first + pairs.second
-    pair_bounds = torch.where(positive, pairs.off_first - pairs.off_second, 1.0 - pairs.off_first - pairs.off_second)
+    of_pairs = torch.where(positive, -1.0, 1.0).unsqueeze(-1) * rows.first + rows.second
+    pair_bounds = torch.where(positive, rows.off_first - rows.off_second, 1.0 - rows.off_first - rows.off_second)
     return (
         torch.cat([rows.coefs.expand(n, *rows.coefs.shape), of_pairs], 1),
         torch.cat([rows.bounds.expand(n, -1), pair_bounds], 1),

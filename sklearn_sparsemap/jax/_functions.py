@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._layers.operators import operator
+from .._layers.register import operator
 from .._layers.samples import solve_samples
 from ._states import recall, remember
 

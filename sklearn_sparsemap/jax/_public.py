@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from .._core.annotations import Any, Callable
-from .._layers.forms import (
-    check_mask_names,
-    check_options,
-    flatten_additional,
-    form_of_graph,
-    form_of_structure,
-    label_of,
-    nest_additional,
-)
-from .._layers.graphs import graph_operator
+from .._layers.forms import check_options, flatten_additional, form_of_graph, form_of_structure
+from .._layers.register import operator_of
 from .._layers.samples import solve_samples
-from .._layers.structures import structure_operator
-from .._layers.tensors import apply_mask, flat_batch, join_arrays, split_joined, with_lead
+from .._layers.tensors import prepare, results_of
+from ..factors import FactorGraph
+from ..structures import Structure
+from . import _forms
 from ._functions import solve
-
-if TYPE_CHECKING:
-    from jax import Array
-
-    from ..factors import FactorGraph
-    from ..structures import Structure
 
 
 def sparsemap(
@@ -111,23 +97,9 @@ def sparsemap(
     >>> gradient(scores).tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
     """
-    check_options(temperature, tol, max_iter, n_jobs)
-    values = _as_floats(scores, "scores")
-    given = {
-        name: _as_floats(value, name, values.dtype)
-        for name, value in {**(additional or {}), **more}.items()
-        if value is not None
-    }
-    lengths = _as_ints(lengths)
-    shapes = tuple((name, array.shape) for name, array in given.items())
-    form = form_of_structure(structure, values.shape, shapes, None if lengths is None else lengths.shape)
-    if mask is not None:
-        check_mask_names(mask, scores)
-        values, mask = apply_mask(jnp, _as_mask(mask), values)
-    own = structure_operator(structure, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, parts = _call(own, form, values, given, lengths, temperature, mask)
-    u = with_lead(u, form)
-    return (u, {name: part for (name, _), part in zip(form.extra, parts)}) if return_additional else u
+    inputs = scores, {**(additional or {}), **more}, lengths, temperature, mask
+    u, v = call(form_of_structure, structure, *inputs, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    return (u, v) if return_additional else u
 
 
 def lp_sparsemap(
@@ -195,73 +167,19 @@ def lp_sparsemap(
     >>> layer(jnp.array([[0.75, 0.5], [0.25, 0.5]])).tolist()
     [[0.625, 0.375], [0.25, 0.5]]
     """
+    inputs = scores, flatten_additional(additional), lengths, temperature, mask
+    u, v = call(form_of_graph, graph, *inputs, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    return (u, v) if return_additional else u
+
+
+def call(form_of, what, scores, additional, lengths, temperature, mask, *, argmax="sparsemap", tol, max_iter, n_jobs):
+    """Solve a batch of the user; return marginals and additional marginals. See `prepare` and `sparsemap`."""
     check_options(temperature, tol, max_iter, n_jobs)
-    given = flatten_additional(additional)
-    if isinstance(scores, dict):
-        arrays = {name: _as_floats(value, f"scores[{name!r}]") for name, value in scores.items()}
-        values, shape = next(iter(arrays.values())), tuple((name, array.shape) for name, array in arrays.items())
-    else:
-        values = _as_floats(scores, "scores")
-        shape = values.shape
-    given = {key: _as_floats(value, label_of(key), values.dtype) for key, value in given.items()}
-    lengths, shapes = _as_ints(lengths), tuple((key, array.shape) for key, array in given.items())
-    form = form_of_graph(graph, shape, shapes, None if lengths is None else lengths.shape)
-    if mask is not None:
-        check_mask_names(mask, scores)
-        mask = _as_mask(mask)
-    if form.arrays is not None:
-        values, mask = join_arrays(jnp, form, arrays, mask)
-    elif mask is not None:
-        values, mask = apply_mask(jnp, mask, values)
-    own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    u, parts = _call(own, form, values, given, lengths, temperature, mask)
-    if form.arrays is None:
-        u = with_lead(u, form)
-    else:
-        parts_of_u = split_joined(u, [shape for _, shape in form.arrays], form.lead)
-        u = dict(zip([name for name, _ in form.arrays], parts_of_u))
-    return (u, nest_additional(form, parts)) if return_additional else u
-
-
-def solve_structure(structure, scores, lengths, mask, n_jobs):
-    """Return the best structures of a batch, as arrays of 0 and 1; see `map_inference`."""
-    values, lengths = _as_floats(scores, "scores"), _as_ints(lengths)
-    form = form_of_structure(structure, values.shape, (), None if lengths is None else lengths.shape)
-    if mask is not None:
-        values, mask = apply_mask(jnp, _as_mask(mask), values)
-    own = structure_operator(structure, form.extra, argmax="map", n_jobs=n_jobs)
-    return with_lead(_call(own, form, values, {}, lengths, 1.0, mask)[0], form)
-
-
-def _as_floats(values, name, dtype=None):
-    """Return values as an array of float32 or float64, or of the given dtype."""
-    array = jnp.asarray(values)
-    if not (jnp.issubdtype(array.dtype, jnp.floating) or (dtype is not None and array.dtype.kind in "iu")):
-        raise ValueError(f"{name} must be real floating point numbers; got {array.dtype}")
-    return array.astype(dtype or (jnp.float64 if array.dtype == jnp.float64 else jnp.float32))
-
-
-def _as_ints(lengths):
-    """Return lengths as an int array, or None; values are not checked."""
-    if lengths is None:
-        return None
-    lengths = jnp.asarray(lengths)
-    if lengths.dtype.kind not in "iu":
-        raise ValueError(f"lengths must be integers; got {lengths.dtype}")
-    return lengths.astype(jnp.int32)
-
-
-def _as_mask(mask):
-    """Return a mask, or a dict of masks, as arrays."""
-    return {name: jnp.asarray(own) for name, own in mask.items()} if isinstance(mask, dict) else jnp.asarray(mask)
-
-
-def _call(own, form, values, given, lengths, temperature, mask):
-    """Solve with an operator; return marginals of all samples, and the list of additional marginals."""
-    batch = flat_batch(jnp, values, given, form, lengths, temperature, mask, jnp.arange)
+    batch, form = prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
+    own = operator_of(what, form.extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, v, objectives, _ = solve(own.handle, *batch)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
         # Raises an error with the cause.
         scores, joined, rows = (np.asarray(array) for array in batch)
         solve_samples(own, scores.astype(np.float64), joined.astype(np.float64), rows, form.lead)
-    return u, split_joined(v, [shape for _, shape in form.extra], form.lead)
+    return results_of(form, u, v)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from .._core.annotations import Any
-from .._core.validation import check_choice, check_positive
-from .._layers.forms import SURROGATES, check_options
-from ._public import solve_structure, sparsemap
-
-if TYPE_CHECKING:
-    from jax import Array
-
-    from ..structures import Structure
+from .._layers.forms import check_surrogate, form_of_structure
+from ..structures import Structure
+from ._public import call, sparsemap
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _through(options, scores, lengths, mask):
     structure, n_jobs, _ = options
-    return solve_structure(structure, scores, lengths, mask, n_jobs)
+    inputs = scores, {}, lengths, 1.0, mask
+    return call(form_of_structure, structure, *inputs, argmax="map", tol=1e-9, max_iter=None, n_jobs=n_jobs)[0]
 
 
 def _forward(options, scores, lengths, mask):
@@ -86,7 +82,5 @@ def map_inference(
     >>> [round(float(part), 2) for part in gradient(jnp.array([1.0, 0.5, 0.0]))]
     [0.67, -0.33, -0.33]
     """
-    check_choice("surrogate", surrogate, SURROGATES)
-    check_options(1.0, 1e-9, None, n_jobs)
-    check_positive("step", step)
+    check_surrogate(surrogate, step, n_jobs)
     return _through((structure, n_jobs, step if surrogate == "spigot" else None), scores, lengths, mask)

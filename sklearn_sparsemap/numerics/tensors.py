@@ -2,8 +2,8 @@
 
 The method is that of `active_set.py`. Each sample has slots for structures, and a mask of the used slots. In a round,
 each sample that has not converged solves for the weights of its structures. If a weight would be negative, the sample
-drops the structure that blocks the step; otherwise it calls the oracle. In each round, the host reads whether samples
-have ended, and which.
+drops the structure that blocks the step; otherwise it calls the oracle. In each round, the host reads two numbers from
+the device, in one transfer: how many samples are left, and how many structures they have.
 
 An oracle is a function ``best(batch)`` of a `TensorBatch` that returns the slots (n_samples, n_slots) and additional
 slots (n_samples, n_additional_slots) of best structures, -1 where empty, and their values (n_samples,). No structure
@@ -24,8 +24,9 @@ _WIDTH, _MOST_WIDTH = 8, 256
 _MOST_ROUNDS = 2000
 # A structure whose coefficient in an affinely dependent one is at most this cannot be replaced by it.
 _NO_SHARE = 1e-6
-# Steps along a direction in which structures on the face of a solution are sought.
-_TILTS = (1e-6, 1e-8)
+# Steps along a direction in which structures on the face of a solution are sought: the smaller one for samples in
+# which a structure close to the face hides those on it.
+_TILT, _SMALL_TILT = 1e-6, 1e-8
 
 
 class _Support(NamedTuple):
@@ -59,7 +60,7 @@ def _gather(values, slots):
     lead = torch.broadcast_shapes(values.shape[:-1], slots.shape[:-2])
     if not slots.shape[-1]:
         return values.new_zeros(*lead, slots.shape[-2])
-    slots = slots.expand(*lead, *slots.shape[-2:])
+    values, slots = values.expand(*lead, -1), slots.expand(*lead, *slots.shape[-2:])
     found = values.gather(-1, slots.clamp(min=0).flatten(-2)).reshape(slots.shape)
     return torch.where(slots >= 0, found, 0.0).sum(-1)
 
@@ -73,8 +74,9 @@ def _spread(weights, slots, n_parts):
 
 
 def _column(support, slots):
-    """Return the column of the Gram matrix that belongs to a new structure, shape (n_samples, width)."""
-    common = ((support.slots == slots.unsqueeze(1)) & (slots >= 0).unsqueeze(1)).sum(-1)
+    """Return the column of the Gram matrix that belongs to a new structure, shape (..., n_samples, width)."""
+    slots = slots.unsqueeze(-2)
+    common = ((support.slots == slots) & (slots >= 0)).sum(-1)
     return torch.where(support.used, common + 1.0, 0.0).to(support.theta)
 
 
@@ -190,28 +192,30 @@ def _round(best, batch, support, state):
     return support, asks, ~blocked & ~new, good
 
 
+def _count(ended, support):
+    """Return how many samples have not ended, and the largest number of structures of a sample, in one transfer."""
+    return torch.stack([(~ended).sum(), support.used.sum(1).max()]).tolist()
+
+
 def find_supports(best, batch):
     """Run the active set; return the supports, and a mask of the samples that are solved."""
     done, reference, floor, feasible = _first(best, batch)
     solved, live = torch.zeros_like(feasible), feasible.nonzero().squeeze(1)
     own, support = batch.take(live), done.take(live)
     state = reference[live], floor[live], torch.ones_like(live)
-    most_used = 1
+    n_used = 1
     for _ in range(_MOST_ROUNDS):
         if not len(live):
             break
-        width = support.used.shape[1]
-        most_used += 1
-        # An upper bound usually suffices, and needs no transfer from the device.
-        if most_used > width:
-            most_used = int(support.used.sum(1).max()) + 1
-            if most_used > width and width < _MOST_WIDTH:
-                support = support.widened(2 * width)
+        if n_used == support.used.shape[1] < _MOST_WIDTH:
+            support = support.widened(2 * n_used)
         support, asks, ended, good = _round(best, own, support, state)
         state = *state[:2], state[2] + asks
-        if not ended.any():
+        n_left, n_used = _count(ended, support)
+        if n_left == len(live):
             continue
-        gone, kept = ended.nonzero().squeeze(1), (~ended).nonzero().squeeze(1)
+        order = ended.int().argsort(stable=True)
+        kept, gone = order[:n_left], order[n_left:]
         if support.used.shape[1] > done.used.shape[1]:
             done = done.widened(support.used.shape[1])
         final = support.widened(done.used.shape[1]).take(gone)
@@ -223,22 +227,26 @@ def find_supports(best, batch):
 
 
 def _grow(best, batch, support, factor, tilt):
-    """Add a structure on the face of each solution, if the oracle finds one along `tilt`.
+    """Add a structure on the face of each solution, if the oracle finds one along `tilt` or minus `tilt`.
 
-    Returns the support, the samples that grew, and whether a structure close to a face may hide one on it.
+    Returns the support, the samples that grew, and those where a structure close to the face may hide one on it.
     """
-    scores = batch.scores.flatten(1)
-    u = _spread(support.weights, support.slots, scores.shape[1])
-    on_face = _gather(scores - u, support.slots) + _gather(batch.additional, support.extra)
+    scores, samples = batch.scores.flatten(1), torch.arange(len(tilt), device=tilt.device)
+    reduced = scores - _spread(support.weights, support.slots, scores.shape[1])
+    on_face = _gather(reduced, support.slots) + _gather(batch.additional, support.extra)
     on_face = torch.where(support.used, on_face, -torch.inf).amax(1)
-    tilted = (scores - u + tilt).reshape(batch.scores.shape)
-    slots, extra, _ = best(batch._replace(scores=tilted))
-    here = _gather(scores - u, slots.unsqueeze(1)) + _gather(batch.additional, extra.unsqueeze(1))
+    both = batch.take(samples.repeat(2))
+    tilted = torch.cat([reduced + tilt, reduced - tilt]).reshape(both.scores.shape)
+    found = best(both._replace(scores=tilted))[:2]
+    slots, extra = (part.unflatten(0, (2, len(tilt))) for part in found)
+    here = _gather(reduced, slots.unsqueeze(-2)) + _gather(batch.additional, extra.unsqueeze(-2))
     _, independent = _pivot(support, factor, slots)
-    tolerance = (1e-15 * slots.shape[1] * (1.0 + on_face.abs())).clamp(min=FACE_TOLERANCE)
-    ties = on_face - here.squeeze(1) <= tolerance
-    grows, zero = ties & independent & ~support.used.all(1), torch.zeros_like(on_face)
-    return _append(support, grows, (slots, extra), zero, zero), grows, (independent & ~ties).any()
+    tolerance = (1e-15 * slots.shape[-1] * (1.0 + on_face.abs())).clamp(min=FACE_TOLERANCE)
+    ties = on_face - here.squeeze(-1) <= tolerance
+    grows = ties & independent & ~support.used.all(1)
+    slots, extra = (_chosen(grows[0], *part) for part in (slots, extra))
+    zero = torch.zeros_like(on_face)
+    return _append(support, grows.any(0), (slots, extra), zero, zero), grows.any(0), (independent & ~ties).any(0)
 
 
 def span_faces(best, batch, support):
@@ -246,30 +254,25 @@ def span_faces(best, batch, support):
     scores, done = batch.scores.flatten(1), support
     live = torch.arange(len(scores), device=scores.device)
     generator = torch.Generator(scores.device).manual_seed(0)
-    fruitless = torch.zeros_like(live)
-    while len(live) and done.used.shape[1] <= _MOST_WIDTH:
+    fruitless, small = torch.zeros_like(live), torch.zeros_like(live, dtype=torch.bool)
+    n_left, n_used = _count(small, support)
+    while n_left and done.used.shape[1] <= _MOST_WIDTH:
+        if n_used == done.used.shape[1]:
+            done = done.widened(2 * n_used)
         own, support = batch.take(live), done.take(live)
-        if support.used.all(1).any():
-            done, support = (part.widened(2 * done.used.shape[1]) for part in (done, support))
         factor, _ = _factor(support)
         noise = torch.rand(scores.shape[1], dtype=scores.dtype, device=scores.device, generator=generator) - 0.5
         noise = noise.expand(len(live), -1)
         weights = _respond(support.used, factor, _gather(noise, support.slots), 0.0)
-        weights = torch.where(support.used, weights, 0.0)
-        direction = noise - _spread(weights, support.slots, scores.shape[1])
-        grew = torch.zeros_like(live, dtype=torch.bool)
-        for sign in (1.0, -1.0):
-            for size in _TILTS:
-                longer, grows, hides = _grow(best, own, support, factor, sign * size * direction)
-                grows = grows & ~grew
-                support = _Support(*(_chosen(grows, new, old) for new, old in zip(longer, support)))
-                grew = grew | grows
-                if not hides:
-                    break
+        direction = noise - _spread(torch.where(support.used, weights, 0.0), support.slots, scores.shape[1])
+        tilt = torch.where(small, _SMALL_TILT, _TILT).unsqueeze(1) * direction
+        support, grew, hides = _grow(best, own, support, factor, tilt)
         done = _Support(*(whole.index_copy(0, live, part) for whole, part in zip(done, support)))
-        fruitless = torch.where(grew, 0, fruitless + 1)
-        left = (fruitless < 2).nonzero().squeeze(1)
-        live, fruitless = live[left], fruitless[left]
+        fruitless = torch.where(grew | (hides & ~small), 0, fruitless + 1)
+        small = small | (hides & ~grew)
+        n_left, n_used = _count(fruitless == 2, support)
+        kept = fruitless.argsort(stable=True)[:n_left]
+        live, fruitless, small = live[kept], fruitless[kept], small[kept]
     return done
 
 

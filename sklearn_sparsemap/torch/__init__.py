@@ -8,10 +8,9 @@ except ImportError as error:
     ) from error
 
 from ._decisions import PerturbedFenchelYoungLoss, SPOPlusLoss
-from ._graphs import lp_sparsemap
 from ._losses import FenchelYoungLoss
 from ._modules import LPSparseMAP, SparseMAP
-from ._structures import SelectedStructures, sparsemap
+from ._public import SelectedStructures, lp_sparsemap, sparsemap
 from ._surrogates import map_inference
 
 __all__ = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
@@ -11,11 +9,9 @@ from .._core.annotations import Any, Callable
 from .._core.validation import check_positive
 from .._layers.losses import Gold, loss_operator
 from ..factors import FactorGraph
+from ..structures import Structure
 from ._functions import solver
 from ._losses import FenchelYoungLoss
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class _DecisionLoss(nn.Module):

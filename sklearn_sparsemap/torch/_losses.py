@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
-from .._layers.forms import check_options
+from .._layers.forms import check_options, flatten_additional
 from .._layers.losses import Gold, gold_of, loss_operator
 from .._layers.samples import place_of
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
+from ..structures import Structure
+from ._calls import prepare
 from ._functions import solver
-from ._graphs import prepare_graph
-from ._structures import prepare
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class FenchelYoungLoss(nn.Module):
@@ -119,20 +115,25 @@ class FenchelYoungLoss(nn.Module):
             If an entry of `y` is not a structure of its problem, or is forbidden; otherwise as in `sparsemap`.
         """
         dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
-        own, padded, rows = self._operator(form.extra), tuple(tensors[0].shape[1:]), tensors[2].cpu().numpy()
-        gold = gold_of(own, self.loss, _as_structures(y, form.lead), padded, rows, form.lead, cost=self.cost)
-        gold = Gold(*(torch.from_numpy(array).to(tensors[0]) for array in gold))
-        return self._reduced(self._losses(*tensors, gold, own.handle, form.lead).to(dtype), form.lead)
+        gold, handle = self._gold(y, tensors[0], tensors[2], form)
+        return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
+
+    @torch.compiler.disable
+    def _gold(self, y, scores, rows, form):
+        """Return `Gold` as tensors, and the number of the operator. Compiled programs call it in Python."""
+        own, y = self._operator(form.extra), _as_structures(y, form.lead)
+        gold = gold_of(own, self.loss, y, tuple(scores.shape[1:]), rows.cpu().numpy(), form.lead, cost=self.cost)
+        return Gold(*(torch.from_numpy(array).to(scores) for array in gold)), own.handle
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
-        if isinstance(self.structure, FactorGraph) or callable(self.structure):
+        is_graph = isinstance(self.structure, FactorGraph) or callable(self.structure)
+        if is_graph:
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
-            additional = additional.get("additional")
-            return prepare_graph(self.structure, scores, mask, additional, lengths, self.temperature)
-        return prepare(self.structure, scores, mask, lengths, self.temperature, additional)
+            additional = flatten_additional(additional.get("additional"))
+        return prepare(is_graph, self.structure, scores, additional, lengths, self.temperature, mask)
 
     def _losses(self, scores, additional, rows, gold, handle, lead):
         """Return the loss of each sample, given its `Gold` as tensors."""

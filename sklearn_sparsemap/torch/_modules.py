@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._layers.forms import check_options
-from ._graphs import lp_sparsemap
-from ._structures import sparsemap
-
-if TYPE_CHECKING:
-    from ..factors import FactorGraph
-    from ..structures import Structure
+from ..factors import FactorGraph
+from ..structures import Structure
+from ._public import lp_sparsemap, sparsemap
 
 
 class SparseMAP(nn.Module):

@@ -3,31 +3,17 @@
 import numpy as np
 import torch
 
-from .._core.validation import check_choice
-from .._layers.graphs import graph_operator
-from .._layers.operators import register
 from .._layers.padding import kinds_of
+from .._layers.register import operator_of, register
 from .._layers.samples import naming, nonempty, place_of
-from .._layers.structures import structure_operator
-from ..structures._base import TensorBatch
+from ..structures._base import Structure, TensorBatch
 
 
-def prefers_native(backend, device):
-    """Tell whether a backend means operations of PyTorch for scores on a device."""
-    check_choice("backend", backend, ("auto", "compiled", "native"))
-    return backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps"))
-
-
-def native_operator(structure, extra, *, tol, max_iter, n_jobs):
-    """Return the operator of a structure whose solutions are tensors; see `NativeOperator`."""
-    compiled = structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    return register(("native", compiled.handle), lambda: NativeOperator(compiled))
-
-
-def native_graph_operator(graph, extra, *, tol, n_jobs):
-    """Return the operator of a graph, or of a function, whose solutions are tensors; see `NativeGraphs`."""
-    compiled = graph_operator(graph, extra, tol=tol, n_jobs=n_jobs)
-    return register(("native", compiled.handle), lambda: NativeGraphs(compiled))
+def native_operator(what, extra, **options):
+    """Return the operator of a structure or a graph whose solutions are tensors; see `operator_of`."""
+    compiled = operator_of(what, extra, **options)
+    kind = NativeOperator if isinstance(what, Structure) else NativeGraphs
+    return register(("native", compiled.handle), lambda: kind(compiled))
 
 
 class NativeOperator:
@@ -53,12 +39,7 @@ class NativeOperator:
         return solution
 
     def _solve(self, scores, additional, rows, lead):
-        """Return a `TensorBatch`, a mask of the samples that are not empty, and the result of a tensor solver."""
-        batch, present = self._lay_out(scores, additional, rows, lead)
-        return batch, present, self.compiled.structure.tensor_solver()(batch)
-
-    def _lay_out(self, scores, additional, rows, lead):
-        """Return a `TensorBatch`, and a mask of the samples that are not empty.
+        """Return a `TensorBatch`, a mask of the samples that are not empty, and the result of a tensor solver.
 
         Empty samples are solved as if all their scores were zero and nothing were padding, and then set to zero.
         """
@@ -71,32 +52,25 @@ class NativeOperator:
         present = present.to(device)
         with naming(samples, lead):
             kinds, kind, shapes = compiled.kinds_within(padded, lengths)
-        scores = torch.where(present.reshape(-1, *[1] * len(padded)), scores, 0.0)
-        additional = torch.where(present.unsqueeze(1), additional, 0.0)
+        places = torch.tensor(samples, dtype=torch.int64, device=device)
         full = torch.tensor([padded], device=device).expand(len(scores), -1)
-        if len(samples) == len(scores) and shapes == [padded]:
-            _refuse(scores, lead, "scores")
-            _refuse(additional, lead, "additional")
-            return self._batch(scores, full, additional), present
-        samples = torch.tensor(samples, dtype=torch.int64, device=device)
-        shapes = np.array(shapes, np.int64).reshape(-1, len(padded))
-        lengths = full.index_copy(0, samples, torch.from_numpy(shapes[kind]).to(device))
-        own = []
-        for values, masks, what in (
+        own = np.array(shapes, np.int64).reshape(-1, len(padded))[kind]
+        lengths, values = full.index_copy(0, places, torch.from_numpy(own).to(device)), []
+        for part, masks, label in (
             (scores, [k.mask for k in kinds], "scores"),
             (additional, [k.extra_mask for k in kinds], "additional"),
         ):
-            flat = values.flatten(1)
-            inside = torch.ones_like(flat, dtype=torch.bool)
-            if len(kind):
-                inside = inside.index_copy(0, samples, torch.from_numpy(np.array(masks)[kind]).to(device))
-            _refuse(torch.where(inside, flat, 0.0), lead, what)
-            own.append(torch.where(inside, flat, -torch.inf).reshape(values.shape))
-        return self._batch(own[0], lengths, own[1]), present
-
-    def _batch(self, scores, lengths, additional):
-        compiled = self.compiled
-        return TensorBatch(scores, lengths, additional, dict(compiled.extra), compiled.max_iter, compiled.tol)
+            flat = torch.where(present.unsqueeze(1), part.flatten(1), 0.0)
+            if all(mask.all() for mask in masks):
+                _refuse(flat, lead, label)
+            else:
+                inside = torch.from_numpy(np.array(masks)[kind]).to(device)
+                inside = torch.ones_like(flat, dtype=torch.bool).index_copy(0, places, inside)
+                _refuse(torch.where(inside, flat, 0.0), lead, label)
+                flat = torch.where(inside, flat, -torch.inf)
+            values.append(flat.reshape(part.shape))
+        batch = TensorBatch(values[0], lengths, values[1], dict(compiled.extra), compiled.max_iter, compiled.tol)
+        return batch, present, compiled.structure.tensor_solver()(batch)
 
 
 class NativeGraphs(NativeOperator):

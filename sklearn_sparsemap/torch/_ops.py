@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._layers.operators import operator
+from .._layers.register import operator
 from .._layers.samples import solve_samples
 from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from .._core.annotations import Any
-from .._core.validation import check_choice, check_positive
-from .._layers.forms import SURROGATES, check_options
-from .._layers.structures import structure_operator
-from .._layers.tensors import with_lead
+from .._layers.forms import check_surrogate
+from .._layers.register import operator_of
+from ..structures import Structure
+from ._calls import prepare
 from ._functions import solver
-from ._structures import prepare, sparsemap
-
-if TYPE_CHECKING:
-    from ..structures import Structure
+from ._public import sparsemap
 
 
 class _Surrogate(torch.autograd.Function):
@@ -95,13 +90,11 @@ def map_inference(
     >>> scores.grad.tolist()
     [[0.6666..., -0.3333..., -0.3333...]]
     """
-    check_choice("surrogate", surrogate, SURROGATES)
-    check_options(1.0, 1e-9, None, n_jobs)
-    check_positive("step", step)
+    check_surrogate(surrogate, step, n_jobs)
     with torch.no_grad():
-        dtype, tensors, form = prepare(structure, scores, mask, lengths, 1.0, {})
-        own = structure_operator(structure, form.extra, argmax="map", n_jobs=n_jobs)
-        best = with_lead(solver()(*tensors, form.lead, own.handle)[0].to(dtype), form)
+        dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
+        own = operator_of(structure, argmax="map", n_jobs=n_jobs)
+        best = solver()(*batch, form.lead, own.handle)[0].to(dtype).reshape(scores.shape)
 
     def project(scores, best, gradient):
         moved = torch.where(scores > -torch.inf, best - step * gradient, -torch.inf)

@@ -1,5 +1,7 @@
 """The selected structures of a batch, and their weights."""
 
+from math import prod
+
 import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
@@ -22,14 +24,26 @@ class _Weights(torch.autograd.Function):
         return _ops.like(unary, upstream), _ops.like(extra, upstream), None, None
 
 
-def structures_and_weights(scores, additional, rows, handle, keys, dtype):
-    """Return the selected structures of each sample, most probable first, and their weights as a list of tensors."""
+def structures_and_weights(scores, additional, rows, handle, keys, dtype, lead):
+    """Return the selected structures of each sample, most probable first, and their weights as tensors.
+
+    Both are lists, with lists in lists along the leading axes.
+    """
     if torch.compiler.is_compiling():
         raise ValueError("return_structures is not for compiled programs; call it outside")
     if not len(scores):
-        return [], []
+        return _nest([], lead), _nest([], lead)
     solved = _ops.solution_of(scores, additional, rows, handle, keys)
     results = solved.batch[:]
     weights = [result.weights for result in results]
     flat = _Weights.apply(scores, additional, solved, np.concatenate([np.zeros(0), *weights]))
-    return [result.structures for result in results], list(flat.to(dtype).split([len(w) for w in weights]))
+    split = flat.to(dtype).split([len(own) for own in weights])
+    return _nest([result.structures for result in results], lead), _nest(list(split), lead)
+
+
+def _nest(flat, lead):
+    """Return a list with an entry for each sample as lists in lists along the leading axes."""
+    if not lead:
+        return flat[0]
+    step = prod(lead[1:])
+    return [_nest(flat[k * step : (k + 1) * step], lead[1:]) for k in range(lead[0])] if len(lead) > 1 else flat

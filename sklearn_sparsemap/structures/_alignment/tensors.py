@@ -23,7 +23,7 @@ def warping_program(shape, given):
     for i, j in _antidiagonals(n, m):
         tails = np.column_stack([nodes[i, j], nodes[i, j + 1], nodes[i + 1, j]])
         nodes[i + 1, j + 1] = graph.add(tails, None, graph.parts[i, j])
-    graph.sinks = nodes[1:, 1:].ravel()
+    graph.sinks = nodes[1:, 1:]
     return graph
 
 
@@ -50,21 +50,14 @@ def gapped_program(shape, given, is_local):
         paused[i + 1, j + 1] = graph.add(np.column_stack([matched[i + 1, j + 1], paused[i, j + 1]]), in_row)
         every[i + 1, j + 1] = graph.add(np.column_stack([paused[i + 1, j + 1], every[i + 1, j]]), in_column)
     # A local alignment ends with a match, or is empty.
-    graph.sinks = graph.add(np.append(SOURCE, matched)[None]) if is_local else every[1:, 1:].ravel()
+    graph.sinks = graph.add(np.append(SOURCE, matched)[None])[0] if is_local else every[2:, 2:]
     return graph
 
 
 def solve(structure, batch):
     """Solve a padded batch of an `Alignment`; see `Structure.tensor_solver`."""
-    m, is_local = batch.scores.shape[2], structure.kind == "local"
     if structure.kind == "warping":
         program = derivations_of(warping_program, batch)
     else:
-        program = derivations_of(gapped_program, batch, is_local)
-
-    def best(own):
-        rows, columns = own.lengths.T
-        last = (rows - 1) * m + columns - 1 if structure.kind == "warping" else rows * (m + 1) + columns
-        return program.best(own, 0 * last if is_local else last)
-
-    return active_set(best, batch)
+        program = derivations_of(gapped_program, batch, structure.kind == "local")
+    return active_set(program.best, batch)

@@ -122,5 +122,4 @@ def solve(batch):
     parts = _split(batch.additional, batch.given)
     if _are_independent(batch, parts):
         return _solve_independent(batch, parts)
-    program = derivations_of(chain_program, batch)
-    return active_set(lambda own: program.best(own, own.lengths[:, 0] - 1), batch)
+    return active_set(derivations_of(chain_program, batch).best, batch)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 # Nodes of value 0 and of value -inf; and the number of a score of 0.
 SOURCE, NEVER, NO_SCORE = 0, 1, -1
@@ -28,10 +27,10 @@ class _Level(NamedTuple):
     ----------
     first, stop : int
         The range of the nodes.
-    tails, others : int Tensor of shape (n_nodes, n_entering)
+    tails, others : int array or Tensor of shape (n_nodes, n_entering)
         The tails of the hyperarcs; `others` is None if they have one tail. All nodes may share one row of `tails`.
-    arcs : int Tensor of shape (n_nodes, n_entering), or None
-    nodes : int Tensor of shape (n_nodes, 1), or None
+    arcs : int array or Tensor of shape (n_nodes, n_entering), or None
+    nodes : int array or Tensor of shape (n_nodes, 1), or None
         The numbers of the scores, None for scores of 0.
     has_parts : bool
         Whether the scores of the hyperarcs are those of parts; otherwise they are additional scores.
@@ -39,10 +38,10 @@ class _Level(NamedTuple):
 
     first: int
     stop: int
-    tails: Tensor
-    others: Tensor | None
-    arcs: Tensor | None
-    nodes: Tensor | None
+    tails: object
+    others: object
+    arcs: object
+    nodes: object
     has_parts: bool
 
 
@@ -64,7 +63,7 @@ class Hypergraph:
     slot_of : int array, shape of the scores
         The slot of each part. By default, its index along the first axis.
     sinks : int array
-        Final nodes; `best` takes an index into it for each sample.
+        Final nodes, by the size of a sample along the first axes of its scores: ``sinks[n - 1]`` for n steps.
     """
 
     def __init__(self, shape, given=()):
@@ -96,9 +95,11 @@ class Hypergraph:
         """
         first = len(self.depth)
         self.depth = np.append(self.depth, self.depth[tails].max(1) + 1)
+        stop, nodes = first + len(tails), None if nodes is None else nodes[:, None]
         arcs = None if arcs is None or np.max(arcs) == NO_SCORE else np.broadcast_to(arcs, tails.shape)
-        self.levels.append((first, first + len(tails), tails, others, arcs, None if nodes is None else nodes[:, None]))
-        return np.arange(first, first + len(tails))
+        has_parts = arcs is not None and arcs.max() < self.parts.size
+        self.levels.append(_Level(first, stop, tails, others, arcs, nodes, has_parts))
+        return np.arange(first, stop)
 
 
 class Derivations:
@@ -121,14 +122,14 @@ class Derivations:
             return None if array is None else move(np.where(array == NO_SCORE, self._n_scores, array))
 
         self._levels, steps = [], []
-        for first, stop, tails, others, arcs, nodes in graph.levels:
-            others = None if others is None else move(others)
+        for level in graph.levels:
             # Equal rows are read once.
-            tails = tails[:1] if (tails == tails[:1]).all() else tails
-            has_parts = arcs is not None and arcs.max() < self._n_parts
-            self._levels.append(_Level(first, stop, move(tails), others, numbers(arcs), numbers(nodes), has_parts))
-            if arcs is not None and not has_parts:
-                steps.append(graph.depth[first:stop])
+            tails = level.tails[:1] if (level.tails == level.tails[:1]).all() else level.tails
+            others = None if level.others is None else move(level.others)
+            arcs, nodes = numbers(level.arcs), numbers(level.nodes)
+            self._levels.append(level._replace(tails=move(tails), others=others, arcs=arcs, nodes=nodes))
+            if arcs is not None and not level.has_parts:
+                steps.append(graph.depth[level.first : level.stop])
         self._n_slots = int(graph.slot_of.max()) + 1
         # The slot after the last one takes the scores that no derivation uses.
         self._slot_of = move(np.append(graph.slot_of.ravel(), self._n_slots))
@@ -137,15 +138,8 @@ class Derivations:
         self._extra_slot_of, self._n_extra = move(rows), len(depths)
         self._sinks = move(graph.sinks)
 
-    def best(self, batch, sinks):
-        """Find the best derivation of each sample; an oracle of `numerics.tensors`, for these sinks.
-
-        Parameters
-        ----------
-        batch : TensorBatch
-        sinks : int Tensor of shape (n_samples,)
-            Index of the final node of each sample in `Hypergraph.sinks`.
-        """
+    def best(self, batch):
+        """Find the best derivation of each sample of a `TensorBatch`; an oracle of `numerics.tensors`."""
         zero = batch.scores.new_zeros(len(batch.scores), 1)
         # A row for each score, because rows are what the levels gather.
         table = torch.cat([batch.scores.flatten(1), batch.additional, zero], 1).T.contiguous()
@@ -163,7 +157,8 @@ class Derivations:
                 top = top + table[level.nodes[:, 0]]
             values[level.first : level.stop] = top
             choices.append(choice)
-        last = self._sinks[sinks].unsqueeze(0)
+        places = tuple(size - 1 for size in batch.lengths.T[: self._sinks.dim()])
+        last = self._sinks[places].expand(1, len(batch.scores))
         return *self._trace(last, choices), values.gather(0, last).squeeze(0)
 
     def _trace(self, last, choices):

@@ -83,18 +83,19 @@ def solve(batch):
     Samples with more rows than columns are transposed, so that the shorter axis has the rows.
     """
     scores, lengths = batch.scores, batch.lengths
-    turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
-    if turned.any() and not turned.all():
+    (n, m), is_turned = scores.shape[1:], lengths[:, 0] > lengths[:, 1]
+    n_turned = int(is_turned.sum())
+    if 0 < n_turned < len(scores):
         # The batch contains both orientations, so pad to a square.
         padding = (0, max(n, m) - m, 0, max(n, m) - n)
         scores = torch.nn.functional.pad(scores, padding, value=-torch.inf)
 
     def turn(values):
-        if not turned.any():
+        if not n_turned:
             return values
-        if turned.all():
+        if n_turned == len(scores):
             return values.transpose(-1, -2)
-        return torch.where(turned[:, None, None], values.transpose(-1, -2), values)
+        return torch.where(is_turned[:, None, None], values.transpose(-1, -2), values)
 
     rows = turn(scores)
     columns = torch.arange(rows.shape[2], device=scores.device) < lengths.amax(1, keepdim=True)

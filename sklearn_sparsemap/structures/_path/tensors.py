@@ -23,11 +23,11 @@ def path_program(shape, given, dims):
         for k, own in enumerate(entering):
             tails[k, : len(own)], edges[k, : len(own)] = number[own[:, TAIL]], own[:, EDGE]
         number[heads] = graph.add(tails, edges)
-    graph.sinks = number[-1:]
+    graph.sinks = number[-1]
     return graph
 
 
 def solve(structure, batch):
     """Solve a batch of a `Path`; see `Structure.tensor_solver`."""
     program = derivations_of(path_program, batch, structure.dims(batch.scores.shape[1:], {}))
-    return active_set(lambda own: program.best(own, own.lengths[:, 0] * 0), batch)
+    return active_set(program.best, batch)

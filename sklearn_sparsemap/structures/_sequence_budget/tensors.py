@@ -9,5 +9,4 @@ def solve(structure, batch):
     """Solve a padded batch of a `SequenceBudget`; see `Structure.tensor_solver`."""
     most = tuple(min(structure.budget_of(n), n) for n in range(1, batch.scores.shape[1] + 1))
     counts = tuple((n if structure.exactly else 0, n) for n in most)
-    program = derivations_of(chain_program, batch, structure.state, counts)
-    return active_set(lambda own: program.best(own, own.lengths[:, 0] - 1), batch)
+    return active_set(derivations_of(chain_program, batch, structure.state, counts).best, batch)

@@ -36,13 +36,13 @@ def eisner_program(shape, given, single_root):
         tails = np.vstack([to_right[i[:, None], splits + 1], left[i[:, None], splits]])
         others = np.vstack([right[splits + 1, j[:, None]], to_left[splits, j[:, None]]])
         right[i, j], left[i, j] = graph.add(tails, others=others).reshape(2, -1)
-    words = np.arange(1, n + 1)
-    graph.sinks = right[0, 1:]
+    words, last = np.arange(1, n + 1), right[0, 1:]
     if single_root:
         # Left and right dependents of the only word at the root.
         tails, others = np.broadcast_to(left[1, words], (n, n)), right[words, words[:, None]]
         spans = graph.add(tails.reshape(-1, 1), others=others.reshape(-1, 1), nodes=np.tile(graph.parts[0], n))
-        graph.sinks = graph.add(spans.reshape(n, n))
+        last = graph.add(spans.reshape(n, n))
+    graph.sinks = np.broadcast_to(last, shape)
     return graph
 
 
@@ -156,7 +156,7 @@ def solve(structure, batch):
         if program is None:
             slots, extra, value = _best_trees(own, single_root)
         else:
-            slots, extra, value = program.best(own, own.lengths[:, 1] - 1)
+            slots, extra, value = program.best(own)
         if label is not None:
             labels = label.flatten(1).gather(1, slots.clamp(min=0))
             slots = torch.where(slots >= 0, slots * n_labels + labels, -1)

@@ -1,0 +1,52 @@
+"""The register of operators, by numbers."""
+
+import threading
+from collections import OrderedDict
+from itertools import count
+from weakref import WeakValueDictionary
+
+from ..structures import Structure
+from .graphs import GraphOperator
+from .structures import StructureOperator
+
+# Number of operators that are kept, the most recently used. Code that needs one for longer keeps a reference, as
+# modules do.
+_MOST = 1024
+
+_lock, _numbers = threading.Lock(), count()
+_by_handle, _recent = WeakValueDictionary(), OrderedDict()
+
+
+def register(key, make):
+    """Return the operator with this key; make it if necessary."""
+    with _lock:
+        if key in _recent:
+            _recent.move_to_end(key)
+            return _recent[key]
+        operator = make()
+        operator.handle = next(_numbers)
+        _by_handle[operator.handle] = _recent[key] = operator
+        while len(_recent) > _MOST:
+            _recent.popitem(last=False)
+        return operator
+
+
+def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
+    """Return the operator of a structure, a graph, or a function from shapes to graphs; see `StructureOperator`."""
+    options = argmax, tol, max_iter, n_jobs
+    if isinstance(what, Structure):
+        key, kind = what, StructureOperator
+    else:
+        key, kind = id(what), GraphOperator
+    return register((type(what), key, extra, *options), lambda: kind(what, extra, options))
+
+
+def operator(handle):
+    """Return the operator with this number."""
+    try:
+        return _by_handle[handle]
+    except KeyError:
+        raise RuntimeError(
+            f"the SparseMAP operator {handle} of a compiled or exported program does not exist in this process; "
+            "compile it again, or hold the module in which it was made"
+        ) from None
