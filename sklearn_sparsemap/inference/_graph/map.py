@@ -28,7 +28,7 @@ _CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
-    """The best assignment found in a factor graph.
+    """The best assignment found in a factor graph. Within this room also those of many samples, one row for each.
 
     Attributes
     ----------
@@ -50,16 +50,6 @@ class GraphMAPResult(NamedTuple):
     integral: bool
     bound: float
     marginals: object
-
-
-class Assignments(NamedTuple):
-    """The best assignments found, one row for each sample; see `GraphMAPResult`."""
-
-    structures: np.ndarray
-    values: np.ndarray
-    integral: np.ndarray
-    bounds: np.ndarray
-    marginals: np.ndarray
 
 
 def check_graph_options(options):
@@ -104,7 +94,8 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
 
     Returns
     -------
-    found : Assignments
+    found : GraphMAPResult
+        Each entry is an array with one row for each sample; variables and marginals are flat.
     """
     n = len(problems.scores)
     parts = []
@@ -112,7 +103,7 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
         rows = np.arange(start, min(start + _CHUNK, n))
         own = None if numbers is None else [numbers[i] for i in rows]
         parts.append(_best_of_chunk(problems.take(rows), n_jobs, tol, own, map_time_limit, late))
-    return Assignments(*map(np.concatenate, zip(*parts)))
+    return GraphMAPResult(*map(np.concatenate, zip(*parts)))
 
 
 def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
@@ -127,7 +118,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
     """
     left, shape = np.arange(len(problems.scores)), problems.scores.shape
     n = len(left)
-    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
+    out = GraphMAPResult(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
     trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
     if time_limit is not None:
         time_limit /= max(map(len, trials.values()), default=1)
