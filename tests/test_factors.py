@@ -87,8 +87,8 @@ def test_closed_forms_equal_the_enumerated_polytope(name):
         for negated in product([False, True], repeat=n):
             graph = FactorGraph()
             graph.add(FACTORS[name](literals_of(graph.variables(n), negated)))
-            scores = rng.normal(size=(4, n)) * np.array([[0.3], [1.0], [1.0], [3.0]])
-            pair_scores = rng.normal(size=4) if name == "pair" else [None] * 4
+            scores = rng.normal(size=(3, n)) * np.array([[0.3], [1.0], [3.0]])
+            pair_scores = rng.normal(size=3) if name == "pair" else [None] * 3
             given = [{} if s is None else {"pair": s} for s in pair_scores]
             for row, own in zip(scores, given):
                 result = lp_sparsemap(graph, row, additional=own, solver="block", tol=1e-9)

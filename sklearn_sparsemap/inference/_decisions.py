@@ -96,7 +96,7 @@ class GraphDecisions:
 
     def best(self, scores, n_jobs=None):
         found = best_assignments(self._problems(scores), n_jobs, numbers=range(len(scores)))
-        return found.structures.astype(np.float64)
+        return found.structure.astype(np.float64)
 
 
 class MixedDecisions:

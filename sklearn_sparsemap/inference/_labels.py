@@ -186,7 +186,7 @@ class LabelGraph:
             best = best_assignments(
                 problems, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit, late=late
             )
-            found.append(best.structures)
+            found.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(found)
 

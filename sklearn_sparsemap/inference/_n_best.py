@@ -11,6 +11,7 @@ import numpy as np
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ._batch import check_feasible, map_where_feasible
+from ._graph.map import check_graph_options
 from ._graph.n_best import n_best_of_graph
 from ._places import bonus_for, require
 from ._problems import lay_out, problems_of
@@ -77,7 +78,7 @@ def n_best(
     check_positive("k", k, integer=True)
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
-        return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **additional)
+        return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
     samples, many, _ = lay_out(structure, scores, additional)
     found = []
     for i, sample in enumerate(samples):

@@ -11,7 +11,7 @@ from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
 from ..numerics.places import starts
 from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
-from ._graph.map import map_graph
+from ._graph.map import check_graph_options, map_graph
 from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
@@ -81,10 +81,7 @@ def map_inference(
     """
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph | list | tuple):
-        unknown = sorted(set(additional) - {"additional", "tol", "map_time_limit"})
-        if unknown:
-            raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
-        return map_graph(structure, scores, n_jobs=n_jobs, **additional)
+        return map_graph(structure, scores, n_jobs=n_jobs, **check_graph_options(additional))
     samples, many, _ = lay_out(structure, scores, additional)
     problems = samples.raise_masks()
     if samples.moved is None:

@@ -184,7 +184,7 @@ class GraphTask(Task):
             if left:
                 own, numbers = problems.take(left), [places[k] for k in left]
                 best = best_assignments(own, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit, late=late)
-                for k, structure in zip(left, best.structures):
+                for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded
 

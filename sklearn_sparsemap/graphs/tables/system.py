@@ -95,23 +95,20 @@ def _find_local(joint, u, first, second, n, local, counts):
 
 
 @kernel
-def _invert(joint, n, local, counts, sigma, damping, inverse, work):
-    """Set `inverse` to the inverse of ``sigma G + damping`` of an edge, on its values in use.
+def _eliminate_first(joint, n, local, counts, sigma, damping, inverse, work):
+    """Eliminate the first node's values from ``sigma G + damping``: D is their diagonal, W is D^-1 sigma A.
 
     Parameters
     ----------
-    joint, n, local, counts
-        See `_find_local`.
-    sigma, damping : float
+    joint, n, local, counts, sigma, damping
+        See `_invert`.
     inverse : array
-        Overwritten, row by row.
+        The diagonal of the first node's values gets that of D^-1.
     work : array of shape (2, n, n)
-        Scratch.
+        Gets W, and the lower triangle of the Schur complement of the second node's values.
     """
     n_first, n_second = counts[0], counts[1]
-    n_local = n_first + n_second
-    # W = D^-1 sigma A, and the Schur complement of the second node's values.
-    ratio, schur = work[0], work[1]
+    n_local, ratio, schur = n_first + n_second, work[0], work[1]
     for q in range(n_second):
         for p in range(q + 1):
             schur[q, p] = 0.0
@@ -131,8 +128,12 @@ def _invert(joint, n, local, counts, sigma, damping, inverse, work):
                         schur[q, c] -= sigma * sigma / total
         for q in range(n_second):
             ratio[p, q] /= total
-    # The lower factor of the complement, and then its inverse, in place.
-    for q in range(n_second):
+
+
+@kernel
+def _invert_factor(schur, n, damping):
+    """Overwrite the lower triangle of an n x n matrix with the inverse of its Cholesky factor."""
+    for q in range(n):
         for c in range(q + 1):
             left = schur[q, c]
             for k in range(c):
@@ -141,13 +142,33 @@ def _invert(joint, n, local, counts, sigma, damping, inverse, work):
                 schur[q, c] = left / schur[c, c]
             else:
                 schur[q, q] = np.sqrt(max(left, 1e-3 * damping))
-    for c in range(n_second):
+    for c in range(n):
         schur[c, c] = 1.0 / schur[c, c]
-        for q in range(c + 1, n_second):
+        for q in range(c + 1, n):
             left = 0.0
             for k in range(c, q):
                 left -= schur[q, k] * schur[k, c]
             schur[q, c] = left / schur[q, q]
+
+
+@kernel
+def _invert(joint, n, local, counts, sigma, damping, inverse, work):
+    """Set `inverse` to the inverse of ``sigma G + damping`` of an edge, on its values in use.
+
+    Parameters
+    ----------
+    joint, n, local, counts
+        See `_find_local`.
+    sigma, damping : float
+    inverse : array
+        Overwritten, row by row.
+    work : array of shape (2, n, n)
+        Scratch.
+    """
+    n_first, n_second = counts[0], counts[1]
+    n_local, ratio, schur = n_first + n_second, work[0], work[1]
+    _eliminate_first(joint, n, local, counts, sigma, damping, inverse, work)
+    _invert_factor(schur, n_second, damping)
     for q in range(n_second):
         for c in range(q + 1):
             total = 0.0

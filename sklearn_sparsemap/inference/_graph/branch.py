@@ -133,7 +133,8 @@ class _TableBranching:
                 for j, table in near:
                     fields += table[values[j]]
                 best = int(fields.argmax())
-                if fields[best] > fields[values[i]] + 1e-12 * abs(fields[best]):
+                # If tables forbid all values, none is better than another.
+                if fields[best] > -np.inf and fields[best] > fields[values[i]] + 1e-12 * abs(fields[best]):
                     values[i], changed = best, True
             if not changed:
                 break

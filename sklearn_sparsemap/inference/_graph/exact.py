@@ -154,10 +154,12 @@ def warn_of_time_limit(late, time_limit):
         return
     samples, gap = sorted(late), max(late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
+    loss = f"the scores of the assignments found are at most {gap:.3g} below the best"
+    if gap == np.inf:
+        loss = "how far the assignments found are from the best is unknown, because not even the relaxation was solved"
     warnings.warn(
         f"the search for the best assignment ended at map_time_limit={time_limit:g} seconds for {len(samples)} samples "
-        f"({which}): the scores of the assignments found are at most {gap:.3g} below the best; raise map_time_limit, "
-        "or set it to None for an unlimited search",
+        f"({which}): {loss}; raise map_time_limit, or set it to None for an unlimited search",
         ConvergenceWarning,
         stacklevel=3,
     )

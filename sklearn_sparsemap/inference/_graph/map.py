@@ -28,7 +28,7 @@ _CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
-    """The best assignment found in a factor graph.
+    """The best assignment found in a factor graph. Within this room also those of many samples, one row for each.
 
     Attributes
     ----------
@@ -52,28 +52,29 @@ class GraphMAPResult(NamedTuple):
     marginals: object
 
 
-class Assignments(NamedTuple):
-    """The best assignments found, one row for each sample; see `GraphMAPResult`."""
-
-    structures: np.ndarray
-    values: np.ndarray
-    integral: np.ndarray
-    bounds: np.ndarray
-    marginals: np.ndarray
+def check_graph_options(options):
+    """Return the keyword arguments of MAP inference in graphs; raise TypeError or ValueError if one is invalid."""
+    unknown = sorted(options.keys() - {"additional", "tol", "map_time_limit"})
+    if unknown:
+        raise TypeError(
+            f"for a graph, the keywords are additional, tol and map_time_limit; got {unknown[0]!r}. Pass the scores of "
+            f"a graph by factor: additional={{{unknown[0]!r}: ...}}"
+        )
+    check_positive("tol", options.get("tol", 1e-9))
+    if options.get("map_time_limit") is not None:
+        check_positive("map_time_limit", options["map_time_limit"])
+    return options
 
 
 def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignment; see `map_inference`."""
-    if map_time_limit is not None:
-        check_positive("map_time_limit", map_time_limit)
     groups, many = problems_by_graph(graph, scores, additional)
     results, late = [None] * sum(len(places) for places, _ in groups), {}
     for places, problems in groups:
         found = best_assignments(problems, n_jobs, tol, places if many else None, map_time_limit, late)
         shape = problems.layout.shape_variables
         for i, structure, value, integral, bound, u in zip(places, *found):
-            own = shape(structure), float(value), bool(integral), float(bound), shape(u)
-            results[i] = GraphMAPResult(*own)
+            results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
     warn_of_time_limit(late, map_time_limit)
     return results if many else results[0]
 
@@ -93,7 +94,8 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
 
     Returns
     -------
-    found : Assignments
+    found : GraphMAPResult
+        Each entry is an array with one row for each sample; variables and marginals are flat.
     """
     n = len(problems.scores)
     parts = []
@@ -101,7 +103,7 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
         rows = np.arange(start, min(start + _CHUNK, n))
         own = None if numbers is None else [numbers[i] for i in rows]
         parts.append(_best_of_chunk(problems.take(rows), n_jobs, tol, own, map_time_limit, late))
-    return Assignments(*map(np.concatenate, zip(*parts)))
+    return GraphMAPResult(*map(np.concatenate, zip(*parts)))
 
 
 def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
@@ -114,56 +116,94 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
     time_limit : float or None
         Maximum number of seconds for a sample.
     """
-    layout, left = problems.layout, np.arange(len(problems.scores))
-    shape, n = problems.scores.shape, len(left)
-    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
+    left, shape = np.arange(len(problems.scores)), problems.scores.shape
+    n = len(left)
+    out = GraphMAPResult(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
     trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
     if time_limit is not None:
         time_limit /= max(map(len, trials.values()), default=1)
-    many = numbers is not None
-    numbers = numbers if many else [0]
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
-        own = with_trials(problems, left, current)
-        names, began = [numbers[i] for i in left], working_time()
-        end = None if time_limit is None else began + _RELAXATION * time_limit
-        found = relax(own, tol, n_jobs, deadline=end)
-        check_feasible(layout, found, many, names)
-        u, joint, values, gaps = found.marginals, found.joint, found.objective, found.gap
-        best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
-        integral = ~fractional(u).any(axis=1) & (gaps <= INTEGRAL * sizes)
-        best[integral], best_joint[integral] = rounded(best[integral]), rounded(best_joint[integral])
-        values[integral] = own.take(integral).values(best[integral], best_joint[integral])
-        bounds = values + gaps
-        for k in np.flatnonzero(~integral):
-            one, end = own.take([k]), None
-            if time_limit is not None:
-                began = began if len(left) == 1 else working_time()
-                end = began + time_limit
-                if not np.isfinite(gaps[k]) and len(left) > 1:
-                    # Time ran out for this sample, or for previous ones.
-                    found.put([k], relax(one, tol, deadline=began + _RELAXATION * time_limit))
-                    bounds[k] = values[k] + gaps[k]
-            best[k], best_joint[k], values[k], bound = _search(one, u[k], joint[k], gaps[k], bounds[k], tol, end)
-            bounds[k] = max(min(bounds[k], bound), values[k])
-            if end is not None and values[k] < bound and bounds[k] - values[k] > tol * sizes[k]:
-                late[names[k]] = bounds[k] - values[k]
-            if bound == -np.inf:
-                _refuse(layout, u[k], f"scores[{names[k]}]" if many else "scores")
-        accepted = np.ones(len(left), bool)
+        names = None if numbers is None else [numbers[i] for i in left]
+        relaxed, best, integral, bounds = _solve_trial(
+            with_trials(problems, left, current), n_jobs, tol, names, time_limit, late
+        )
+        values, accepted = best.objective, np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
-            if i in current:
-                solutions = (u[k], joint[k]), (best[k], best_joint[k])
-                accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
-        # Compute values from the original scores, because a difference of large numbers would be inexact.
-        for k in np.flatnonzero(accepted & np.isfinite(values) & np.isin(left, list(current))):
-            gap = bounds[k] - values[k]
-            values[k] = problems.take([left[k]]).values(best[k][None], best_joint[k][None])[0]
-            bounds[k] = values[k] + gap
-        for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
+            if i not in current:
+                continue
+            solutions = [(own.marginals[k], own.joint[k]) for own in (relaxed, best)]
+            accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
+            if accepted[k] and np.isfinite(values[k]):
+                # Compute values from the original scores, because a difference of large numbers would be inexact.
+                gap = bounds[k] - values[k]
+                values[k] = problems.take([i]).values(best.marginals[[k]], best.joint[[k]])[0]
+                bounds[k] = values[k] + gap
+        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]
     return out
+
+
+def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
+    """Solve the relaxation of samples, and search for the best assignments of those whose relaxation is fractional.
+
+    Parameters
+    ----------
+    problems, n_jobs, tol, time_limit, late
+        As in `_best_of_chunk`.
+    names : list of int, or None
+        Indices of the samples in messages; None for a single sample.
+
+    Returns
+    -------
+    relaxed : GraphSolutions
+        Solutions of the relaxation.
+    best : GraphSolutions
+        The best assignments found, with their scores as objectives.
+    integral : bool array of shape (n_samples,)
+        Whether the best assignment is that of the relaxation.
+    bounds : array of shape (n_samples,)
+        Upper bounds of the scores of all assignments.
+    """
+    n, began = len(problems.scores), working_time()
+    relaxed = relax(problems, tol, n_jobs, deadline=_deadline(began, time_limit, _RELAXATION))
+    check_feasible(problems.layout, relaxed, names is not None, names)
+    best, sizes = relaxed.take(np.arange(n)), _sizes(problems)
+    integral = ~fractional(relaxed.marginals).any(axis=1) & (relaxed.gap <= INTEGRAL * sizes)
+    u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))
+    best.marginals[integral], best.joint[integral] = u, joint
+    best.objective[integral] = problems.take(integral).values(u, joint)
+    bounds = _bounds(best)
+    for k in np.flatnonzero(~integral):
+        one = problems.take([k])
+        if n > 1:
+            began = working_time()
+            if time_limit is not None and not np.isfinite(relaxed.gap[k]):
+                # Time ran out for this sample, or for previous ones.
+                relaxed.put([k], relax(one, tol, deadline=_deadline(began, time_limit, _RELAXATION)))
+                bounds[k] = _bounds(relaxed.take([k]))[0]
+        found = relaxed.marginals[k], relaxed.joint[k], relaxed.gap[k], bounds[k]
+        *assignment, value, bound = _search(one, *found, tol, _deadline(began, time_limit))
+        best.marginals[k], best.joint[k] = assignment
+        best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
+        name = 0 if names is None else names[k]
+        if time_limit is not None and value < bound and bounds[k] - value > tol * sizes[k]:
+            late[name] = bounds[k] - value
+        if bound == -np.inf:
+            _refuse(problems.layout, relaxed.marginals[k], "scores" if names is None else f"scores[{name}]")
+    return relaxed, best, integral, bounds
+
+
+def _deadline(began, time_limit, fraction=1.0):
+    """Return the `working_time` at which a fraction of the time limit is over; None without a limit."""
+    return None if time_limit is None else began + fraction * time_limit
+
+
+def _bounds(solutions):
+    """Return upper bounds of the scores of all assignments; infinite if the relaxation was not solved."""
+    solved = np.isfinite(solutions.gap)
+    return np.add(solutions.objective, solutions.gap, out=np.full(len(solved), np.inf), where=solved)
 
 
 def _refuse(layout, u, which):

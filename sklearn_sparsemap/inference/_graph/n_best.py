@@ -65,8 +65,8 @@ def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
             if found and str(error).startswith("infeasible"):
                 break
             raise
-        found.append((best.structures[0], float(best.values[0])))
+        found.append((best.structure[0], float(best.value[0])))
         # At least one variable differs from this assignment.
-        layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structures[0])
+        layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structure[0])
         problem = problem._replace(layout=layout)
     return found

@@ -26,6 +26,20 @@ _AT_BOUND = 1e-9
 class ClippedSample:
     """A sample with smaller scores. It has the same solution if in it all clipped variables are at their bounds.
 
+    Parameters
+    ----------
+    layout : Layout
+    given, original : arrays of shape (n_additional,) and (n_variables,)
+        The additional scores and the scores of the sample.
+    scores : array of shape (n_variables,)
+        The scores after large numbers in common were subtracted; see `_shift`.
+    shifts : list of (row, multiplier)
+        The numbers that were subtracted.
+    bound : float
+        Scores beyond it are clipped.
+    mask : float
+        Scores below it are masks, whose marginals are rounded to 0 if they are close to it.
+
     Attributes
     ----------
     scores, additional : arrays

@@ -10,9 +10,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping
 from ..._core.html import as_html, attributes
 from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
-
-# Marginals within this distance of 0 or 1 count as integral.
-_INTEGRAL = 1e-6
+from .._graph.branch import fractional
 
 
 class LPSparseMAPResult:
@@ -83,7 +81,7 @@ class LPSparseMAPResult:
 
     @property
     def integral(self) -> bool:
-        return bool((np.minimum(self._u, 1.0 - self._u) <= _INTEGRAL).all())
+        return not fractional(self._u).any()
 
     @property
     def structures(self) -> dict[str, list[tuple[Any, float]]]:

@@ -4,7 +4,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._core.ragged import RaggedArray
 from ..._core.threads import over_groups
@@ -43,37 +42,16 @@ class LPSparseMAPBatch(LazyResults):
         super().__init__(n)
         self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
         self._n_jobs = n_jobs
+        statistics = np.empty((n, 5))
+        for places, _, solutions in groups:
+            statistics[places] = solutions.statistics
+        self.objective, self.gap, self.residual, n_iter, _ = statistics.T
+        self.n_iter = n_iter.astype(np.int64)
+        self.converged = has_converged(self.objective, self.gap, self.residual, tol)
 
     @cached_property
     def _place(self):
         return {i: (g, row) for g, (places, *_) in enumerate(self._groups) for row, i in enumerate(places)}
-
-    @cached_property
-    def _statistics(self):
-        statistics = np.empty((len(self), 5))
-        for places, _, solutions in self._groups:
-            statistics[places] = solutions.statistics
-        return statistics
-
-    @property
-    def objective(self) -> NDArray[np.float64]:
-        return self._statistics[:, 0]
-
-    @property
-    def gap(self) -> NDArray[np.float64]:
-        return self._statistics[:, 1]
-
-    @property
-    def residual(self) -> NDArray[np.float64]:
-        return self._statistics[:, 2]
-
-    @property
-    def n_iter(self) -> NDArray[np.int64]:
-        return self._statistics[:, 3].astype(np.int64)
-
-    @property
-    def converged(self) -> NDArray[np.bool_]:
-        return has_converged(self.objective, self.gap, self.residual, self._tol)
 
     def _make(self, i):
         g, row = self._place[i]
