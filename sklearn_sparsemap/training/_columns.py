@@ -128,7 +128,7 @@ class Columns:
     """
 
     def __init__(self, X):
-        own = make_rows(X, lean=True)
+        own = make_rows(X, X.dtype, lean=True)
         n_features, n_entries = X.shape[1], len(own.indices)
         kinds, counts = number_columns(own, n_features)
         filled, n = kinds >= 0, kinds.max(initial=-1) + 1
@@ -227,7 +227,7 @@ class Merging:
         self.X, self._places = X, None
         if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
             return
-        kinds, _ = number_columns(make_rows(X, lean=True), X.shape[1])
+        kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
         self._filled = np.flatnonzero(kinds >= 0)
         _, first, counts = np.unique(kinds[self._filled], return_index=True, return_counts=True)
         chosen = self._filled[first]

@@ -13,7 +13,7 @@ from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
 from .epoch import EPOCHS, FAILED, Part, Team, hand_out
 from .pairs import grow, most_space, new_pairs
-from .rules import AdaGrad, Mira
+from .rules import StepRule
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
 # Number of updates between two proximal steps over all weights, relative to the number of weights. Larger values save
@@ -29,7 +29,13 @@ _WORTH_THREADS = 2**12
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
+NO_CURVE = np.zeros((0, 2), np.int64)
 _space, _hand_out = in_python(most_space), in_python(hand_out)
+
+
+def mira_rule(tol, fit_intercept, every, C):
+    """Return the rule of MIRA with a maximum step size."""
+    return StepRule(tol, bool(fit_intercept), every, NO_CURVE, is_mira=True, eta0=0.0, alpha=0.0, C=float(C))
 
 
 class OnlineOptimizer:
@@ -48,6 +54,8 @@ class OnlineOptimizer:
     # The kind of the training state, and the name of the optimiser for users.
     kind, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
+    # Whether several threads may take the steps for a sample together, each for some of the columns.
+    _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
     _n_jobs, _columns = 1, None
@@ -112,7 +120,9 @@ class OnlineOptimizer:
         """
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
-        self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
+        self.rule = StepRule(
+            float(tol), bool(fit_intercept), _NEVER, NO_CURVE, is_mira=False, eta0=float(eta0), alpha=float(alpha), C=0.0
+        )
 
     def accept_gap(self, tol):
         """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""
@@ -144,7 +154,7 @@ class OnlineOptimizer:
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
-        run = EPOCHS[type(store), type(rule), self.dtype, str(rows.data.dtype)]
+        run = EPOCHS[type(store), type(rule), self.dtype]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -160,10 +170,11 @@ class OnlineOptimizer:
             team.signals[:] = 0
 
     def rows_of(self, X):
-        """Return features as rows for `epoch`, in merged columns if there are any."""
-        rows = make_rows(X, lean=True) if self._columns is None else self._columns.rows
-        # Empty data must have the type of the weights, too.
-        return rows if self.dtype == "float64" else rows._replace(data=readonly(rows.data, np.float32))
+        """Return features as rows of the type of the weights, in merged columns if there are any."""
+        if self._columns is None:
+            return make_rows(X, self.dtype, lean=True)
+        rows = self._columns.rows
+        return rows._replace(data=readonly(rows.data, self.dtype))
 
     def _has_space(self, rows, targets, order, n_threads):
         """Assign places of the store for the next block to each thread; return whether there are enough."""
@@ -179,7 +190,7 @@ class OnlineOptimizer:
         if self._columns is not None:
             return self._columns.begins
         cuts = []
-        if type(self.rule) is AdaGrad and len(rows.indices) > _MANY:
+        if self._steps_by_columns and len(rows.indices) > _MANY:
             # The first rows serve as a sample of all rows.
             some = np.sort(rows.indices[:_SEEN])
             cuts = np.unique(some[len(some) * np.arange(1, N_PIECES) // N_PIECES])
@@ -188,7 +199,7 @@ class OnlineOptimizer:
     @property
     def _most_threads(self):
         """Maximum number of threads in an epoch. With more threads than cores they would wait for each other."""
-        if type(self.rule) is not AdaGrad:
+        if not self._steps_by_columns:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
@@ -325,8 +336,9 @@ class MiraOptimizer(OnlineOptimizer):
 
     kind, name = "mira", "MIRA"
     _first_state = 0.0
+    _steps_by_columns = False
 
     def configure(self, *, C, fit_intercept):
         """Set options that can change between epochs."""
         self.alpha = 0.0
-        self.rule = Mira(0.0, bool(fit_intercept), _NEVER, np.zeros((0, 2), np.int64), float(C))
+        self.rule = mira_rule(0.0, fit_intercept, _NEVER, C)
