@@ -105,6 +105,22 @@ def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
     return n
 
 
+def _expand_dense(coef, places, scale):
+    """Return the weights of all columns.
+
+    Parameters
+    ----------
+    coef : array of shape (n_merged, n_outputs)
+        Weights of the merged columns: `scale` times the weight of each of their columns.
+    places : int array of shape (n_features,)
+        The merged column of each column; -1 if it has no entries.
+    scale : array of shape (n_merged,)
+    """
+    wide = (coef / scale[:, None].astype(coef.dtype))[np.maximum(places, 0)]
+    wide[places < 0] = 0.0
+    return wide
+
+
 class Columns:
     """Merged columns of features.
 
@@ -176,9 +192,7 @@ class Columns:
         """
         coef = model.coef
         if not sparse_coef and not sparse.issparse(coef):
-            known, places = self.places >= 0, np.maximum(self.places, 0)
-            wide = (coef / self.multiplicity[:, None].astype(coef.dtype))[places]
-            wide[~known] = 0.0
+            wide = _expand_dense(coef, self.places, self.multiplicity)
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)
         own_lengths = np.diff(coef.indptr)
@@ -224,37 +238,35 @@ class Merging:
     """
 
     def __init__(self, X, n_outputs, penalised):
-        self.X, self._places = X, None
+        self.X, self._scale = X, None
         if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
             return
         kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
-        self._filled = np.flatnonzero(kinds >= 0)
-        _, first, counts = np.unique(kinds[self._filled], return_index=True, return_counts=True)
-        chosen = self._filled[first]
-        if len(chosen) > _WORTHWHILE * len(kinds):
+        filled = np.flatnonzero(kinds >= 0)
+        _, first, counts = np.unique(kinds[filled], return_index=True, return_counts=True)
+        if not 0 < len(first) <= _WORTHWHILE * len(kinds):
             return
+        chosen = filled[first]
         columns = sparse.csc_array(X)
         columns.sum_duplicates()
         # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
-        chosen, self._scale = chosen[order], np.sqrt(counts[order])
-        self._n_features, self._places = len(kinds), np.argsort(order)[kinds[self._filled]]
-        merged = columns[:, chosen]
+        self._scale, self._places = np.sqrt(counts[order]), np.append(np.argsort(order), -1)[kinds]
+        merged = columns[:, chosen[order]]
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
     def shrink(self, model):
         """Return the model of the merged columns with the same scores."""
-        if self._places is None:
+        if self._scale is None:
             return model
-        coef = np.zeros((len(self._scale), model.coef.shape[1]))
-        np.add.at(coef, self._places, model.coef[self._filled])
+        coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._places >= 0
+        np.add.at(coef, self._places[filled], model.coef[filled])
         return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
 
     def expand(self, model):
         """Return the model of all columns."""
-        if self._places is None:
+        if self._scale is None:
             return model
-        coef = np.zeros((self._n_features, model.coef.shape[1]))
-        coef[self._filled] = (model.coef / self._scale[:, None])[self._places]
+        coef = _expand_dense(model.coef, self._places, self._scale)
         return LinearModel(coef, model.intercept, model.additional)

@@ -121,7 +121,14 @@ class OnlineOptimizer:
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = StepRule(
-            float(tol), bool(fit_intercept), _NEVER, NO_CURVE, is_mira=False, eta0=float(eta0), alpha=float(alpha), C=0.0
+            float(tol),
+            bool(fit_intercept),
+            _NEVER,
+            NO_CURVE,
+            is_mira=False,
+            eta0=float(eta0),
+            alpha=float(alpha),
+            C=0.0,
         )
 
     def accept_gap(self, tol):
