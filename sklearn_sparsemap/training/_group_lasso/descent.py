@@ -126,7 +126,7 @@ class SupportDescent:
         else:
             strengths = np.zeros(len(last.x))
             strengths[:n] = penalty.l1_ratio * penalty.alpha
-            descent = OrthantDescent(value_gradient, last.x, strengths, moves)
+            descent = OrthantDescent(value_gradient, last.x, strengths, moves, self.step)
         for _ in range(_MOST_SMOOTH):
             before = descent.value
             if not descent.step() or not np.isfinite(descent.value):
