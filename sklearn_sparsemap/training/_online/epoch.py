@@ -84,7 +84,7 @@ def hand_out(store, counters, wanted):
 
 
 @kernel
-def _entries_of(rows, targets, order, start, stop):
+def entries_of(rows, targets, order, start, stop):
     """Count the feature entries of the samples from `start` to `stop` in the order."""
     n = np.int64(0)
     for number in range(start, min(stop, order.shape[0])):
@@ -149,7 +149,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
             return
         if me == 0:
             # No thread creates weights before the next barrier. The weights of this block are created after it.
-            wanted = space(store) * _entries_of(rows, targets, order, start, stop + part.batch_size)
+            wanted = space(store) * entries_of(rows, targets, order, start, stop + part.batch_size)
             if not hand_out(store, team.counters[:n_threads], wanted):
                 team.signals[end_of_signals + _FULL] = 1
         at = 0

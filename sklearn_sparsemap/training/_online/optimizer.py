@@ -11,7 +11,7 @@ from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
-from .epoch import EPOCHS, FAILED, Part, Team, hand_out
+from .epoch import EPOCHS, FAILED, Part, Team, entries_of, hand_out
 from .pairs import grow, most_space, new_pairs
 from .rules import StepRule
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -30,7 +30,7 @@ _WORTH_THREADS = 2**12
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
 NO_CURVE = np.zeros((0, 2), np.int64)
-_space, _hand_out = in_python(most_space), in_python(hand_out)
+_space, _hand_out, _entries_of = in_python(most_space), in_python(hand_out), in_python(entries_of)
 
 
 def mira_rule(tol, fit_intercept, every, C):
@@ -188,9 +188,8 @@ class OnlineOptimizer:
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
-        chosen = order[place : place + self.batch_size]
-        n_entries = rows.indptr[targets.row_ptr[chosen + 1]] - rows.indptr[targets.row_ptr[chosen]]
-        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
+        n_entries = int(_entries_of(rows, targets, order, place, place + self.batch_size))
+        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * n_entries)
 
     def _begins(self, rows):
         """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""
