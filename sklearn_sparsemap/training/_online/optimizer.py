@@ -268,11 +268,11 @@ class OnlineOptimizer:
         """Return ``alpha/2 |w|^2`` at the current weights."""
         s = self.store
         additional, merged = s.values[s.n_outputs : s.n_dense], self._columns is not None and self.alpha
-        if isinstance(s, Dense) and not merged:
-            return LinearModel(s.values[s.n_dense :], None, additional).penalty(self.alpha)
-        if isinstance(s, Dense):
+        if isinstance(s, Dense) and merged:
             weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
+        elif isinstance(s, Dense):
+            squares = squared_norm(s.values[s.n_dense :])
         else:
             # The places of weights depend on the number of threads, so the sum is in the order of the features.
             times = self._columns.multiplicity if merged else np.ones(len(s.features))
@@ -280,26 +280,28 @@ class OnlineOptimizer:
         return 0.5 * self.alpha * (squares + squared_norm(additional))
 
     def model(self):
-        """Return the current weights, averaged over all steps if `average`.
+        """Return the current weights, averaged over all steps if `average`."""
+        s = self.store
+        intercept, additional = np.split(self._mean(slice(s.n_dense)), [s.n_outputs])
+        return LinearModel(self._coef(), intercept, additional)
+
+    def _mean(self, places):
+        """Return a range of the values of a store, averaged over all steps if `average`.
 
         Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps is
         the current weights minus sum / T.
         """
-        s, n = self.store, self.store.n_outputs
-        dense = s.values[: s.n_dense].copy()
-        if self.average:
-            dense -= s.sums[: s.n_dense] / max(1, self.n_steps)
-        return LinearModel(self._coef(), dense[:n], dense[n:])
+        values = self.store.values[places]
+        if not self.average:
+            return values.copy()
+        mean = self.store.sums[places] / -max(1, self.n_steps)
+        mean += values
+        return mean
 
     def _coef(self):
         s = self.store
         if isinstance(s, Dense):
-            w = s.values[s.n_dense :].reshape(-1, s.n_outputs)
-            if not self.average:
-                return w.copy()
-            coef = s.sums[s.n_dense :].reshape(w.shape) / -max(1, self.n_steps)
-            coef += w
-            return coef
+            return self._mean(slice(s.n_dense, None)).reshape(-1, s.n_outputs)
         indptr = np.zeros(len(s.features) + 1, np.int64)
         outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
         READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)

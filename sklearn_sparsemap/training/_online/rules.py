@@ -39,8 +39,8 @@ from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
 # The rule of AdaGrad (step size `eta0`, penalty `alpha`) and of MIRA (maximum step size `C`). They have one type,
 # because the epoch is compiled for each type of rule. The first fields of all rules are the duality gap of inference,
-# whether the intercept is learned, the number of samples between two calls of `end_sample`, and an array for the number of
-# weights at these calls, see `record`.
+# whether the intercept is learned, the number of samples between two calls of `end_sample`, and an array for the number
+# of weights at these calls, see `record`.
 StepRule = namedtuple("StepRule", ["tol", "fit_intercept", "every", "curve", "is_mira", "eta0", "alpha", "C"])
 STEP_RULE = types.NamedTuple(
     [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.boolean] + [types.float64] * 3, StepRule
