@@ -1,4 +1,4 @@
-"""Groups, proximal operators and the budget rule, against slow twins."""
+"""Groups, proximal operators and the budget rule, compared with slow twins."""
 
 import itertools
 import pickle
@@ -162,7 +162,7 @@ def test_order_of_templates():
     atoms = [[(offset, field) for field, offset in t.atoms] for t in templates]
     expected = [[naive.template_precedes(a, b, coarser) for b in atoms] for a in atoms]
     np.testing.assert_array_equal(order.precedes, expected)
-    # As the paper draws it: what is covered differs in one position by one step.
+    # As in the figure of the paper: a template and one that it covers differ in one position by one step.
     order = GroupOrder.from_templates(chunking_templates())
     names = {(order.names[a], order.names[b]) for a, b in order.covers}
     assert ("pos[0]", "pos[-1]|pos[0]") in names and ("pos[0]", "word[0]") in names

@@ -266,7 +266,7 @@ def test_the_bundle_method_finds_kinks(scale):
         most_calls=500,
         after_step=lambda point, value: steps.append(value),
     )
-    # The penalty is too weak to move a weight from its kink, but for those that it holds at zero.
+    # The penalty is too weak to move a weight from its kink, except those that it keeps at zero.
     best = np.where(penalised & (alpha * np.abs(ends) > costs), np.sign(ends) * costs / alpha, ends)
     assert message == "" and largest <= 1e-7 * scale
     np.testing.assert_allclose(x, best, atol=1e-6 / scale)
@@ -274,7 +274,7 @@ def test_the_bundle_method_finds_kinks(scale):
 
 
 def noisy_chains(n, n_features=2, n_labels=3, seed=0):
-    """Sequences whose labels only the present features tell, and not well: transitions end at kinks."""
+    """Make sequences of noisy labels that depend on the features of their step only: transitions end at kinks."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(n_features, n_labels))
     X = [rng.normal(size=(rng.integers(2, 12), n_features)) for _ in range(n)]
