@@ -17,8 +17,8 @@ from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, settle_smooth
 _FIRST_COLUMNS, _GROWTH = 100, 2
 # The problem of a working set is solved to these fractions of the current gap and of the tolerance.
 _OF_GAP, _OF_TOL = 0.1, 0.3
-# Up to `_SMALL` rows times weights, the objective is minimised to the gap `_EXACT`, with at most `_MORE` more iterations
-# than for `tol`. This takes milliseconds, and equal problems in another form get equal weights.
+# Up to `_SMALL` rows times weights, the objective is minimised to the gap `_EXACT`, with at most `_MORE` iterations in
+# addition to those for `tol`. This takes milliseconds, and equal problems in another form get equal weights.
 _SMALL, _EXACT, _MORE = 2**14, 1e-14, 300
 # Evaluations between two minimisations over the free weights alone.
 _BETWEEN = 20
