@@ -44,7 +44,8 @@ class Objective:
 
     def unpack(self, vector):
         """Return the model of a flat vector."""
-        return LinearModel(self.coef(vector), *np.split(self.free(vector), [self.shape[1]]))
+        free, m = self.free(vector), self.shape[1]
+        return LinearModel(self.coef(vector), free[:m], free[m:])
 
     @staticmethod
     def pack(model):
