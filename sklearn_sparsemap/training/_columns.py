@@ -119,9 +119,9 @@ class Columns:
         numbers[by_rank] = self.cuts[ranks % N_PIECES] + ranks // N_PIECES
         self.places, order = numbers[kinds], np.argsort(numbers[:-1])
         self.multiplicity = multiplicity[order].astype(np.float64)
-        # Ones of one byte save memory, and so do indices of 32 bits.
+        # Ones of one byte save memory, and so do indices of 32 bits, if X has these.
         data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)
-        all_columns = sparse.csr_array((data, own.indices, own.indptr), shape=X.shape)
+        all_columns = sparse.csr_array((data, own.indices, own.indptr.astype(X.indptr.dtype)), shape=X.shape)
         merged = all_columns[:, chosen[order].astype(np.int32)]
         merged.sort_indices()
         self.rows = make_rows(merged, X.dtype, lean=True)
