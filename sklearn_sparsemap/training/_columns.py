@@ -119,10 +119,11 @@ class Columns:
         numbers[by_rank] = self.cuts[ranks % N_PIECES] + ranks // N_PIECES
         self.places, order = numbers[kinds], np.argsort(numbers[:-1])
         self.multiplicity = multiplicity[order].astype(np.float64)
-        # Ones of one byte save memory, and so do indices of 32 bits, if X has these.
+        # Ones of one byte save memory, and so do indices of 32 bits.
         data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)
-        all_columns = sparse.csr_array((data, own.indices, own.indptr.astype(X.indptr.dtype)), shape=X.shape)
-        merged = all_columns[:, chosen[order].astype(np.int32)]
+        indptr = own.indptr.astype(np.int32 if len(own.indices) < 2**31 else np.int64)
+        merged = sparse.csr_array((data, own.indices, indptr), shape=X.shape)
+        merged = merged[:, chosen[order].astype(np.int32)]
         merged.sort_indices()
         self.rows = make_rows(merged, X.dtype, lean=True)
         self.begins = begins_of_pieces(self.rows, self.cuts[1:-1])
