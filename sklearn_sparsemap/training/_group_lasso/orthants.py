@@ -75,6 +75,7 @@ class OrthantDescent:
         return direction
 
     def _search(self, slope, direction):
+        """Take a step along a direction, halved until it is accepted; return whether there is one."""
         signs = np.where(self.x != 0.0, np.sign(self.x), -np.sign(slope))
         length = 1.0
         for _ in range(_MOST_HALVINGS):

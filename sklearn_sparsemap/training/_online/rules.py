@@ -136,6 +136,7 @@ def _move_by_adagrad(values, sums, squares, place, gradient, rate, step):
 
 @kernel
 def _step_adagrad(rule, store, counters, rows, sample, moves):
+    """Take the step of AdaGrad for a sample. The arguments are described in the module."""
     values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -150,6 +151,7 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _step_gradient(rule, store, counters, rows, sample, moves):
+    """Take a gradient step for a sample. The arguments are described in the module."""
     eta = step_size(rule, counters[STEP])
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -160,6 +162,7 @@ def _step_gradient(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _step_mira(rule, store, counters, rows, sample, moves):
+    """Take the step of MIRA for a sample. The arguments are described in the module."""
     if not sample.loss > 0.0:
         return
     values, sums, direction, norm_squared = store.values, store.sums, store.state, 0.0
@@ -200,6 +203,7 @@ def _penalise(rule, store, counters, first, stop):
 
 @kernel
 def _take_step(rule, store, counters, rows, sample, moves):
+    """Take the step of AdaGrad or MIRA for a sample. The arguments are described in the module."""
     if rule.is_mira:
         _step_mira(rule, store, counters, rows, sample, moves)
     else:
@@ -208,6 +212,7 @@ def _take_step(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _end_sample(rule, store, counters, first, stop):
+    """Take the proximal step of AdaGrad; for MIRA, record the number of weights. The arguments are described in the module."""
     if rule.is_mira:
         counters[SINCE] = 0
         record(rule, counters)
