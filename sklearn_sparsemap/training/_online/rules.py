@@ -212,7 +212,10 @@ def _take_step(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _end_sample(rule, store, counters, first, stop):
-    """Take the proximal step of AdaGrad; for MIRA, record the number of weights. The arguments are described in the module."""
+    """Take the proximal step of AdaGrad or, for MIRA, record the number of weights.
+
+    The arguments are described in the module.
+    """
     if rule.is_mira:
         counters[SINCE] = 0
         record(rule, counters)
