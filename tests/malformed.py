@@ -35,7 +35,6 @@ from sklearn_sparsemap.features import InformationGainSelector, OnRows, RowUnion
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.penalties import GroupLasso, GroupOrder, Groups, as_groups
-from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain
 
@@ -629,7 +628,6 @@ def run_arguments(cases):
             setattr(groups, name, change(getattr(groups, name)))
             where = f"groups, {title} {name}"
             cases.run(f"{where}: prox", lambda g=groups: GroupLasso(g).prox(np.ones(N_COLUMNS)))
-            cases.run(f"{where}: budget", lambda g=groups: budget_strength([1.0, 2.0], 1, groups=g))
             cases.run(f"{where}: fit", lambda g=groups: GroupLassoPerceptron(groups=g, budget=1).fit(X, FLAT_Y))
     sound = ["a", "b"], [0, 1, 2], [0, 1], 2, [0, 0, 1]
     faults = (1, [0, 1, 9]), (1, [0, 2, 1]), (2, [0, 5]), (2, [0, -1]), (3, 1), (4, [0, 0, 7]), (4, [0, 0, -1])

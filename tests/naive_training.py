@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what training is made of."""
+"""Slow, obvious twins of the parts of training."""
 
 
 def two_loops(pairs, gradient):

@@ -146,7 +146,6 @@ from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
 from sklearn_sparsemap.penalties import GroupLasso
-from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 print(sum(compile_statistics().values()))
@@ -176,7 +175,6 @@ map_inference(graph, np.eye(2), additional={"pairs": 0.5})
 TemplateVectorizer().fit_transform([["a", "b"]])
 for groups in (None, [[0, 1], [1, 2]]):
     GroupLasso(groups).prox(np.arange(3.0))
-budget_strength([1.0, 2.0], 1)
 ArcVectorizer(["distance", "head.word[0]|mod.word[0]"]).fit_transform([[{"word": "a"}, {"word": "b"}]])
 statistics = compile_statistics()
 print(statistics["loaded"] > 20, statistics["compiled"])

@@ -20,7 +20,7 @@ from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import CustomStructure, LinearProgram, Matching, Path, Ranking, Subset
 from sklearn_sparsemap.structures._pool import Pool
 
-# Without scores beside those of the parts.
+# Structures without additional scores.
 KINDS = ("simplex", "tree", "matching", "subset", "ranking", "path", "warping")
 GRID = Path.grid(3, 3)
 

@@ -11,7 +11,6 @@ from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sp
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.penalties import GroupLasso
-from sklearn_sparsemap.penalties._budget import budget_strength
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 CHAIN = LinearChain()
@@ -245,7 +244,6 @@ def test_complex_numbers_are_refused():
         lambda: loss.loss_gradient(scores * 1j, [0, 0, 0]),
         lambda: example_f1_score([[1]], [[1]], sample_weight=[1j]),
         lambda: GroupLasso().prox([1j, 2.0]),
-        lambda: budget_strength([1j], 1),
     ):
         with pytest.raises(ValueError, match="Complex data not supported"):
             function()

@@ -1,4 +1,4 @@
-"""Fenchel-Young losses against their definition over all structures."""
+"""Fenchel-Young losses compared with their definition over all structures."""
 
 from collections import Counter
 
@@ -244,7 +244,7 @@ def test_wrong_input():
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "perceptron", "hinge"])
 def test_losses_of_a_graph_that_is_a_structure_are_those_of_the_structure(name):
-    # A graph whose only factor is a chain is that chain, additional scores and all.
+    # A graph with a single factor, a chain, is this chain, including its additional scores.
     rng = np.random.default_rng(5)
     graph = FactorGraph()
     u = graph.variables((4, 3))
@@ -265,7 +265,7 @@ def test_losses_of_a_graph_that_is_a_structure_are_those_of_the_structure(name):
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge"])
 def test_gradients_of_losses_of_graphs_are_right(name):
-    # Convex and, of these scores, smooth enough for differences; zero for gold that is far ahead.
+    # At these scores the losses are smooth enough for differences. They are zero for gold with a large margin.
     rng = np.random.default_rng(7)
     graph = FactorGraph()
     u = graph.variables((2, 3))

@@ -349,7 +349,7 @@ def test_wrong_example_f1_input(y_true, y_pred, options, message):
 
 
 class Parrot(BaseEstimator):
-    """Predicts what it is shown."""
+    """Predicts its input."""
 
     def fit(self, X, y):
         return self

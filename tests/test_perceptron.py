@@ -529,17 +529,18 @@ def test_finalize_shrinks_and_debiases(debias):
 
 
 def test_curves_are_bounded(monkeypatch):
-    course, most, rng = Course(mean_of, most=8), 8, np.random.default_rng(0)
+    course, records, rng = Course(mean_of), Course(highest_of), np.random.default_rng(0)
     values = rng.normal(size=1000)
-    for n, value in enumerate(values, 1):
-        course.note(value)
-        assert len(course.entries) == -(-n // course._per_entry) <= most
-        cuts = np.arange(0, n, course._per_entry)
-        assert_allclose(course.entries, np.add.reduceat(values[:n], cuts) / np.diff([*cuts, n]), atol=1e-12)
+    with monkeypatch.context() as patch:
+        patch.setattr(_curve, "MOST_ENTRIES", 8)
+        for n, value in enumerate(values, 1):
+            course.note(value)
+            assert len(course.entries) == -(-n // course._per_entry) <= 8
+            cuts = np.arange(0, n, course._per_entry)
+            assert_allclose(course.entries, np.add.reduceat(values[:n], cuts) / np.diff([*cuts, n]), atol=1e-12)
+        for step, count in enumerate(rng.permutation(1000).tolist()):
+            records.note((step, (count, 0)))
     assert course.last == values[-1]
-    records = Course(highest_of, most=8)
-    for step, count in enumerate(rng.permutation(1000).tolist()):
-        records.note((step, (count, 0)))
     assert len(records.entries) <= 8 and max(counts[0] for _, counts in records.entries) == 999
     X, y = sensors(3000)
     model = quick(budget=2, shrink_every=1, max_iter=2).fit(X, y)

@@ -1,4 +1,4 @@
-"""L-BFGS against textbooks and scipy; products of features against NumPy."""
+"""L-BFGS compared with the textbook recursion and with scipy; products of features compared with NumPy."""
 
 import naive_training
 import numpy as np
@@ -37,7 +37,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs):
     for i in range(pairs.most + 5):
         moved, step = rng.normal(size=n), rng.uniform(0.5, 2.0)
         after = before + step * curvature * moved
-        # A pair without curvature is not remembered, but the new gradient is what counts.
+        # A pair without curvature is not stored, but the direction is that for the new gradient.
         keeps = i not in (0, 4, pairs.most + 2)
         pairs.remember(moved, step, before, after, 1.0 if keeps else 0.0)
         if keeps:
@@ -54,7 +54,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs):
     np.testing.assert_array_equal(direction, -before)
 
 
-# Functions of one variable, with their slopes, of which More and Thuente (1994) try such a search.
+# Functions of one variable, with their slopes: the test problems of More and Thuente (1994).
 _BETA = 0.004
 
 
@@ -104,7 +104,7 @@ def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monk
         more = search.propose(reached, new_slope)
     assert search.found and n_calls < 20
     assert reached <= value + DECREASE * search.step * slope
-    # If they hold in a small interval only, the best step nearby will do, as it does in L-BFGS-B.
+    # If they hold in a small interval only, a nearby step is accepted, as in L-BFGS-B.
     if narrow < 1e-3 or function in (_rational, *_VALLEYS):
         assert abs(new_slope) <= -CURVATURE * slope
 
@@ -280,7 +280,7 @@ def test_equal_columns_are_merged():
 
 
 def sparse_chains(n_samples=120, n_features=6000, seed=0):
-    """Sequences with features of their own, as words are: long vectors of weights."""
+    """Make sequences with many rare features, such as words, so that the vectors of weights are long."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n_samples):

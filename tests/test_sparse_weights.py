@@ -78,7 +78,7 @@ def test_streams_early_stopping_and_warm_starts(as_large):
     for parameters in ({"early_stopping": True, "validation_fraction": 0.2}, {"warm_start": True}):
         large, small = as_large(lambda p=parameters: new_model(**p).fit(X, Y).fit(X, Y)), new_model(**parameters)
         assert_same(large, small.fit(X, Y).fit(X, Y))
-    # L-BFGS goes on from any weights, with dense ones.
+    # L-BFGS continues from any weights, and makes them dense.
     assert isinstance(large.set_params(loss="sparsemap", solver="lbfgs").fit(X, Y).coef_, np.ndarray)
 
 

@@ -1,4 +1,4 @@
-"""Online training on several threads, and over columns that stand for equal ones: the same weights."""
+"""Online training on several threads, and over merged equal columns: the weights are the same."""
 
 import threading
 
@@ -27,7 +27,7 @@ LABELS = ["p", "q", "r", "s"]
 
 
 def make_text(n=30, ones=True, dtype=np.float64, seed=0):
-    """Make sequences with many columns that are the same in all rows, as rare words bring them."""
+    """Make sequences with many columns that are equal in all rows, like those of rare words."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(2, 8, n)
     rows = lengths.sum()
@@ -43,7 +43,7 @@ def make_text(n=30, ones=True, dtype=np.float64, seed=0):
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Take every problem for one that is worth threads, and note how many work on each epoch."""
+    """Let all problems be large enough for threads; return a list of the number of threads of each epoch."""
     if LARGEST_TEAM == 1:
         pytest.skip("plain Numba has no teams")
     noted = []
@@ -61,7 +61,7 @@ def threads(monkeypatch):
 
 @pytest.fixture
 def merging(monkeypatch):
-    """Return a function that calls one with and one without columns that stand for equal ones."""
+    """Return a function that calls another one twice, with and without merging of equal columns."""
 
     def both(function):
         found = []
@@ -106,7 +106,7 @@ def test_columns_stand_for_equal_ones(ones):
     frequencies = np.bincount(columns.rows.indices)
     for start, stop in zip(columns.cuts, columns.cuts[1:]):
         assert stop > start and (np.diff(frequencies[start:stop]) <= 0).all()
-    # Equal weights have the scores of their sums, in rows whose entries come piece by piece.
+    # The scores are those of the sums of equal weights. The entries of a row are ordered by piece.
     rng = np.random.default_rng(0)
     sums, rows = rng.normal(size=(len(groups), 3)), columns.rows
     data = rows.data if len(rows.data) else np.ones(len(rows.indices))
@@ -221,7 +221,7 @@ def test_sparse_and_dense_weights():
         assert_array_equal(model.coef_.toarray(), coef)
         assert_array_equal(np.concatenate(model.predict(X)), predicted)
         assert_array_equal(model.densify().coef_, coef)
-    # A stream goes on as if nothing had been asked for.
+    # Reading the weights does not change a stream.
     streams = [new_model() for _ in range(2)]
     for part in (slice(0, 15), slice(15, 30)):
         for stream in streams:

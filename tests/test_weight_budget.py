@@ -1,4 +1,4 @@
-"""The budget that counts weights: against slow twins, and what it promises."""
+"""The budget of weights: comparison with slow twins, and its limits."""
 
 import numpy as np
 import pytest

@@ -50,9 +50,7 @@ def example_f1_score(
     """
     if not _is_fraction_or_nan(zero_division):
         raise ValueError(f"zero_division must be a number from 0 to 1, or nan; got {zero_division!r}")
-    true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
-    if true.shape != pred.shape:
-        raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
+    true, pred = _check_pair(y_true, y_pred)
     n_samples = true.shape[0]
     if not n_samples:
         raise ValueError("y_true has no samples; the F1 of nothing is undefined")
@@ -118,18 +116,23 @@ def hierarchical_f1_score(
         raise ValueError(f"average={average!r} is not one of 'micro', 'samples'")
     if not hasattr(hierarchy, "close"):
         raise ValueError(f"hierarchy must be a sklearn_sparsemap.factors.Hierarchy; got {hierarchy!r}")
-    true, pred = (_check_indicator(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred")))
-    true, pred = hierarchy.close(true), hierarchy.close(pred)
+    true, pred = map(hierarchy.close, _check_pair(y_true, y_pred))
     if average == "samples":
         return example_f1_score(true, pred, sample_weight=sample_weight)
-    if true.shape != pred.shape:
-        raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
     weights = check_sample_weight(sample_weight, true.shape[0])
     true, pred = sparse.csr_array(true, dtype=np.int64), sparse.csr_array(pred, dtype=np.int64)
     total = weights @ (_row_sums(true) + _row_sums(pred))
     if total == 0.0:
         raise ValueError("there are no gold and no predicted labels; the F1 of nothing is undefined")
     return float(2.0 * (weights @ _row_sums(true.multiply(pred))) / total)
+
+
+def _check_pair(y_true, y_pred):
+    """Check the indicator matrices of gold and predicted labels; see `_check_indicator`."""
+    true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
+    if true.shape != pred.shape:
+        raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
+    return true, pred
 
 
 def _check_indicator(y, name):

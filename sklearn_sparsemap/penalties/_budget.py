@@ -14,20 +14,11 @@ left : float64 array of shape (n_atoms,)
     Work: squared norms after a shrinkage.
 """
 
-from __future__ import annotations
-
-from typing import Literal
-
 import numpy as np
-from numba import types
 
-from .._core.annotations import Any, ArrayLike
-from .._core.jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
+from .._core.jit import copy_into, kernel
 from .._core.select import select_highest
-from .._core.validation import check_not_negative, check_numbers, check_positive
-from ._group_weights import as_group_weights
-from ._groups import Groups
-from ._shrink import group_ratio, power_of_two, shrink
+from ._shrink import group_ratio, shrink
 
 _MAX_HALVINGS = 2200  # enough to halve any interval down to adjacent floating-point numbers
 
@@ -145,88 +136,3 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     # Rounding could make a count increase with sigma in a narrow range. At `below` it is known.
     at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, none, factors, left)
     return sigma if at_sigma == count else below
-
-
-@entry(types.float64(FLOATS, FLOATS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
-def _budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
-    return budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left)
-
-
-def budget_strength(
-    norms: ArrayLike,
-    budget: int,
-    group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
-    groups: Any = None,
-) -> float:
-    """Compute the strength of a group lasso at which `budget` groups survive.
-
-    If at most `budget` groups are nonzero, the strength is 0. Otherwise, exactly `budget` groups survive a shrinkage
-    with this strength, except that groups that tie at the threshold are discarded together. With group weights d,
-    groups are discarded in ascending order of norm / d, and the strength is the mean of the B-th and the next largest
-    of these ratios, for a budget of B ([1]_, section 3.2). Groups of weight 0 always survive; if there are more of them
-    than `budget`, all others are discarded.
-
-    For overlapping groups, the result applies to the sequential shrinkage (``GroupLasso(method="families")``), which is
-    exact for nested groups. If groups are discarded together, such as a group and the last group inside it, fewer than
-    `budget` groups may survive.
-
-    Parameters
-    ----------
-    norms : array-like of shape (n_groups,), or (n_atoms,) if groups overlap
-        Norm of the weights of each group, or of each atom; see `Groups.atom_norms`.
-    budget : int
-        Maximum number of groups that survive. 0 discards all groups with a positive weight.
-    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
-        Relative strength of the penalty of each group. The names ``"log2"`` and ``"sqrt"`` refer to sizes, so they
-        require `groups`.
-    groups : Groups, default=None
-        The groups. By default, they do not overlap.
-
-    Returns
-    -------
-    strength : float
-        The strength sigma. The prox of ``GroupLasso(groups, alpha=strength)`` leaves `budget` groups.
-
-    Raises
-    ------
-    ValueError
-        If norms or weights are negative, not finite or of the wrong length, or the budget is not a nonnegative int.
-
-    References
-    ----------
-    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.penalties._budget import budget_strength
-    >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1)
-    2.5
-    >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1, group_weights=[4.0, 1.0, 1.0, 1.0])
-    1.5
-    """
-    check_positive("budget", budget, integer=True, zero=True)
-    norms = check_numbers(norms, "norms")
-    if norms.ndim != 1 or len(norms) == 0:
-        raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
-    check_not_negative(norms, "norms", "norms")
-    if groups is None:
-        if isinstance(group_weights, str) and group_weights != "uniform":
-            raise ValueError(f"group_weights={group_weights!r} needs the sizes of the groups; pass groups, too")
-        groups = Groups.partition(np.arange(len(norms)))
-    if len(norms) != groups._check().n_atoms:
-        raise ValueError(f"norms has {len(norms)} entries for {groups.n_atoms} atoms; use groups.atom_norms(weights)")
-    weights = as_group_weights(group_weights, groups.sizes)
-    # Scale so that squares neither overflow nor underflow.
-    unit = power_of_two(norms.max())
-    work = np.empty((2, groups.n_atoms))
-    sigma = _budget_rule(
-        (norms / unit) ** 2,
-        weights,
-        groups.order,
-        groups.group_indptr,
-        groups.group_atoms,
-        int(budget),
-        np.empty(groups.n_groups),
-        *work,
-    )
-    return float(sigma * unit)

@@ -298,9 +298,7 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
     if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
     if groups is None:
-        if n_features is None and feature_groups is None:
-            raise ValueError("n_features is needed to make groups; pass it")
-        return Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
+        return _one_for_each(n_features, feature_groups)
     if isinstance(groups, Groups):
         if n_features is not None and groups.n_features != n_features:
             raise ValueError(f"the groups have {groups.n_features} features, but there are {n_features}")
@@ -308,11 +306,7 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
     if isinstance(groups, GroupOrder):
         return _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
     if isinstance(groups, str):
-        if groups != "templates":
-            raise ValueError(f"groups={groups!r} is not one of 'templates', 'columns'")
-        if feature_groups is None:
-            raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
-        return _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
+        return _from_templates(groups, feature_groups, names)
     if isinstance(groups, dict):
         return _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
     if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
@@ -326,7 +320,24 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
     )
 
 
+def _one_for_each(n_features, feature_groups):
+    """Make one group for each feature."""
+    if n_features is None and feature_groups is None:
+        raise ValueError("n_features is needed to make groups; pass it")
+    return Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
+
+
+def _from_templates(groups, feature_groups, names):
+    """Make groups from the template of each feature; the string `groups` must be "templates"."""
+    if groups != "templates":
+        raise ValueError(f"groups={groups!r} is not one of 'templates', 'columns'")
+    if feature_groups is None:
+        raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
+    return _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
+
+
 def _from_ids(ids, names, what, n_features):
+    """Make groups that do not overlap from the group of each feature; `what` is the name of `ids` in messages."""
     if names is not None:
         names = check_names(names)
     ids = check_ids(ids, n_features, None if names is None else len(names), what)
@@ -341,6 +352,7 @@ def _from_ids(ids, names, what, n_features):
 
 
 def _from_columns(columns, names, n_features, feature_names=None, allow_empty=False):
+    """Make groups from the columns of each group, which may overlap."""
     if name_columns(columns, feature_names is not None):
         columns = resolve_columns(columns, names, feature_names)
     columns = check_columns(columns, names, n_features, allow_empty)
@@ -372,6 +384,7 @@ def _from_members(group, atom, names, n_atoms, atom_of):
 
 
 def _from_order(order, n_features, feature_groups):
+    """Make the groups of a partial order."""
     # The atoms are the base groups, because no two of them are in exactly the same groups.
     name = type(order).__name__
     if order.columns is None:

@@ -48,19 +48,9 @@ class GroupTree(GroupOrder):
     """
 
     def __init__(self, parents: Any, columns: Any = None) -> None:
-        if isinstance(parents, dict):
-            names = tuple(parents)
-            pairs = [(parent, name) for name, parent in parents.items() if parent is not None]
-        else:
-            array = np.asarray(parents)
-            if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-                raise ValueError(f"parents must be a dict, or a 1-D array of integers; got {parents!r}")
-            wrong = np.flatnonzero((array < -1) | (array >= len(array)))
-            if len(wrong):
-                i = int(wrong[0])
-                raise ValueError(f"parents[{i}] is {array[i]}; use -1 for a root, else a node of the tree")
-            names = tuple(range(len(array)))
-            pairs = [(int(parent), name) for name, parent in enumerate(array) if parent >= 0]
+        parents = parents if isinstance(parents, dict) else _parents_by_index(parents)
+        names = tuple(parents)
+        pairs = [(parent, name) for name, parent in parents.items() if parent is not None]
         for parent, name in pairs:
             if parent == name:
                 raise ValueError(f"node {name!r} is its own parent; use None (in an array -1) for a root")
@@ -113,3 +103,15 @@ class GroupTree(GroupOrder):
             raise ValueError(f"nested must be a dict; got {type(nested).__name__}")
         add(nested, None)
         return cls(parents, columns)
+
+
+def _parents_by_index(parents):
+    """Check an array of parents; return it as a dict from each node to its parent, or None for roots."""
+    array = np.asarray(parents)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ValueError(f"parents must be a dict, or a 1-D array of integers; got {parents!r}")
+    wrong = np.flatnonzero((array < -1) | (array >= len(array)))
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(f"parents[{i}] is {array[i]}; use -1 for a root, else a node of the tree")
+    return {node: parent if parent >= 0 else None for node, parent in enumerate(array.tolist())}

@@ -23,7 +23,7 @@ _SMALLEST_PROXIMITY = 1e-10
 _ROUNDING = 16 * np.finfo(float).eps
 # Largest possible gain, relative to the loss, at which to stop: the accuracy of losses.
 _NOTHING = 1e-12
-# The method fails if so many calls gain less than this fraction of tol, relative to the loss.
+# The method fails if `_MOST_IDLE` calls together gain less than the fraction `_IDLE_GAIN` of tol, relative to the loss.
 _MOST_IDLE, _IDLE_GAIN = 100, 1e-3
 # Relative rounding error of the optimality conditions of the multipliers, and ridge of their equations.
 _SLACK, _RIDGE = 1e-15, 1e-13

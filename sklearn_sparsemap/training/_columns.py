@@ -11,12 +11,11 @@ are invariant.
 """
 
 import numpy as np
-from numba import types
 from scipy import sparse
 
-from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, entry, readonly
+from .._core.jit import readonly
 from ..numerics.places import places_of
-from ._data import LinearModel, Rows, make_rows
+from ._data import LinearModel, begins_of_pieces, make_rows
 
 _MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
 # Largest fraction of the columns that may remain if L-BFGS merges columns.
@@ -63,46 +62,27 @@ def number_columns(rows, n_features):
     return kinds, counts
 
 
-@entry(types.int64(PARTS, INTS, PARTS, INTS, PARTS_OUT, PARTS_OUT, INTS_2D_OUT, INTS_OUT))
-def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
-    """Write the distinct merged columns of each row, piece by piece.
+def _distinct(kinds):
+    """Return the first column of each kind, and the number of columns of each kind; see `number_columns`."""
+    filled = np.flatnonzero(kinds >= 0)
+    _, first, counts = np.unique(kinds[filled], return_index=True, return_counts=True)
+    return filled[first], counts
+
+
+def _expand_dense(coef, places, scale):
+    """Return the weights of all columns.
 
     Parameters
     ----------
-    indices, indptr : int arrays
-        CSR rows.
-    places : int array of shape (n_columns,)
-        The merged column of each column; columns with -1 are omitted.
-    cuts : int array of shape (n_pieces + 1,)
-        The beginnings of the pieces of merged columns.
-    seen : int array of shape (cuts[-1],)
-        Filled with -1.
-    merged : int array
-        Output, row by row.
-    begins : int array of shape (n_pieces + 1, n_rows)
-        Output: the beginning of each row's columns, for each piece, and their end.
-    sources : int array
-        Output: the original entry of each written column. If empty, these are not written.
-
-    Returns
-    -------
-    n : int
-        Number of columns written.
+    coef : array of shape (n_merged, n_outputs)
+        Weights of the merged columns: `scale` times the weight of each of their columns.
+    places : int array of shape (n_features,)
+        The merged column of each column; -1 if it has no entries.
+    scale : array of shape (n_merged,)
     """
-    n, n_pieces = np.int64(0), cuts.shape[0] - 1
-    for r in range(indptr.shape[0] - 1):
-        for piece in range(n_pieces):
-            begins[piece, r] = n
-            for at in range(indptr[r], indptr[r + 1]):
-                place = places[np.uint64(indices[at])]
-                if place >= cuts[piece] and place < cuts[piece + 1] and seen[np.uint64(place)] != r:
-                    seen[np.uint64(place)] = r
-                    merged[n] = place
-                    if sources.shape[0]:
-                        sources[n] = at
-                    n += 1
-        begins[n_pieces, r] = n
-    return n
+    wide = (coef / scale[:, None].astype(coef.dtype))[np.maximum(places, 0)]
+    wide[places < 0] = 0.0
+    return wide
 
 
 class Columns:
@@ -128,34 +108,25 @@ class Columns:
     """
 
     def __init__(self, X):
-        own = make_rows(X, lean=True)
-        n_features, n_entries = X.shape[1], len(own.indices)
-        kinds, counts = number_columns(own, n_features)
-        filled, n = kinds >= 0, kinds.max(initial=-1) + 1
-        frequencies, self.multiplicity = np.empty(n, np.int32), np.bincount(kinds[filled], minlength=n)
-        frequencies[kinds[filled]] = counts[filled]
+        own = make_rows(X, X.dtype, lean=True)
+        kinds, frequencies = number_columns(own, X.shape[1])
+        chosen, multiplicity = _distinct(kinds)
         # Distribute columns over the pieces by frequency, round-robin.
-        by_rank = np.argsort(-frequencies, kind="stable")
-        sizes = (n + N_PIECES - 1 - np.arange(N_PIECES)) // N_PIECES
+        by_rank, ranks = np.argsort(-frequencies[chosen], kind="stable"), np.arange(len(chosen))
+        sizes = (len(chosen) + N_PIECES - 1 - np.arange(N_PIECES)) // N_PIECES
         self.cuts = readonly(np.concatenate([[0], np.cumsum(sizes)]), np.int64)
-        numbers = np.empty(n + 1, np.int32)
-        ranks = np.arange(n)
+        numbers = np.full(len(chosen) + 1, -1, np.int32)
         numbers[by_rank] = self.cuts[ranks % N_PIECES] + ranks // N_PIECES
-        numbers[-1] = -1
-        self.places = numbers[kinds]
-        self.multiplicity = self.multiplicity[by_rank][np.argsort(numbers[by_rank])].astype(np.float64)
-        begins = np.empty((N_PIECES + 1, len(own.indptr) - 1), np.int64)
-        merged = np.empty(n_entries, np.int32)
-        sources = np.empty(n_entries if len(own.data) else 0, np.int64)
-        left = _merge_rows(
-            own.indices, own.indptr, readonly(self.places, np.int32), self.cuts, np.full(n, -1, np.int32), merged,
-            begins, sources,
-        )  # fmt: skip
-        # This is in place, to avoid a copy.
-        merged.resize(left, refcheck=False)
-        data = own.data[sources[:left]] if len(own.data) else own.data
-        self.begins, ends = readonly(begins, np.int64), np.append(begins[0], left)
-        self.rows = Rows(readonly(data, data.dtype), readonly(merged, np.int32), readonly(ends, np.int64))
+        self.places, order = numbers[kinds], np.argsort(numbers[:-1])
+        self.multiplicity = multiplicity[order].astype(np.float64)
+        # Ones of one byte save memory, and so do indices of 32 bits.
+        data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)
+        indptr = own.indptr.astype(np.int32 if len(own.indices) < 2**31 else np.int64)
+        merged = sparse.csr_array((data, own.indices, indptr), shape=X.shape)
+        merged = merged[:, chosen[order].astype(np.int32)]
+        merged.sort_indices()
+        self.rows = make_rows(merged, X.dtype, lean=True)
+        self.begins = begins_of_pieces(self.rows, self.cuts[1:-1])
 
     def narrow(self, X):
         """Convert CSR rows of original features so that their products with merged weights are the scores."""
@@ -176,9 +147,7 @@ class Columns:
         """
         coef = model.coef
         if not sparse_coef and not sparse.issparse(coef):
-            known, places = self.places >= 0, np.maximum(self.places, 0)
-            wide = (coef / self.multiplicity[:, None].astype(coef.dtype))[places]
-            wide[~known] = 0.0
+            wide = _expand_dense(coef, self.places, self.multiplicity)
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)
         own_lengths = np.diff(coef.indptr)
@@ -224,37 +193,33 @@ class Merging:
     """
 
     def __init__(self, X, n_outputs, penalised):
-        self.X, self._places = X, None
+        self.X, self._scale = X, None
         if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
             return
-        kinds, _ = number_columns(make_rows(X, lean=True), X.shape[1])
-        self._filled = np.flatnonzero(kinds >= 0)
-        _, first, counts = np.unique(kinds[self._filled], return_index=True, return_counts=True)
-        chosen = self._filled[first]
-        if len(chosen) > _WORTHWHILE * len(kinds):
+        kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
+        chosen, counts = _distinct(kinds)
+        if not 0 < len(chosen) <= _WORTHWHILE * len(kinds):
             return
         columns = sparse.csc_array(X)
         columns.sum_duplicates()
         # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
-        chosen, self._scale = chosen[order], np.sqrt(counts[order])
-        self._n_features, self._places = len(kinds), np.argsort(order)[kinds[self._filled]]
-        merged = columns[:, chosen]
+        self._scale, self._places = np.sqrt(counts[order]), np.append(np.argsort(order), -1)[kinds]
+        merged = columns[:, chosen[order]]
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
     def shrink(self, model):
         """Return the model of the merged columns with the same scores."""
-        if self._places is None:
+        if self._scale is None:
             return model
-        coef = np.zeros((len(self._scale), model.coef.shape[1]))
-        np.add.at(coef, self._places, model.coef[self._filled])
+        coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._places >= 0
+        np.add.at(coef, self._places[filled], model.coef[filled])
         return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
 
     def expand(self, model):
         """Return the model of all columns."""
-        if self._places is None:
+        if self._scale is None:
             return model
-        coef = np.zeros((self._n_features, model.coef.shape[1]))
-        coef[self._filled] = (model.coef / self._scale[:, None])[self._places]
+        coef = _expand_dense(model.coef, self._places, self._scale)
         return LinearModel(coef, model.intercept, model.additional)

@@ -1,19 +1,17 @@
 """Records of a training in bounded memory."""
 
-MOST_ENTRIES = 2048  # default of the maximum number of entries
+MOST_ENTRIES = 2048  # maximum number of entries of a course, even
 
 
 class Course:
     """Records of a training in a bounded number of entries.
 
-    If there are `most` entries, pairs of entries are merged, and each entry then represents twice as many records.
+    If there are `MOST_ENTRIES`, pairs of entries are merged, and each entry then represents twice as many records.
 
     Parameters
     ----------
     merge : callable
         Merges two entries, given the number of records that each represents.
-    most : int, default=None
-        Maximum number of entries, even. Default: `MOST_ENTRIES`.
 
     Attributes
     ----------
@@ -22,9 +20,8 @@ class Course:
         The latest record; None if there is none.
     """
 
-    def __init__(self, merge, most=None):
-        self.merge, self.most = merge, MOST_ENTRIES if most is None else most
-        self.entries, self.last = [], None
+    def __init__(self, merge):
+        self.merge, self.entries, self.last = merge, [], None
         self._per_entry, self._in_last = 1, 1
 
     @classmethod
@@ -42,7 +39,7 @@ class Course:
             self.entries[-1] = self.merge(self.entries[-1], entry, self._in_last, 1)
             self._in_last += 1
             return
-        if len(self.entries) == self.most:
+        if len(self.entries) == MOST_ENTRIES:
             n = self._per_entry
             self.entries[:] = [self.merge(a, b, n, n) for a, b in zip(self.entries[::2], self.entries[1::2])]
             self._per_entry = 2 * n

@@ -22,7 +22,7 @@ TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targe
 # Features as CSR rows. For kernels that support it, rows without data are rows of ones.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
-# Rows of float32, for kernels with a second compiled version.
+# Rows of float32, for weights of float32.
 ROWS_32 = types.NamedTuple([FLOATS_32, PARTS, INTS], Rows)
 
 # Number of entries that `all_ones` compares at once.
@@ -262,14 +262,16 @@ def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
     return values > own_values - 0.5 * small
 
 
-def make_rows(X, *, lean=False):
+def make_rows(X, dtype=np.float64, *, lean=False):
     """Return features as CSR rows for the kernels; zeros of dense features are omitted.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_rows, n_features)
+    dtype : dtype, default=np.float64
+        Type of the values.
     lean : bool, default=False
-        Whether to save memory: float32 remains float32, and features that are all one have no data.
+        Whether to save memory and time: features that are all one have no data.
     """
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
@@ -279,9 +281,7 @@ def make_rows(X, *, lean=False):
     data = X.data
     if lean and all_ones(data):
         data = np.empty(0)
-    is_lean = lean and data.dtype == np.float32
-    data = readonly(data, np.float32 if is_lean else np.float64)
-    return Rows(data, readonly(X.indices, np.int32), readonly(X.indptr, np.int64))
+    return Rows(readonly(data, dtype), readonly(X.indices, np.int32), readonly(X.indptr, np.int64))
 
 
 def all_ones(data):

@@ -24,6 +24,7 @@ class DecisionTask(Task):
 
     has_kinks = False
     additional_shapes = {}
+    per_sample = "base", "values", "gold"
 
     def __init__(self, problems, loss, base, values, gold, is_shared):
         n, n_parts = values.shape
@@ -32,11 +33,7 @@ class DecisionTask(Task):
         self.row_ptr = np.arange(n + 1) * (n_parts if is_shared else 1)
 
     def take(self, places):
-        found = super().take(places)
-        for name in ("base", "values", "gold"):
-            setattr(found, name, getattr(self, name)[places])
-        found.problems = self.problems.take(places)
-        return found
+        return super().take(places).over(self.problems.take(places))
 
     def over(self, problems):
         """Return the task with decisions over other problems."""

@@ -74,6 +74,7 @@ class GraphTask(Task):
 
     map_time_limit = MAP_TIME_LIMIT
     memory = None
+    per_sample = "graphs", "layouts", "gold", "numbers"
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
@@ -99,13 +100,6 @@ class GraphTask(Task):
                 found.append(gold_parts(*parts))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
-        return found
-
-    def take(self, places):
-        found = super().take(places)
-        for name in ("graphs", "layouts", "gold"):
-            setattr(found, name, [getattr(self, name)[i] for i in places])
-        found.numbers = self.numbers[places]
         return found
 
     def epochs(self, optimizer, X, remember=True):

@@ -29,9 +29,10 @@ class LabelTask(Task):
         Mask of the gold labels that are known. By default, all are known.
     """
 
+    per_sample = "gold", "known"
+
     def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None, known=None):
-        self.known = known
-        self.map_time_limit = map_time_limit
+        self.known, self.map_time_limit = known, map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
         self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
@@ -41,13 +42,6 @@ class LabelTask(Task):
         # Hinge has kinks everywhere. SparseMAP has a kink at an edge score of zero, where the marginal of the pair
         # jumps.
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
-
-    def take(self, places):
-        found = super().take(places)
-        found.gold = self.gold[places]
-        if self.known is not None:
-            found.known = self.known[places]
-        return found
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         weights = self.weights / self.weights.sum() if mean else self.weights

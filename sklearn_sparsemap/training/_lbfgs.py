@@ -98,6 +98,7 @@ def _minimize_bundle(objective, x, most_calls, tol, after_iteration):
 
 
 def _explained(message, largest, tol):
+    """Return a reason for a failure with the size of the gradient; empty if there is no failure."""
     return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
 
 

@@ -34,10 +34,18 @@ class Objective:
         self.total_weight = float(task.weights.sum())
         self.unconverged = 0
 
+    def coef(self, vector):
+        """View the weights of features of a flat vector."""
+        return vector[: self.n_coefs].reshape(self.shape)
+
+    def free(self, vector):
+        """View the intercept and the additional scores of a flat vector."""
+        return vector[self.n_coefs :]
+
     def unpack(self, vector):
-        """View a flat vector as a model."""
-        n, m = self.n_coefs, self.shape[1]
-        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + m], vector[n + m :])
+        """Return the model of a flat vector."""
+        free, m = self.free(vector), self.shape[1]
+        return LinearModel(self.coef(vector), free[:m], free[m:])
 
     @staticmethod
     def pack(model):

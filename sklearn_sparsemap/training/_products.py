@@ -3,7 +3,7 @@
 Conventions
 -----------
 rows : Rows
-    Features. Without data, all entries are one.
+    Features.
 coef, intercept, residuals : flat float64 arrays
     Weights of features, intercepts, and the gradient with respect to the scores, row by row.
 width : int
@@ -35,31 +35,19 @@ _N_RANGES = 64
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
 
-# Unsigned indices tell Numba that columns are not negative.
-@kernel(fast_sums=True)
-def _sum_of_ones(indices, coef):
-    total = 0.0
-    for k in range(indices.shape[0]):
-        total += coef[np.uint32(indices[k])]
-    return total
-
-
 @kernel(fast_sums=True)
 def _sum(data, indices, coef):
+    """Return the sum of some entries of `coef`, each times its value in `data`."""
     total = 0.0
+    # Unsigned indices tell Numba that columns are not negative.
     for k in range(indices.shape[0]):
         total += data[k] * coef[np.uint32(indices[k])]
     return total
 
 
 @kernel
-def _add_one_each(indices, column, value, out):
-    for k in range(indices.shape[0]):
-        out[np.uint32(indices[k] - column)] += value
-
-
-@kernel
 def _add_each(data, indices, column, value, out):
+    """Add `value`, times the values in `data`, to some entries of `out`."""
     for k in range(indices.shape[0]):
         out[np.uint32(indices[k] - column)] += data[k] * value
 
@@ -70,12 +58,9 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
 
     `coef` and `out` are flat, with one column for each intercept.
     """
-    width, ones = intercept.shape[0], rows.data.shape[0] == 0
+    width = intercept.shape[0]
     for i in range(start, stop):
         own, first, last = out[i * width : (i + 1) * width], rows.indptr[i], rows.indptr[i + 1]
-        if width == 1 and ones:
-            own[0] = intercept[0] + _sum_of_ones(rows.indices[first:last], coef)
-            continue
         if width == 1:
             own[0] = intercept[0] + _sum(rows.data[first:last], rows.indices[first:last], coef)
             continue
@@ -83,11 +68,10 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
             own[j] = intercept[j]
         for k in range(first, last - 1, 2):
             a, b = rows.indices[k] * width, rows.indices[k + 1] * width
-            one, other = (1.0, 1.0) if ones else (rows.data[k], rows.data[k + 1])
-            add_two(own, one, coef[a : a + width], other, coef[b : b + width])
+            add_two(own, rows.data[k], coef[a : a + width], rows.data[k + 1], coef[b : b + width])
         if (last - first) % 2:
             a = rows.indices[last - 1] * width
-            add_scaled(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
+            add_scaled(own, rows.data[last - 1], coef[a : a + width])
 
 
 @entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
@@ -97,20 +81,17 @@ def transposed_product(rows, begins, ends, column, residuals, width, out):
     The entries begins[i]..ends[i] of row i belong to this part. `residuals` and `out` are flat, with `width` columns.
     The loop runs over rows, because frequent features stay in the processor's cache.
     """
-    ones = rows.data.shape[0] == 0
     for i in range(out.shape[0]):
         out[i] = 0.0
     for i in range(begins.shape[0]):
         own = residuals[i * width : (i + 1) * width]
         first, last = begins[i], ends[i]
-        if width == 1 and ones:
-            _add_one_each(rows.indices[first:last], column, own[0], out)
-        elif width == 1:
+        if width == 1:
             _add_each(rows.data[first:last], rows.indices[first:last], column, own[0], out)
         else:
             for k in range(first, last):
                 a = (rows.indices[k] - column) * width
-                add_scaled(out[a : a + width], 1.0 if ones else rows.data[k], own)
+                add_scaled(out[a : a + width], rows.data[k], own)
 
 
 @entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
@@ -179,8 +160,6 @@ class SparseFeatures:
     def __init__(self, X, n_outputs, n_jobs):
         self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * X.nnz >= _MANY else 1
         self.rows = make_rows(X)
-        if (self.rows.data == 1.0).all():
-            self.rows = self.rows._replace(data=self.rows.data[:0])
         indices, indptr = self.rows.indices, self.rows.indptr
         self._row_cuts = cut_evenly(1.0 + np.diff(indptr), _N_RANGES)
         self._row_costs = n_outputs * np.diff(indptr[self._row_cuts])

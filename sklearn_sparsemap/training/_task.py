@@ -31,13 +31,15 @@ class Task:
         Whether a sample is a single row with a single label.
     mask : float or array of shape (n_additional,)
         Array that is added to the additional scores and not learned: -inf for forbidden parts, else 0.
+    per_sample : tuple of str
+        Names of further attributes with an entry for each sample: lists, arrays, or None.
     sequential : bool
         Whether compiled code learns one sample at a time; otherwise, mini-batches are used.
     """
 
     sequential = varies = is_flat = False
     n_outputs = 1
-    weights, mask = None, 0.0
+    weights, mask, per_sample = None, 0.0, ()
 
     @property
     def n_additional(self):
@@ -60,11 +62,13 @@ class Task:
         return found
 
     def take(self, places):
-        """Return the task of some of the samples. Subclasses select from their own attributes."""
+        """Return the task of some of the samples."""
         found = self.copy()
         found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
-        if self.weights is not None:
-            found.weights = self.weights[places]
+        for name in ("weights", *self.per_sample):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(found, name, [values[i] for i in places] if isinstance(values, list) else values[places])
         return found
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):

@@ -18,9 +18,9 @@ _SMALLEST, _LARGEST, _SHORTER = 1e-30, 1e12, 0.4
 _AFTER_KINK = 1e-2
 # Differences of objectives up to this fraction are rounding errors.
 _ROUNDING = 8 * np.finfo(float).eps
-# The descent is too slow if so many steps gain at most this fraction of the objective.
+# The descent is too slow if `_CREEPS_AFTER` steps together gain at most the fraction `_CREEPING` of the objective.
 _CREEPS_AFTER, _CREEPING = 40, 1e-6
-# L-BFGS takes over after this many steps without a change of the support, for at most so many steps.
+# L-BFGS takes over after `_STABLE` steps without a change of the support, and takes at most `_MOST_SMOOTH` steps.
 _STABLE, _MOST_SMOOTH = 4, 200
 
 
@@ -107,7 +107,7 @@ class SupportDescent:
         )
 
     def _follow_support(self, is_done):
-        """Take steps of L-BFGS where the norms of groups are smooth; return whether it is done."""
+        """Take steps of L-BFGS in the weights in which the norms of groups are smooth; return whether it is done."""
         problem, penalty, n, last = self.problem, self.problem.penalty, self.problem.n_coefs, self.point
         moves = np.ones(len(last.x), bool)
         moves[:n] = penalty.smooth_entries(problem.coef(last.x)).ravel()
@@ -126,7 +126,7 @@ class SupportDescent:
         else:
             strengths = np.zeros(len(last.x))
             strengths[:n] = penalty.l1_ratio * penalty.alpha
-            descent = OrthantDescent(value_gradient, last.x, strengths, moves)
+            descent = OrthantDescent(value_gradient, last.x, strengths, moves, self.step)
         for _ in range(_MOST_SMOOTH):
             before = descent.value
             if not descent.step() or not np.isfinite(descent.value):

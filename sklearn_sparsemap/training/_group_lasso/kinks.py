@@ -75,7 +75,7 @@ def settle(problem, point, tol):
 
 
 def descend_by_turns(problem, descent, tol, is_done):
-    """Minimise over the free weights, and over all weights except the additional scores, by turns.
+    """Alternate between the minimum over the free weights, and over all weights except the additional scores.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def descend_by_turns(problem, descent, tol, is_done):
         descent.move_to(settle(problem, descent.point, accuracy))
         if is_done(descent.point):
             return True
-        # Bounds near the minimum differ by how close the averaged gradients are to it.
+        # The objective hardly changes near the minimum, but the bound still may.
         n_idle = 0 if before - descent.point.value > _IDLE_GAIN * abs(before) else n_idle + 1
         if n_idle > _MOST_IDLE:
             break

@@ -24,6 +24,8 @@ class OrthantDescent:
         Strengths of the absolute values; zero for entries without one.
     moves : bool array of shape (n,)
         Entries that may change.
+    scale : float
+        Step size of the first step, which is along the steepest descent: the inverse of the curvature, about.
 
     Attributes
     ----------
@@ -33,8 +35,9 @@ class OrthantDescent:
         The objective at `x`.
     """
 
-    def __init__(self, value_gradient, x, strengths, moves):
+    def __init__(self, value_gradient, x, strengths, moves, scale):
         self._value_gradient, self._strengths, self._moves = value_gradient, strengths, moves
+        self._scale = scale
         self.x = x
         self.value, self._gradient = value_gradient(x)
         self._pairs = []
@@ -59,14 +62,11 @@ class OrthantDescent:
 
     def _direction(self, slope):
         """Return minus the subgradient, multiplied by the approximate inverse of the Hessian."""
-        if not self._pairs:
-            return -slope / np.linalg.norm(slope) if slope.any() else -slope
         direction, shares = -slope, []
         for step, change, product in reversed(self._pairs):
             shares.append(step @ direction / product)
             direction -= shares[-1] * change
-        _, change, product = self._pairs[-1]
-        direction *= product / (change @ change)
+        direction *= self._scale
         for (step, change, product), share in zip(self._pairs, reversed(shares)):
             direction += (share - change @ direction / product) * step
         # Entries at zero may only move downhill.
@@ -75,6 +75,7 @@ class OrthantDescent:
         return direction
 
     def _search(self, slope, direction):
+        """Take a step along a direction, halved until it is accepted; return whether there is one."""
         signs = np.where(self.x != 0.0, np.sign(self.x), -np.sign(slope))
         length = 1.0
         for _ in range(_MOST_HALVINGS):
@@ -91,5 +92,6 @@ class OrthantDescent:
         product = float(step @ change)
         if product > np.finfo(float).eps * float(change @ change):
             self._pairs = [*self._pairs[1 - _N_PAIRS :], (step, change, product)]
+            self._scale = product / float(change @ change)
         self.x, self.value, self._gradient = x, value, gradient
         return True

@@ -91,25 +91,28 @@ class GroupPenalty(SparseGroupLasso):
         while away < 1.0 and penalty.prox((1.0 - away) * gradient, 1.0).any():
             away *= _WIDER
         low, high = away / _WIDER, min(away, 1.0)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            if penalty.prox((1.0 - middle) * gradient, 1.0).any():
-                low = middle
-            else:
-                high = middle
-        return 1.0 - high
+        return 1.0 - _bisect(low, high, _BISECTIONS, lambda away: penalty.prox((1.0 - away) * gradient, 1.0).any())
 
     def smallest_alpha(self, gradient):
         """Return the smallest strength at which a gradient is in the dual ball, about."""
         if self.l1_ratio == 0.0 and self.groups.is_partition:
             return float((self.groups.norms(gradient) / self.group_weights).max(initial=0.0))
+
+        def is_too_weak(alpha):
+            return self.with_alpha(alpha).prox(gradient, 1.0).any()
+
         low, high = 0.0, float(np.abs(gradient).max(initial=0.0))
-        while self.with_alpha(high).prox(gradient, 1.0).any():
+        while is_too_weak(high):
             low, high = high, 2.0 * high
-        for _ in range(_BISECTIONS_OF_ALPHA):
-            middle = 0.5 * (low + high)
-            if self.with_alpha(middle).prox(gradient, 1.0).any():
-                low = middle
-            else:
-                high = middle
-        return high
+        return _bisect(low, high, _BISECTIONS_OF_ALPHA, is_too_weak)
+
+
+def _bisect(low, high, n, is_too_low):
+    """Halve an interval `n` times; return its upper end, which is not too low if `high` is not."""
+    for _ in range(n):
+        middle = 0.5 * (low + high)
+        if is_too_low(middle):
+            low = middle
+        else:
+            high = middle
+    return high

@@ -56,14 +56,10 @@ class WorkingProblem(Objective):
         self.penalty, self.fixes_additional, self.scale, self.n_evaluations = penalty, False, scale, 0
         self.ridge = np.repeat([INTERCEPT_RIDGE, ADDITIONAL_RIDGE], [task.n_outputs, task.n_additional])
 
-    def free(self, x):
+    def free(self, vector):
         """Return the free weights of a flat vector."""
-        return x[self.n_coefs :] if self.scale is None else self.scale @ x[self.n_coefs :]
-
-    def unpack(self, vector):
-        """Return the model of a flat vector."""
-        free, m = self.free(vector), self.shape[1]
-        return LinearModel(self.coef(vector), free[:m], free[m:])
+        free = super().free(vector)
+        return free if self.scale is None else self.scale @ free
 
     def pack(self, model):
         """Return the flat vector of a model."""
@@ -79,10 +75,6 @@ class WorkingProblem(Objective):
         x[n:] = np.linalg.solve(scale, free)
         gradient[n:] = scale.T @ (point.free_slope + self.ridge * free)
         return point._replace(x=x, gradient=gradient)
-
-    def coef(self, x):
-        """View the penalised weights of a flat vector."""
-        return x[: self.n_coefs].reshape(self.shape)
 
     def evaluate(self, x):
         """Return the `Point` at a flat vector."""

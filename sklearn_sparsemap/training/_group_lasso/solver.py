@@ -1,4 +1,4 @@
-"""Working sets of columns: the minimum over few columns, then those that the gradient asks for.
+"""Working sets of columns: minimise over few columns, then add those with a large gradient.
 
 References: Massias, Gramfort and Salmon, Celer: a fast solver for the lasso with dual extrapolation. ICML 2018.
 Bertrand, Klopfenstein, Bannier, Gidel and Massias, Beyond L1: faster and better sparse models with skglm. NeurIPS 2022.
@@ -16,17 +16,17 @@ from .screening import excluded_groups, squared_norms
 
 # Columns with which a working set begins, and the factor by which it may grow.
 _FIRST_COLUMNS, _GROWTH = 100, 2
-# The problem of a working set is solved to these fractions of the present gap and of the tolerance.
+# The problem of a working set is solved to these fractions of the current gap and of the tolerance.
 _OF_GAP, _OF_TOL = 0.1, 0.3
-# Up to this number of rows times weights, the objective is minimised to rounding, with at most so many more iterations
-# than for `tol`: this takes milliseconds, and equal problems in another form get equal weights.
+# Up to `_SMALL` rows times weights, the objective is minimised to the gap `_EXACT`, with at most `_MORE` iterations in
+# addition to those for `tol`. This takes milliseconds, and equal problems in another form get equal weights.
 _SMALL, _EXACT, _MORE = 2**14, 1e-14, 300
 # Evaluations between two minimisations over the free weights alone.
 _BETWEEN = 20
 
 
 class GroupLassoSolver:
-    """Minimises ``mean loss + penalty`` over all columns.
+    """Minimises ``mean loss + penalty`` over all columns, by minimisation on growing working sets.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class GroupLassoSolver:
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
         self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
-        # The scale of the free weights; after so many evaluations, it is found anew.
+        # The scale of the free weights, and the number of evaluations after which it is computed again.
         self._scale, self._patience = None, COST
 
     @property

@@ -1,4 +1,5 @@
-"""The loop over samples. An epoch is one compiled call for each thread, for each valid pair of step rule and store.
+"""The loop over samples. An epoch is one compiled call for each thread. It is compiled for each valid pair
+of step rule and store, and each type of the weights.
 
 Threads divide the columns, not the samples: each computes scores with the weights of its columns, and updates these
 weights. So a weight stays in the caches of one core, is updated in the order of the samples, and does not depend on the
@@ -39,7 +40,7 @@ from ...numerics.polytope_solver import SOLVERS
 from .._data import ROWS, ROWS_32, TARGETS, target_of
 from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs
-from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
+from .rules import STEP_RULE, Sample, StepRule, end_sample, new_moves, score_rows, space, take_step
 from .shrinkage import GRADIENT, Gradient
 
 # Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `meet`. For the rows
@@ -83,7 +84,7 @@ def hand_out(store, counters, wanted):
 
 
 @kernel
-def _entries_of(rows, targets, order, start, stop):
+def entries_of(rows, targets, order, start, stop):
     """Count the feature entries of the samples from `start` to `stop` in the order."""
     n = np.int64(0)
     for number in range(start, min(stop, order.shape[0])):
@@ -148,7 +149,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
             return
         if me == 0:
             # No thread creates weights before the next barrier. The weights of this block are created after it.
-            wanted = space(store) * _entries_of(rows, targets, order, start, stop + part.batch_size)
+            wanted = space(store) * entries_of(rows, targets, order, start, stop + part.batch_size)
             if not hand_out(store, team.counters[:n_threads], wanted):
                 team.signals[end_of_signals + _FULL] = 1
         at = 0
@@ -197,21 +198,10 @@ def _entry_of(store, rule, rows):
     return entry(types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART))(_epoch)
 
 
-# Compiled epochs by store, rule, type of the weights, and type of the features. Weights of float32 need features of
-# float32, and there is no shrinkage of groups for them.
+# Compiled epochs by store, rule, and type of the weights, which is that of the features, too. Groups are shrunk in
+# float64 only.
 EPOCHS = {
-    (store, rule, weights, dtype): _entry_of(of_store[weights], of_rule, rows)
-    for store, of_store, rule, of_rule in (
-        (Dense, DENSE, AdaGrad, ADAGRAD),
-        (Dense, DENSE, Mira, MIRA),
-        (Pairs, PAIRS, AdaGrad, ADAGRAD),
-        (Pairs, PAIRS, Mira, MIRA),
-        (Pairs, PAIRS, Gradient, GRADIENT),
-    )
-    for weights, dtype, rows in (
-        ("float64", "float64", ROWS),
-        ("float64", "float32", ROWS_32),
-        ("float32", "float32", ROWS_32),
-    )
-    if weights == "float64" or rule in (AdaGrad, Mira)
-}
+    (store, StepRule, dtype): _entry_of(of_store[dtype], STEP_RULE, rows)
+    for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))
+    for dtype, rows in (("float64", ROWS), ("float32", ROWS_32))
+} | {(Pairs, Gradient, "float64"): _entry_of(PAIRS["float64"], GRADIENT, ROWS)}

@@ -9,9 +9,8 @@ from scipy import sparse
 from ..._core.jit import readonly
 from .._curve import Course, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
-from .optimizer import OnlineOptimizer
+from .optimizer import NO_CURVE, OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
-from .rules import Mira
 from .shrinkage import Gradient, budget_factors_now, multiply_atoms, shrink_now
 
 _TOL = 1e-8  # duality gap of inference
@@ -48,6 +47,7 @@ class GroupOptimizer(OnlineOptimizer):
     """
 
     kind = "groups"
+    _steps_by_columns = False
     # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0
 
@@ -112,11 +112,13 @@ class GroupOptimizer(OnlineOptimizer):
         if defers:
             n_entries = len(groups.group_atoms) + counts * len(self.store.features)
             every = 1 + n_entries // _ENTRIES_PER_SAMPLE
-        common = _TOL, bool(fit_intercept), every, np.zeros((0, 2), np.int64)
         if self.mira:
-            return Mira(*common, float(C))
+            return mira_rule(_TOL, fit_intercept, every, C)
         return Gradient(
-            *common,
+            _TOL,
+            bool(fit_intercept),
+            every,
+            NO_CURVE,
             float(eta0),
             float(period),
             -1 if budget is None else int(budget),

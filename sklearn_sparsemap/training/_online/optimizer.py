@@ -11,9 +11,9 @@ from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
-from .epoch import EPOCHS, FAILED, Part, Team, hand_out
+from .epoch import EPOCHS, FAILED, Part, Team, entries_of, hand_out
 from .pairs import grow, most_space, new_pairs
-from .rules import AdaGrad, Mira
+from .rules import StepRule
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
 # Number of updates between two proximal steps over all weights, relative to the number of weights. Larger values save
@@ -29,7 +29,13 @@ _WORTH_THREADS = 2**12
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
-_space, _hand_out = in_python(most_space), in_python(hand_out)
+NO_CURVE = np.zeros((0, 2), np.int64)
+_space, _hand_out, _entries_of = in_python(most_space), in_python(hand_out), in_python(entries_of)
+
+
+def mira_rule(tol, fit_intercept, every, C):
+    """Return the rule of MIRA with a maximum step size."""
+    return StepRule(tol, bool(fit_intercept), every, NO_CURVE, is_mira=True, eta0=0.0, alpha=0.0, C=float(C))
 
 
 class OnlineOptimizer:
@@ -48,6 +54,8 @@ class OnlineOptimizer:
     # The kind of the training state, and the name of the optimiser for users.
     kind, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
+    # Whether several threads may take the steps for a sample together, each for some of the columns.
+    _steps_by_columns = True
     # Number of samples whose scores are computed with the same weights.
     batch_size = _default_batch_size = 1
     _n_jobs, _columns = 1, None
@@ -112,7 +120,16 @@ class OnlineOptimizer:
         """
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
-        self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
+        self.rule = StepRule(
+            float(tol),
+            bool(fit_intercept),
+            _NEVER,
+            NO_CURVE,
+            is_mira=False,
+            eta0=float(eta0),
+            alpha=float(alpha),
+            C=0.0,
+        )
 
     def accept_gap(self, tol):
         """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""
@@ -144,7 +161,7 @@ class OnlineOptimizer:
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
-        run = EPOCHS[type(store), type(rule), self.dtype, str(rows.data.dtype)]
+        run = EPOCHS[type(store), type(rule), self.dtype]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -160,26 +177,26 @@ class OnlineOptimizer:
             team.signals[:] = 0
 
     def rows_of(self, X):
-        """Return features as rows for `epoch`, in merged columns if there are any."""
-        rows = make_rows(X, lean=True) if self._columns is None else self._columns.rows
-        # Empty data must have the type of the weights, too.
-        return rows if self.dtype == "float64" else rows._replace(data=readonly(rows.data, np.float32))
+        """Return features as rows of the type of the weights, in merged columns if there are any."""
+        if self._columns is None:
+            return make_rows(X, self.dtype, lean=True)
+        rows = self._columns.rows
+        return rows._replace(data=readonly(rows.data, self.dtype))
 
     def _has_space(self, rows, targets, order, n_threads):
         """Assign places of the store for the next block to each thread; return whether there are enough."""
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
-        chosen = order[place : place + self.batch_size]
-        n_entries = rows.indptr[targets.row_ptr[chosen + 1]] - rows.indptr[targets.row_ptr[chosen]]
-        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
+        n_entries = int(_entries_of(rows, targets, order, place, place + self.batch_size))
+        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * n_entries)
 
     def _begins(self, rows):
         """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""
         if self._columns is not None:
             return self._columns.begins
         cuts = []
-        if type(self.rule) is AdaGrad and len(rows.indices) > _MANY:
+        if self._steps_by_columns and len(rows.indices) > _MANY:
             # The first rows serve as a sample of all rows.
             some = np.sort(rows.indices[:_SEEN])
             cuts = np.unique(some[len(some) * np.arange(1, N_PIECES) // N_PIECES])
@@ -188,7 +205,7 @@ class OnlineOptimizer:
     @property
     def _most_threads(self):
         """Maximum number of threads in an epoch. With more threads than cores they would wait for each other."""
-        if type(self.rule) is not AdaGrad:
+        if not self._steps_by_columns:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
@@ -251,11 +268,11 @@ class OnlineOptimizer:
         """Return ``alpha/2 |w|^2`` at the current weights."""
         s = self.store
         additional, merged = s.values[s.n_outputs : s.n_dense], self._columns is not None and self.alpha
-        if isinstance(s, Dense) and not merged:
-            return LinearModel(s.values[s.n_dense :], None, additional).penalty(self.alpha)
-        if isinstance(s, Dense):
+        if isinstance(s, Dense) and merged:
             weights = s.values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / self._columns.multiplicity))
+        elif isinstance(s, Dense):
+            squares = squared_norm(s.values[s.n_dense :])
         else:
             # The places of weights depend on the number of threads, so the sum is in the order of the features.
             times = self._columns.multiplicity if merged else np.ones(len(s.features))
@@ -263,26 +280,28 @@ class OnlineOptimizer:
         return 0.5 * self.alpha * (squares + squared_norm(additional))
 
     def model(self):
-        """Return the current weights, averaged over all steps if `average`.
+        """Return the current weights, averaged over all steps if `average`."""
+        s = self.store
+        intercept, additional = np.split(self._mean(slice(s.n_dense)), [s.n_outputs])
+        return LinearModel(self._coef(), intercept, additional)
+
+    def _mean(self, places):
+        """Return a range of the values of a store, averaged over all steps if `average`.
 
         Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps is
         the current weights minus sum / T.
         """
-        s, n = self.store, self.store.n_outputs
-        dense = s.values[: s.n_dense].copy()
-        if self.average:
-            dense -= s.sums[: s.n_dense] / max(1, self.n_steps)
-        return LinearModel(self._coef(), dense[:n], dense[n:])
+        values = self.store.values[places]
+        if not self.average:
+            return values.copy()
+        mean = self.store.sums[places] / -max(1, self.n_steps)
+        mean += values
+        return mean
 
     def _coef(self):
         s = self.store
         if isinstance(s, Dense):
-            w = s.values[s.n_dense :].reshape(-1, s.n_outputs)
-            if not self.average:
-                return w.copy()
-            coef = s.sums[s.n_dense :].reshape(w.shape) / -max(1, self.n_steps)
-            coef += w
-            return coef
+            return self._mean(slice(s.n_dense, None)).reshape(-1, s.n_outputs)
         indptr = np.zeros(len(s.features) + 1, np.int64)
         outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
         READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
@@ -325,8 +344,9 @@ class MiraOptimizer(OnlineOptimizer):
 
     kind, name = "mira", "MIRA"
     _first_state = 0.0
+    _steps_by_columns = False
 
     def configure(self, *, C, fit_intercept):
         """Set options that can change between epochs."""
         self.alpha = 0.0
-        self.rule = Mira(0.0, bool(fit_intercept), _NEVER, np.zeros((0, 2), np.int64), float(C))
+        self.rule = mira_rule(0.0, fit_intercept, _NEVER, C)

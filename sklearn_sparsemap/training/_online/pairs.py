@@ -146,6 +146,7 @@ def _kind_of(count):
 
 @kernel
 def _take_block(store, counters, kind):
+    """Return the beginning of an unused block: a free one of this kind, or the next places of this thread."""
     start = counters[FREE + kind]
     if start >= 0:
         counters[FREE + kind] = store.outputs[start]
@@ -157,12 +158,14 @@ def _take_block(store, counters, kind):
 
 @kernel
 def _give_block(store, counters, start, kind):
+    """Add a block to the free blocks of its kind."""
     store.outputs[start] = counters[FREE + kind]
     counters[FREE + kind] = start
 
 
 @kernel
 def _clear_place(store, place):
+    """Set a weight and its state to their initial values."""
     store.values[place] = 0.0
     if store.sums.shape[0]:
         store.sums[place] = 0.0
@@ -172,6 +175,7 @@ def _clear_place(store, place):
 
 @kernel
 def _move_place(store, old, new):
+    """Move a weight and its state to another place."""
     store.values[new] = store.values[old]
     # Unused places must hold zeros, because some loops run over all values.
     store.values[old] = 0.0

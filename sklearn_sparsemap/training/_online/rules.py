@@ -11,7 +11,7 @@ learning rate; averaging regularises.
 
 Conventions
 -----------
-rule : AdaGrad, Mira or Gradient
+rule : StepRule or Gradient
 store, counters, rows
     See `dense`.
 sample : Sample
@@ -37,12 +37,14 @@ from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
-# The first fields of all rules are the duality gap of inference, whether the intercept is learned, and the number of
-# samples between two calls of `end_sample`.
-AdaGrad = namedtuple("AdaGrad", ["tol", "fit_intercept", "every", "eta0", "alpha"])
-ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.float64, types.float64], AdaGrad)
-Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
-MIRA = types.NamedTuple([types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64], Mira)
+# The rule of AdaGrad (step size `eta0`, penalty `alpha`) and of MIRA (maximum step size `C`). They have one type,
+# because the epoch is compiled for each type of rule. The first fields of all rules are the duality gap of inference,
+# whether the intercept is learned, the number of samples between two calls of `end_sample`, and an array for the number
+# of weights at these calls, see `record`.
+StepRule = namedtuple("StepRule", ["tol", "fit_intercept", "every", "curve", "is_mira", "eta0", "alpha", "C"])
+STEP_RULE = types.NamedTuple(
+    [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.boolean] + [types.float64] * 3, StepRule
+)
 
 # The input of a rule for a sample: its rows of features, its loss, and the gradients. `share` are the columns whose
 # weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
@@ -134,6 +136,7 @@ def _move_by_adagrad(values, sums, squares, place, gradient, rate, step):
 
 @kernel
 def _step_adagrad(rule, store, counters, rows, sample, moves):
+    """Take the step of AdaGrad for a sample. The arguments are described in the module."""
     values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -148,6 +151,7 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _step_gradient(rule, store, counters, rows, sample, moves):
+    """Take a gradient step for a sample. The arguments are described in the module."""
     eta = step_size(rule, counters[STEP])
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -158,6 +162,7 @@ def _step_gradient(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _step_mira(rule, store, counters, rows, sample, moves):
+    """Take the step of MIRA for a sample. The arguments are described in the module."""
     if not sample.loss > 0.0:
         return
     values, sums, direction, norm_squared = store.values, store.sums, store.state, 0.0
@@ -197,13 +202,29 @@ def _penalise(rule, store, counters, first, stop):
 
 
 @kernel
-def _end_mira_sample(rule, store, counters, first, stop):
-    counters[SINCE] = 0
-    record(rule, counters)
+def _take_step(rule, store, counters, rows, sample, moves):
+    """Take the step of AdaGrad or MIRA for a sample. The arguments are described in the module."""
+    if rule.is_mira:
+        _step_mira(rule, store, counters, rows, sample, moves)
+    else:
+        _step_adagrad(rule, store, counters, rows, sample, moves)
 
 
-take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
-end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _end_mira_sample})
+@kernel
+def _end_sample(rule, store, counters, first, stop):
+    """Take the proximal step of AdaGrad or, for MIRA, record the number of weights.
+
+    The arguments are described in the module.
+    """
+    if rule.is_mira:
+        counters[SINCE] = 0
+        record(rule, counters)
+    else:
+        _penalise(rule, store, counters, first, stop)
+
+
+take_step = by_type({StepRule: _take_step, Gradient: _step_gradient})
+end_sample = by_type({StepRule: _end_sample, Gradient: end_gradient_sample})
 
 
 def _step_batch(rule, store, counters, gradient):
@@ -219,5 +240,5 @@ def _step_batch(rule, store, counters, gradient):
 
 # Steps by the type of the weights.
 STEPS_OF_BATCHES = {
-    dtype: entry(types.void(ADAGRAD, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
+    dtype: entry(types.void(STEP_RULE, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
 }

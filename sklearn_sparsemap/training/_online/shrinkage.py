@@ -63,6 +63,7 @@ def record(rule, counters):
 
 @kernel
 def _group_budget_factors(rule, rho, factors):
+    """Do the work of `budget_factors` for a budget of groups."""
     weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
     ratios, left, none = np.empty(weights.shape[0]), np.empty(rho.shape[0]), np.empty(0, np.int64)
     strength = budget_rule(rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
@@ -77,6 +78,7 @@ def _group_budget_factors(rule, rho, factors):
 
 @kernel
 def _weight_budget_factors(rule, store, rho, factors):
+    """Do the work of `budget_factors` for a budget of weights."""
     order, indptr, atoms, doomed = rule.order, rule.indptr, rule.atoms, np.zeros(rho.shape[0], np.bool_)
     count_held(store, rule.held)
     strength = weight_budget_rule(rho, rule.weights, order, indptr, atoms, rule.held, rule.budget, doomed)

@@ -62,6 +62,7 @@ class Descent:
             self.forget()
 
     def _search(self, slope, first):
+        """Search along the direction, beginning with the step `first`; return whether a lower point was found."""
         search = LineSearch(self.value, slope, first)
         more = True
         while more:
@@ -91,5 +92,6 @@ class Descent:
         return value, *self._slope(self._new_gradient)
 
     def _slope(self, gradient):
+        """Return the product of a gradient with the direction, and its largest absolute entry."""
         table = self._pieces.over(2, slope_range, gradient, self._direction)
         return float(table[:, 0].sum()), float(table[:, 1].max())
