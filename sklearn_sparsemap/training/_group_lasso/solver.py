@@ -53,10 +53,11 @@ class GroupLassoSolver:
         self.objective, self.n_iter, self.unconverged = np.inf, 0, 0
         # The largest proven lower bound of the minimum.
         self._bound = -np.inf
-        self._model, self._problem, self._descent, self._point = model, None, None, None
+        self._model, self._problem, self._descent = model, None, None
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
         self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
+        self._working = self._columns  # the columns of the last descent
         # The scale of the free weights, and the number of evaluations after which it is computed again.
         self._scale, self._patience = None, COST
 
@@ -76,7 +77,7 @@ class GroupLassoSolver:
         if self._descent is not None:
             found = self._problem.unpack(self._descent.point.x)
             coef = np.zeros_like(self._model.coef)
-            coef[self._columns] = found.coef
+            coef[self._working] = found.coef
             self._model = LinearModel(coef, found.intercept.copy(), found.additional.copy())
         return self._model
 
@@ -101,7 +102,7 @@ class GroupLassoSolver:
         while True:
             moved, stopped = self._descend(target, _OF_TOL * tol, max_iter, watch)
             slopes, n_before = self.slopes(), len(self._columns)
-            gap = self._problem.gap(self._point, self.penalty.scale_into_ball(slopes))
+            gap = self._problem.gap(self._descent.point, self.penalty.scale_into_ball(slopes))
             self._bound = max(self._bound, self.objective - gap)
             if stopped or gap <= min(goal, tol):
                 return ""
@@ -122,7 +123,7 @@ class GroupLassoSolver:
         if smoothness is None:
             return np.zeros(penalty.groups.n_groups, bool)
         row_weights = np.repeat(smoothness * task.weights / self._problem.total_weight, np.diff(task.row_ptr))
-        point, slopes = self._point, self.slopes()
+        point, slopes = self._descent.point, self.slopes()
         largest = penalty.scale_into_ball(slopes)
         slopes *= self._problem.dual_factor(point, largest)
         gap = self._problem.gap(point, largest)
@@ -148,7 +149,8 @@ class GroupLassoSolver:
         descent = SupportDescent(problem, start, self._step)
         if self._scale is not None:
             self._balance(problem, descent)
-        self._problem, self._descent, self.objective = problem, descent, descent.point.value
+        self._problem, self._descent, self._working = problem, descent, self._columns
+        self.objective = descent.point.value
         stopped, last, n_before, before = False, descent.point, self.n_iter, self.objective
 
         def is_done(point):
@@ -195,7 +197,7 @@ class GroupLassoSolver:
             self._by_turns, target = True, max(target, least)
             moved |= descend_by_turns(problem, descent, target, is_done)
             self.objective = descent.point.value
-        self._point, self._step, self.unconverged = descent.point, descent.step, problem.unconverged
+        self._step, self.unconverged = descent.step, problem.unconverged
         # A start whose gap is small enough on the working set, though not on all columns, takes no step.
         return moved and (self.n_iter > n_before or self.objective < before), stopped
 
@@ -210,7 +212,7 @@ class GroupLassoSolver:
         coef = self._model.coef
         slopes = np.empty_like(coef)
         share = 1.0 / self._problem.total_weight
-        self._features.gradient(self._point.residuals, share, 0.0, coef, slopes)
+        self._features.gradient(self._descent.point.residuals, share, 0.0, coef, slopes)
         return slopes
 
     def _grow(self, slopes):
@@ -219,7 +221,6 @@ class GroupLassoSolver:
         At most, the working set grows by `_GROWTH`.
         """
         coef, groups = self.model().coef, self.penalty.groups
-        self._descent = None
         moved = self.penalty.prox(coef - self._step * slopes, self._step)
         moved[self._columns] = 0.0
         norms = groups.atom_norms(moved)
