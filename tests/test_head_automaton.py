@@ -1,5 +1,7 @@
 """HeadAutomaton against enumeration: many small problems, with forbidden parts, ties and single words."""
 
+from functools import cache
+
 import naive
 import naive_gibbs
 import numpy as np
@@ -58,16 +60,26 @@ def test_sparsemap_is_the_projection(kind):
     assert mixed >= 100
 
 
+@cache
+def counts_of_additional(structure, dims, n_additional):
+    """Return how often each additional part is in each structure, by `encode`."""
+    n, n_candidates = dims[:2]
+    given = {} if n_candidates == 0 else {"grandparents": np.zeros((n_candidates, n))}
+    structures = naive.enumerate_modifiers(np.zeros(n_candidates + n), **given)[0]
+    counts = np.zeros((n_additional, len(structures)))
+    for s, one in enumerate(structures):
+        parts = structure.encode(np.array(one), dims)[1]
+        np.add.at(counts[:, s], parts[parts >= 0], 1.0)
+    return counts
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_gibbs_marginals_are_expectations(kind):
     for _, instance in problems(kind, 2):
-        structures, M, theta = instance.enumerate()
+        _, M, theta = instance.enumerate()
         structure, given = instance.structure, {name: a.shape for name, a in instance.additional.items()}
         dims = structure.dims(instance.scores.shape, given)
-        counts = np.zeros((sum(a.size for a in instance.additional.values()), len(structures)))
-        for s, one in enumerate(structures):
-            parts = structure.encode(np.array(one), dims)[1]
-            np.add.at(counts[:, s], parts[parts >= 0], 1.0)
+        counts = counts_of_additional(structure, dims, sum(a.size for a in instance.additional.values()))
         log_partition, expected = naive_gibbs.expectation(np.vstack([M, counts]), theta)
         result = infer(marginal_inference, instance)
         assert result.log_partition == pytest.approx(log_partition, abs=1e-11)

@@ -231,7 +231,7 @@ def test_a_fraction_is_rounded_down_but_allows_a_step(fraction, n_steps, expecte
         ((None,), "budget must be"),
         ((2, -1), "state must be a non-negative int"),
         ((2, 1.0), "state must be a non-negative int"),
-        ((2, 1, "yes"), "exactly must be a bool"),
+        ((2, 1, "yes"), "exactly must be True or False"),
     ],
 )
 def test_arguments_that_are_refused(arguments, message):

@@ -124,6 +124,64 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 
 @kernel
+def start(oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights):
+    """Return a support with structures of an earlier solution, or else with the best structure.
+
+    Parameters
+    ----------
+    oracle, scores, additional, dims, sizes, limit, warm_slots, warm_additional, warm_weights
+        See `solver.py`.
+    work : array
+        Scratch space of the oracle.
+
+    Returns
+    -------
+    support : Support
+    k : int
+        Number of its structures; 0 if no structure is allowed.
+    reference : float
+        The score that is subtracted from the scores of all structures.
+    n_iter : int
+        Number of calls of the oracle.
+    """
+    n_warm = warm_weights.shape[0]
+    support, k = new_support(max(8, n_warm + 2), sizes[0], sizes[1], parts_repeat(sizes))
+    reference, n_iter = 0.0, 0
+    if n_warm > 0 and limit[0] > 0:
+        k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+    if k == 0:
+        slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+        n_iter = 1
+        if oracle(scores, additional, dims, work, slots, additional_slots) != -np.inf:
+            reference = score(scores, additional, slots, additional_slots)
+            k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
+    return support, k, reference, n_iter
+
+
+@kernel
+def _project(support, k, slots, additional_slots):
+    """Project a new structure on the support, and drop a structure that it replaces if it is affinely dependent.
+
+    Returns
+    -------
+    k : int
+        Number of structures of the support.
+    weight : float
+        Initial weight of the new structure.
+    pivot_squared : float
+        See `project_on_support`; 0 if the structure cannot join.
+    """
+    pivot_squared, weight = project_on_support(support, k, slots), 0.0
+    if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
+        k = drop_weightless(support, k)
+        pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared == 0.0:
+            k, weight = make_room(support, k)
+            pivot_squared = project_on_support(support, k, slots)
+    return k, weight, pivot_squared
+
+
+@kernel
 def _lowest_bound(value, scores, query, best, inner):
     """Return the lower of `best` and the dual bound at a query, whose best structure has the score `value`.
 
@@ -152,23 +210,13 @@ def active_set(
     the oracle is first called at a point between them and the best dual point (in-out pricing: Ben-Ameur and Neto
     2007). If its answer does not help, it is called at scores minus marginals, too.
     """
-    n_warm = warm_weights.shape[0]
-    n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
-    work = np.zeros(n_work)
-    slots = np.empty(n_slots, np.int32)
-    additional_slots = np.empty(n_additional, np.int32)
-    reduced = np.empty(scores.shape[0])
-    support, k = new_support(max(8, n_warm + 2), n_slots, n_additional, parts_repeat(sizes))
-    n_iter, reference = 0, 0.0
-    if n_warm > 0 and limit[0] > 0:
-        k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+    work, reduced = np.zeros(sizes[2]), np.empty(scores.shape[0])
+    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    support, k, reference, n_iter = start(
+        oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights
+    )
     if k == 0:
-        value = oracle(scores, additional, dims, work, slots, additional_slots)
-        n_iter = 1
-        if value == -np.inf:
-            return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
-        reference = score(scores, additional, slots, additional_slots)
-        k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
+        return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
 
     floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
     aim, tol = max(aim, floor), max(tol, 4.0 * floor)
@@ -210,13 +258,7 @@ def active_set(
             idle += 1
         if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MOST_IDLE:
             break
-        pivot_squared, weight = project_on_support(support, k, slots), 0.0
-        if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
-            k = drop_weightless(support, k)
-            pivot_squared = project_on_support(support, k, slots)
-            if pivot_squared == 0.0:
-                k, weight = make_room(support, k)
-                pivot_squared = project_on_support(support, k, slots)
+        k, weight, pivot_squared = _project(support, k, slots, additional_slots)
         if pivot_squared == 0.0:
             refreshed += 1
             k = refactor(support, k)

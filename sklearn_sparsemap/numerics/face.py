@@ -11,7 +11,7 @@ from numba import types
 
 from .._core.jit import FLOATS, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
-from .support import append_if_independent, gather, grow, independent_support_of, parts_repeat, score
+from .support import add_parts, append_if_independent, gather, grow, independent_support_of, parts_repeat, score
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
@@ -50,9 +50,7 @@ def _left_of(support, k, unary, extra):
         products[s] = score(unary, extra, support.slots[s], support.additional[s])
     respond(support, k, products)
     for s in range(k):
-        for part in support.slots[s]:
-            if part >= 0:
-                unary[part] -= products[s]
+        add_parts(unary, support.slots[s], -products[s])
     return max(_largest(unary), _largest(extra))
 
 
@@ -162,7 +160,17 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     )
 )
 def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
-    """Return slots and additional slots of structures that span the face of a solution; see `span_face`."""
+    """Find affinely independent structures that span the face of a solution.
+
+    Parameters
+    ----------
+    oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
+        As in `span_face`.
+
+    Returns
+    -------
+    slots, additional_slots : int arrays with one row a structure
+    """
     support, k = span_face(
         oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
     )

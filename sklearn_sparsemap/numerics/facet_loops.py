@@ -36,8 +36,7 @@ def facet_products_range(products, problems, start, stop, facets, marginals, dir
         if not facets.usable[i]:
             continue
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
-        for a in range(extra_ptr[i], extra_ptr[i + 1]):
-            out.extra[a] = 0.0
+        out.extra[extra_ptr[i] : extra_ptr[i + 1]] = 0.0
         products(
             problems.dims[i],
             marginals[first:last],

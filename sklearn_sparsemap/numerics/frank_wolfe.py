@@ -15,10 +15,10 @@ are not small. So once the gap is small enough, the exact weights on the support
 import numpy as np
 
 from .._core.jit import copy_into, kernel
-from .active_set import refine, warm_start
+from .active_set import refine, start, warm_start
 from .cholesky import dot
 from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
-from .support import certified_gap, find, gather, grow, mix, new_support, parts_repeat, rounding_of_gap, score
+from .support import add_parts, certified_gap, find, gather, grow, mix, new_support, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
 # steps; after each this many the marginals are recomputed from the weights, so that rounding errors do not add up
@@ -58,6 +58,80 @@ def _choose(variant, gap, gap_of_worst, weight):
 
 
 @kernel
+def _worst_of(support, k, reference, marginals):
+    """Return the structure of the support with the lowest reduced score, and that score."""
+    worst, lowest = np.int64(0), np.inf
+    for s in range(k):
+        reduced_score = support.theta[s] + reference - gather(marginals, support.slots[s])
+        if reduced_score < lowest:
+            worst, lowest = s, reduced_score
+    return worst, lowest
+
+
+@kernel
+def _with_structure(support, k, slots, additional_slots, theta):
+    """Return the support with a structure, added without weight if it is new; the size; and the structure's place."""
+    place = find(support.slots, support.additional, k, slots, additional_slots)
+    if place >= 0:
+        return support, k, place
+    support = grow(support, k)
+    copy_into(support.slots[k], slots)
+    copy_into(support.additional[k], additional_slots)
+    support.weights[k], support.theta[k] = 0.0, theta
+    return support, k + 1, k
+
+
+@kernel
+def _move(support, k, to, away, scale, largest, slope, marginals):
+    """Move the weights and the marginals along a direction, by exact line search.
+
+    Parameters
+    ----------
+    support : Support
+    k : int
+        Number of its structures.
+    to, away : int
+        Places of the structures towards which, and away from which, the direction leads; -1 for none.
+    scale, largest : float
+        See `_choose`.
+    slope : float
+        Derivative of the objective along the direction.
+    marginals : array of shape (n_parts,)
+    """
+    weights, direction = support.weights, np.empty(marginals.shape[0])
+    for i in range(marginals.shape[0]):
+        direction[i] = scale * marginals[i]
+    if to >= 0:
+        add_parts(direction, support.slots[to], 1.0)
+    if away >= 0:
+        add_parts(direction, support.slots[away], -1.0)
+    step = _step_size(slope, dot(direction, direction), largest)
+    for i in range(marginals.shape[0]):
+        marginals[i] += step * direction[i]
+    for s in range(k):
+        weights[s] *= 1.0 + scale * step
+    if to >= 0:
+        weights[to] += step
+    if away >= 0:
+        # A full step drops the structure; set its weight to exactly zero.
+        weights[away] = 0.0 if step == largest else weights[away] - step
+
+
+@kernel
+def _drop_weightless(support, k):
+    """Remove the structures without weight; return the size."""
+    kept = np.int64(0)
+    for s in range(k):
+        if support.weights[s] > 0.0:
+            if kept < s:
+                copy_into(support.slots[kept], support.slots[s])
+                copy_into(support.additional[kept], support.additional[s])
+                support.weights[kept], support.theta[kept] = support.weights[s], support.theta[s]
+            kept += 1
+    return kept
+
+
+@kernel
 def _with_best_weights(support, k, scores, additional):
     """Return a support with the exact weights of the first k structures, without some; its size; and the reference."""
     weights = support.weights[:k].copy()
@@ -73,32 +147,26 @@ def _solver(name, variant):
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
         """Solve one problem; for arguments and results see `solver.py`."""
-        work, n_iter, reference = np.zeros(sizes[2]), 0, 0.0
-        new_slots, new_additional = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
-        reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])
+        work, reduced = np.zeros(sizes[2]), np.empty(scores.shape[0])
+        slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
         # The factor of the support is not kept up to date.
-        support, k = new_support(max(16, 2 * warm_weights.shape[0]), sizes[0], sizes[1], parts_repeat(sizes))
-        if warm_weights.shape[0] > 0:
-            k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+        support, k, reference, n_iter = start(
+            oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights
+        )
         if k == 0:
-            value = oracle(scores, additional, dims, work, new_slots[0], new_additional[0])
-            n_iter = 1
-            if value == -np.inf:
-                return new_slots[:0], new_additional[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
-            k, reference = warm_start(support, k, scores, additional, new_slots, new_additional, np.ones(1))
+            return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
         aim = max(aim, rounding_of_gap(scores, additional, support.slots[0], support.additional[0]))
 
         step_number, has_best_weights = 0, False
         while True:
-            slots, weights, theta = support.slots, support.weights, support.theta
             if step_number % _REFRESH_EVERY == 0:
-                mix(slots, k, weights, marginals)
+                mix(support.slots, k, support.weights, marginals)
             step_number += 1
-            linear = dot(theta[:k], weights[:k]) + reference
+            linear = dot(support.theta[:k], support.weights[:k]) + reference
             norm_squared = dot(marginals, marginals)
             for i in range(scores.shape[0]):
                 reduced[i] = scores[i] - marginals[i]
-            value = oracle(reduced, additional, dims, work, new_slots[0], new_additional[0])
+            value = oracle(reduced, additional, dims, work, slots, additional_slots)
             n_iter += 1
             here = linear - norm_squared
             gap = certified_gap(value, here)
@@ -109,60 +177,19 @@ def _solver(name, variant):
                 step_number, has_best_weights = 0, True
                 continue
 
-            # The structure of the support with the lowest reduced score.
             worst, lowest = np.int64(0), np.inf
             if variant != _VANILLA:
-                for s in range(k):
-                    reduced_score = theta[s] + reference - gather(marginals, slots[s])
-                    if reduced_score < lowest:
-                        worst, lowest = s, reduced_score
-            to_found, from_worst, scale, largest = _choose(variant, gap, here - lowest, weights[worst])
-
-            place = np.int64(-1)
+                worst, lowest = _worst_of(support, k, reference, marginals)
+            to_found, from_worst, scale, largest = _choose(variant, gap, here - lowest, support.weights[worst])
+            place, slope = np.int64(-1), scale * here
             if to_found:
-                place = find(slots, support.additional, k, new_slots[0], new_additional[0])
-                if place < 0:
-                    support, place = grow(support, k), k
-                    slots, weights, theta = support.slots, support.weights, support.theta
-                    copy_into(slots[k], new_slots[0])
-                    copy_into(support.additional[k], new_additional[0])
-                    weights[k] = 0.0
-                    theta[k] = score(scores, additional, new_slots[0], new_additional[0]) - reference
-                    k += 1
-
-            # The direction in the unary parts, and the derivative of the objective along it.
-            slope = scale * here
-            for i in range(scores.shape[0]):
-                forward[i] = scale * marginals[i]
-            if to_found:
+                theta = score(scores, additional, slots, additional_slots) - reference
+                support, k, place = _with_structure(support, k, slots, additional_slots, theta)
                 slope += value
-                for part in slots[place]:
-                    if part >= 0:
-                        forward[part] += 1.0
             if from_worst:
                 slope -= lowest
-                for part in slots[worst]:
-                    if part >= 0:
-                        forward[part] -= 1.0
-            step = _step_size(slope, dot(forward, forward), largest)
-            for i in range(scores.shape[0]):
-                marginals[i] += step * forward[i]
-            for s in range(k):
-                weights[s] *= 1.0 + scale * step
-            if to_found:
-                weights[place] += step
-            if from_worst:
-                # A full step drops the structure; set its weight to exactly zero.
-                weights[worst] = 0.0 if step == largest else weights[worst] - step
-            kept = np.int64(0)
-            for s in range(k):
-                if weights[s] > 0.0:
-                    if kept < s:
-                        copy_into(slots[kept], slots[s])
-                        copy_into(support.additional[kept], support.additional[s])
-                        weights[kept], theta[kept] = weights[s], theta[s]
-                    kept += 1
-            k = kept
+            _move(support, k, place, worst if from_worst else np.int64(-1), scale, largest, slope, marginals)
+            k = _drop_weightless(support, k)
         # Rounding in away steps can leave slightly negative marginals, so compute them from the weights.
         mix(support.slots, k, support.weights, marginals)
         found = support.slots[:k], support.additional[:k], support.weights[:k]

@@ -173,10 +173,7 @@ def _curvature_of_columns(rows, chosen, n, curvature):
 @kernel
 def curvature_of(rows, cuts, chosen, n, curvature):
     """Write minus the Hessian of the dual, restricted to the chosen cuts, into the upper triangle."""
-    for a in range(n):
-        row = curvature[a]
-        for b in range(curvature.shape[1]):
-            row[b] = 0.0
+    curvature[:n] = 0.0
     if cuts.bits.shape[0] > 0:
         _curvature_of_sets(rows, cuts, chosen, n, curvature)
     else:
@@ -196,14 +193,12 @@ def factorize(matrix, kept, k, ridge, factor):
         row = factor[i]
         for j in range(i + 1, k):
             row[j] = matrix[a, kept[j]]
-        for j in range(k, used):
-            row[j] = 0.0
+        row[k:used] = 0.0
         row[i] = matrix[a, a] + ridge
     for i in range(k):
         row, pivot, first = factor[i], factor[i, i], i * width
         if pivot <= _DEPENDENT * (1.0 + matrix[kept[i], kept[i]]) and ridge == 0.0:
-            for j in range(i, k):
-                row[j] = 0.0
+            row[i:k] = 0.0
             row[i] = np.inf
             continue
         scale = 1.0 / np.sqrt(max(pivot, 1e-300))
@@ -324,6 +319,55 @@ def largest_violation(multiplier, slope, k, n_free):
 
 
 @kernel
+def _free_cuts(cuts, k, n_free, chosen, ascent, lower):
+    """List the cuts whose multipliers can move; return their number.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    k, n_free : int
+        As in `maximise_dual`.
+    chosen : int array of shape (k,)
+        Gets the cuts.
+    ascent, lower : arrays of shape (k,)
+        Get the slope of each of them, and the lower bound of its change.
+    """
+    n = np.int64(0)
+    for c in range(k):
+        if c < n_free or cuts.multiplier[c] > 0.0 or cuts.slope[c] > 0.0:
+            chosen[n] = c
+            ascent[n] = cuts.slope[c]
+            lower[n] = -np.inf if c < n_free else -cuts.multiplier[c]
+            n += 1
+    return n
+
+
+@kernel
+def _move(multiplier, chosen, n, n_free, d, t, fixed, trial):
+    """Write the multipliers after a step into `trial`.
+
+    Parameters
+    ----------
+    multiplier : array of shape (k,)
+    chosen : int array
+        The `n` cuts that move.
+    n, n_free : int
+        The first `n_free` cuts are equations, whose multipliers may be negative.
+    d : array of shape (n,)
+        The direction.
+    t : float
+        The length of the step. At least 1 is a full step, after which `fixed` multipliers are exactly 0.
+    fixed : bool array of shape (n,)
+    trial : array of shape (k,)
+    """
+    copy_into(trial, multiplier[: trial.shape[0]])
+    for a in range(n):
+        c = chosen[a]
+        moved = multiplier[c] + t * d[a]
+        trial[c] = 0.0 if c >= n_free and (moved < 0.0 or (t >= 1.0 and fixed[a])) else moved
+
+
+@kernel
 def maximise_dual(rows, cuts, k, n_free, size, limit):
     """Compute the multipliers of the first `k` cuts, starting from those in `cuts`; return the number of Newton steps.
 
@@ -351,13 +395,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
         if violation <= goal:
             break
         steps += 1
-        n, largest = np.int64(0), 0.0
-        for c in range(k):
-            if c < n_free or multiplier[c] > 0.0 or slope[c] > 0.0:
-                chosen[n] = c
-                ascent[n] = slope[c]
-                lower[n] = -np.inf if c < n_free else -multiplier[c]
-                n += 1
+        n, largest = _free_cuts(cuts, k, n_free, chosen, ascent, lower), 0.0
         curvature_of(rows, cuts, chosen, n, curvature)
         for a in range(n):
             largest = max(largest, curvature[a, a])
@@ -367,11 +405,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
         slack = 1e-12 * (1.0 + abs(value))
         t = 1.0
         for attempt in range(40):
-            copy_into(trial, multiplier[:k])
-            for a in range(n):
-                c = chosen[a]
-                moved = multiplier[c] + t * d[a]
-                trial[c] = 0.0 if c >= n_free and (moved < 0.0 or (t >= 1.0 and fixed[a])) else moved
+            _move(multiplier, chosen, n, n_free, d, t, fixed, trial)
             new = evaluate(rows, cuts, k, trial, trial_slope)
             left = largest_violation(trial, trial_slope, k, n_free)
             if left <= 0.5 * violation and new >= value - slack:

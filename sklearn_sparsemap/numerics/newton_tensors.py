@@ -57,7 +57,19 @@ def maximise(evaluate, curvature_of, largest, lower, upper, goal):
 
 
 def _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal):
-    """Take Newton steps; return the state, see `_search`, and the violation."""
+    """Take Newton steps; return the state and the violation.
+
+    Parameters
+    ----------
+    evaluate, curvature_of, lower, upper, goal
+        See `maximise`.
+    multipliers : Tensor of shape (n_samples, n_rows)
+
+    Returns
+    -------
+    state : (multipliers, value, slope, u)
+    violation : Tensor of shape (n_samples,)
+    """
     value, slope, u = evaluate(multipliers)
     damping = torch.full_like(value, _LEAST_DAMPING)
     violation = _violation(multipliers, slope, lower, upper)
@@ -83,6 +95,15 @@ def _gradient_steps(evaluate, lower, upper, multipliers, step, n_steps):
     """Take accelerated gradient steps, which restart where they turn; return the multipliers.
 
     They find most of the constraints that bind, so that few Newton steps are left.
+
+    Parameters
+    ----------
+    evaluate, lower, upper
+        See `maximise`.
+    multipliers : Tensor of shape (n_samples, n_rows)
+    step : Tensor of the same shape
+        Step sizes, 0 for samples that are solved.
+    n_steps : int
     """
     ahead, momentum = multipliers, torch.ones_like(lower[:, :1])
     for _ in range(n_steps):

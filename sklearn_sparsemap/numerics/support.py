@@ -80,6 +80,14 @@ def gather(values, slots):
 
 
 @kernel
+def add_parts(values, slots, amount):
+    """Add `amount` to the values of a structure's parts."""
+    for t in range(slots.shape[0]):
+        if slots[t] >= 0:
+            values[slots[t]] += amount
+
+
+@kernel
 def score(scores, additional, slots, additional_slots):
     """Return the total score of a structure."""
     return gather(scores, slots) + gather(additional, additional_slots)
@@ -229,10 +237,7 @@ def mix(slots, k, weights, marginals):
     """Write the sum of the first k structures' parts, unary or additional, times their weights, into `marginals`."""
     marginals[:] = 0.0
     for s in range(k):
-        row, weight = slots[s], weights[s]
-        for t in range(row.shape[0]):
-            if row[t] >= 0:
-                marginals[row[t]] += weight
+        add_parts(marginals, slots[s], weights[s])
 
 
 @kernel

@@ -80,23 +80,13 @@ def threshold(z, c, b, mu, low, high):
         excess, before, after = -b, 0.0, 0.0
         for i in range(z.shape[0]):
             p = z[i] - c[i] * mu
-            if p >= 1.0:
-                excess += c[i]
+            if p > 0.0:
+                excess += c[i] * min(p, 1.0)
+            if 0.0 <= p <= 1.0:
                 # A term at a bound changes only on one side.
-                if p == 1.0:
-                    if c[i] > 0.0:
-                        after += c[i] * c[i]
-                    else:
-                        before += c[i] * c[i]
-            elif p > 0.0:
-                excess += c[i] * p
-                before += c[i] * c[i]
-                after += c[i] * c[i]
-            elif p == 0.0:
-                if c[i] > 0.0:
-                    before += c[i] * c[i]
-                else:
-                    after += c[i] * c[i]
+                can_grow, can_fall, square = p < 1.0, p > 0.0, c[i] * c[i]
+                before += square if (can_grow if c[i] > 0.0 else can_fall) else 0.0
+                after += square if (can_fall if c[i] > 0.0 else can_grow) else 0.0
         if abs(excess) <= 2e-16 * size:
             return _into_the_flat(z, c, mu, low, high)
         if excess > 0.0:

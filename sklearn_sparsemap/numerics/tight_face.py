@@ -51,8 +51,7 @@ def _products(ints, n_parts, k, shares):
     products, counts, means = np.zeros((k, width)), np.zeros((n_blocks, width)), np.empty((n_blocks, width))
     # For each part its last place among the parts of facets; for each place the facet, and the part's place before.
     last, facet, before = np.empty(n_parts, np.int32), np.empty(ptr[k], np.int32), np.empty(ptr[k], np.int32)
-    for i in range(n_parts):
-        last[i] = -1
+    last[:] = -1
     for a in range(k):
         for place in range(ptr[a], ptr[a + 1]):
             i = parts[place]
@@ -100,8 +99,7 @@ def tight_face(block, n_blocks, ends, parts):
 @kernel
 def _centre(inside, block, shares, means, direction):
     """Subtract from a direction its mean in each block; `inside` lists the support."""
-    for b in range(means.shape[0]):
-        means[b] = 0.0
+    means[:] = 0.0
     for i in inside:
         means[block[i]] += direction[i]
     for b in range(means.shape[0]):
@@ -150,7 +148,7 @@ def face_products(name, equations):
     def products(
         dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
     ):
-        """Project `direction` onto the face."""
+        """Write the projection of `direction` on the face into `out`; `facets` documents the parameters."""
         copy_into(out, direction)
         # Without the scores, because ties do not matter here.
         block, n_blocks, ends, parts, _ = equations_of(dims, marginals, marginals, slots, weights)

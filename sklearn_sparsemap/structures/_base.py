@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from numbers import Integral
 from typing import NamedTuple
 
@@ -155,7 +157,7 @@ class Structure:
     strict_encode = False
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
-    # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
+    # Whether `decode` also accepts an array with the slots of many structures of one shape, one a row.
     _decodes_stacks = False
     # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
     _decodes_alike = False
@@ -330,9 +332,45 @@ class Structure:
         return hash((type(self), repr(self._params())))
 
 
+def solver_in_tensors(package):
+    """Return the method `tensor_solver` of a structure whose package has the module `tensors`, with a function `solve`.
+
+    The module needs PyTorch, so it is imported when the method is called.
+    """
+
+    def tensor_solver(self) -> Any:
+        return partial(import_module(".tensors", package).solve, self)
+
+    return tensor_solver
+
+
 def as_parts(parts):
     """Return part indices as the int32 array that kernels take."""
     return np.ascontiguousarray(parts, dtype=np.int32)
+
+
+def join_slots(groups):
+    """Return the additional slots of a structure.
+
+    Parameters
+    ----------
+    groups : list of (parts, size)
+        For each name of additional scores, in their order: the parts, numbered from 0 and -1 for empty slots, and the
+        number of scores, 0 if they are not given.
+    """
+    slots, first = [np.zeros(0, np.int64)], 0
+    for parts, size in groups:
+        if size:
+            slots.append(np.where(parts >= 0, parts + first, -1))
+            first += size
+    return as_parts(np.concatenate(slots))
+
+
+def as_flag(name, value):
+    """Return the value of the parameter `name` as a bool; raise ValueError if it is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
 
 
 def as_ints(structure, shape, lowest, highest, form):

@@ -12,7 +12,7 @@ from .._core.annotations import Any, Callable, Mapping, NDArray, Sequence
 from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._core.threads import deferred_errors
 from .._core.validation import check_positive
-from ._base import Structure, as_parts
+from ._base import Structure, as_flag, as_parts
 
 # The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()
@@ -134,8 +134,6 @@ class CustomStructure(Structure):
         is_dict = additional is None or isinstance(additional, dict)
         if not is_dict or not all(isinstance(shape, tuple) for shape in (additional or {}).values()):
             raise ValueError(f"additional must map names to shapes, which are tuples of int; got {additional!r}")
-        if not isinstance(fixed_size, bool | np.bool_):
-            raise ValueError(f"fixed_size must be True or False; got {fixed_size!r}")
         taken = sorted(_TAKEN & set(additional or {}))
         if taken:
             raise ValueError(f"additional scores cannot be named {taken[0]!r}, like a parameter of inference")
@@ -147,7 +145,7 @@ class CustomStructure(Structure):
         self.max_additional_parts = max_additional_parts
         self._encode = encode
         self._decode = decode
-        self.fixed_size = bool(fixed_size)
+        self.fixed_size = as_flag("fixed_size", fixed_size)
 
     @property
     def additional_names(self) -> tuple[str, ...]:

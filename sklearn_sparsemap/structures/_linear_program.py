@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
 from .._core.validation import check_numbers
-from ._base import as_bools, as_parts
+from ._base import as_bools, as_flag, as_parts
 from ._custom import CustomStructure
 from ._enumeration import FEASIBLE, best_nearby
 
@@ -99,10 +99,8 @@ class LinearProgram(CustomStructure):
         (self.A, self.b), (self.A_eq, self.b_eq) = given or none, given_eq or none
         if self.A_eq.shape[1] != n:
             raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
-        for name, value in (("integer", integer), ("fixed_size", fixed_size), ("train_on_pool", train_on_pool)):
-            if not isinstance(value, bool | np.bool_):
-                raise ValueError(f"{name} must be True or False; got {value!r}")
-        self.integer, self.fixed_size, self.train_on_pool = bool(integer), bool(fixed_size), bool(train_on_pool)
+        self.integer, self.fixed_size = as_flag("integer", integer), as_flag("fixed_size", fixed_size)
+        self.train_on_pool = as_flag("train_on_pool", train_on_pool)
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
         # The keys are text, because skops can save it.

@@ -18,8 +18,7 @@ def best_of_pool(scores, additional, dims, work, slots, additional_slots):
             total += scores[parts[p]]
         if total > best:
             best, found = total, k
-    for s in range(slots.shape[0]):
-        slots[s] = -1
+    slots[:] = -1
     if found >= 0:
         for p in range(begins[found], begins[found + 1]):
             slots[parts[p]] = parts[p]

@@ -1,4 +1,4 @@
-"""Largest sums of two arrays, and sums of exponentials on logarithms: the steps of dynamic programs."""
+"""Steps of dynamic programs: the largest sum of two arrays, and sums of exponentials, given as logarithms."""
 
 import numpy as np
 
@@ -48,3 +48,15 @@ def log_sum(a, b):
     for k in range(a.shape[0]):
         norm += np.exp(a[k] + b[k] - top)
     return top + np.log(norm)
+
+
+@kernel
+def softmax(values):
+    """Replace shifted scores by their softmax; return the log of the normaliser."""
+    norm = 0.0
+    for j in range(values.shape[0]):
+        values[j] = np.exp(values[j])
+        norm += values[j]
+    for j in range(values.shape[0]):
+        values[j] /= norm
+    return np.log(norm)

@@ -20,8 +20,7 @@ def _share(probability, part, whole):
 @kernel
 def _pass_warps(scores, n, m, paths, marginals):
     """Write the probability of each cell."""
-    for cell in range(n * m):
-        marginals[cell] = 0.0
+    marginals[: n * m] = 0.0
     marginals[n * m - 1] = 1.0
     for cell in range(n * m - 1, 0, -1):
         i, j, p, whole = cell // m, cell % m, marginals[cell], paths[cell] - scores[cell]

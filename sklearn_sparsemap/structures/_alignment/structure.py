@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.validation import check_choice
-from .._base import Structure, as_ints, as_parts
+from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .gibbs import alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
 
@@ -65,17 +63,13 @@ class Alignment(Structure):
 
     score_ndim = 2
     oracle = best_alignment
+    tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = alignment_marginals
     strict_encode = True
 
     def __init__(self, kind: str = "warping") -> None:
         check_choice("kind", kind, _KINDS)
         self.kind = kind
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self)
 
     @property
     def additional_names(self) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
 from .._exp import exponentiate
+from .._sums import softmax
 from .counts import ANY_COUNT
-from .log_sums import shift_to_zero, softmax, sum_in_logs
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
+from .log_sums import shift_to_zero, sum_in_logs
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, places_of_ends
 
 _NARROW = 150.0
 SMALLEST = 1e-100
@@ -54,23 +55,10 @@ def prepare(scores, additional, dims, states, moves):
 
 
 @kernel(fast_sums=True)
-def _add_four(total, shares, place, stride, rows):
-    """Add to `total` the first four rows of a matrix, weighted by `shares`; see `_add_rows`."""
-    n = total.shape[0]
-    a, b, c, d = shares[place], shares[place + stride], shares[place + 2 * stride], shares[place + 3 * stride]
-    one, two, three, four = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], rows[3 * n : 4 * n]
-    for j in range(n):
-        total[j] += (a * one[j] + b * two[j]) + (c * three[j] + d * four[j])
-
-
-@kernel(fast_sums=True)
 def _add_rows(total, shares, place, stride, rows):
     """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `place` on."""
     n = total.shape[0]
-    n_rows = rows.shape[0] // n
-    for i in range(0, n_rows - 3, 4):
-        _add_four(total, shares, place + i * stride, stride, rows[i * n :])
-    for i in range(n_rows // 4 * 4, n_rows):
+    for i in range(rows.shape[0] // n):
         share, row = shares[place + i * stride], rows[i * n : (i + 1) * n]
         for j in range(n):
             total[j] += share * row[j]
@@ -79,8 +67,7 @@ def _add_rows(total, shares, place, stride, rows):
 @kernel(fast_sums=True)
 def _arrive(before, moves, states, now):
     """Pass the message `before` through one transition matrix and the factors of the states; return its sum."""
-    for j in range(now.shape[0]):
-        now[j] = 0.0
+    now[:] = 0.0
     _add_rows(now, before, np.int64(0), np.int64(1), moves)
     norm = 0.0
     for j in range(now.shape[0]):
@@ -120,8 +107,7 @@ def _count(forward, messages, moves, counts, n_states, stationary):
     if stationary:
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
-            for j in range(n_states):
-                count[j] = 0.0
+            count[:] = 0.0
             _add_rows(count, forward, i, n_states, messages[n_states:])
             for j in range(n_states):
                 count[j] *= weights[j]
@@ -195,8 +181,7 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
         if not narrow and has_small(now):
             return np.nan
 
-    for j in range(n_states):
-        backward[j] = 1.0
+    backward[:] = 1.0
     for t in range(n_steps - 1, -1, -1):
         now, here = forward[t * n_states : (t + 1) * n_states], states[t * n_states : (t + 1) * n_states]
         message = messages[t * n_states : (t + 1) * n_states]
@@ -244,8 +229,7 @@ def sum_over_paths(scores, additional, dims, work):
         total = 0.0
         for t in range(n_steps):
             total += softmax(states[t * n_states : (t + 1) * n_states])
-        for i in range(n_transitions):
-            counts[i] = 0.0
+        counts[:] = 0.0
     else:
         narrow = lowest >= -_NARROW
         total = np.nan
@@ -256,8 +240,7 @@ def sum_over_paths(scores, additional, dims, work):
         if np.isnan(total):
             # The counts may overwrite the transitions.
             moves = moves.copy()
-            for i in range(n_transitions):
-                counts[i] = 0.0
+            counts[:] = 0.0
             total = sum_in_logs(dims, states, moves, counts, ANY_COUNT, np.int64(1), scratch)
 
     copy_ends(dims, states, work[size : size + additional.shape[0]])
@@ -273,6 +256,5 @@ def chain_marginals(scores, additional, dims, work, slots, additional_slots):
 def chain_marginal_work(dims):
     """Return the length of `work` that `chain_marginals` needs."""
     n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims)
-    n_transitions = (0, 1, n_steps - 1)[layout] * n_states**2
-    n_additional = n_transitions + n_states * (has_start + has_end)
+    n_additional = count_transitions(n_steps, n_states, layout) + n_states * (has_start + has_end)
     return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ...numerics.sparsemax import highest
+from .._sums import softmax
 from .map import NO_TRANSITIONS, PER_STEP
 
 
@@ -33,18 +34,6 @@ def shift_to_zero(values):
             lowest = min(lowest, shifted)
             lowest_finite = min(lowest_finite, shifted if shifted > -np.inf else 0.0)
     return top, lowest, lowest_finite
-
-
-@kernel
-def softmax(values):
-    """Replace shifted scores by their softmax; return the log of the normaliser."""
-    norm = 0.0
-    for j in range(values.shape[0]):
-        values[j] = np.exp(values[j])
-        norm += values[j]
-    for j in range(values.shape[0]):
-        values[j] /= norm
-    return np.log(norm)
 
 
 @kernel
@@ -89,8 +78,7 @@ def _sum_forward(dims, states, moves, counted, stride, forward, logs):
         Scratch space.
     """
     size, shift = dims[1] * stride, 0.0
-    for k in range(forward.shape[0]):
-        forward[k] = -np.inf
+    forward[:] = -np.inf
     for t in range(dims[0]):
         for j in range(dims[1]):
             own, counts_here = states[t * dims[1] + j], np.int64(j == counted[0])
@@ -147,8 +135,7 @@ def sum_in_logs(dims, states, moves, counts, counted, stride, scratch):
         return top
     shift += top + softmax(now)
     for t in range(n_steps - 1, -1, -1):
-        for k in range(size):
-            before[k] = 0.0
+        before[:] = 0.0
         for j in range(n_states):
             marginal, counts_here = 0.0, np.int64(j == counted[0])
             for k in range(j * stride, (j + 1) * stride):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
-from .._base import Structure, as_ints, as_parts
+from .._base import Structure, as_ints, as_parts, join_slots, solver_in_tensors
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
 from .n_best import best_paths
 from .sampling import draw_paths
 
@@ -43,17 +43,13 @@ class LinearChain(Structure):
     _decodes_stacks = True
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
+    tensor_solver = solver_in_tensors(__package__)
     polytope_solver = FLOW
     coupled_by = "transitions"
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
     _rows_of_samples = "a chain has one row for each step"
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return solve
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         n_steps, m = shape
@@ -89,21 +85,12 @@ class LinearChain(Structure):
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
         path = as_ints(structure, (n_steps,), 0, m - 1, form)
-        additional = []
-        n_transitions = 0
-        if layout != NO_TRANSITIONS:
-            parts = path[:-1] * m + path[1:]
-            n_transitions = m * m
-            if layout == PER_STEP:
-                parts = parts + np.arange(n_steps - 1) * m * m
-                n_transitions *= n_steps - 1
-            additional.append(parts)
-        if has_start:
-            additional.append([n_transitions + path[0]])
-        if has_end:
-            additional.append([n_transitions + has_start * m + path[-1]])
-        slots = np.arange(n_steps) * m + path
-        return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
+        moves = path[:-1] * m + path[1:]
+        if layout == PER_STEP:
+            moves += np.arange(n_steps - 1) * m * m
+        ends = (path[:1], has_start * m), (path[-1:], has_end * m)
+        additional = join_slots([(moves, count_transitions(n_steps, m, layout)), *ends])
+        return as_parts(np.arange(n_steps) * m + path), additional
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])

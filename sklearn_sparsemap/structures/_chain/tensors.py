@@ -117,7 +117,7 @@ def _solve_independent(batch, parts):
     return u, join(u, None if shape is None else pairs_of(u, u)), multiply, solved
 
 
-def solve(batch):
+def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
     parts = _split(batch.additional, batch.given)
     if _are_independent(batch, parts):

@@ -40,8 +40,7 @@ def _pass_back(dims, siblings, own, arrived, probability, passed, counts):
         Not changed if there are no scores of siblings.
     """
     n = dims[N_MODIFIERS]
-    for j in range(n):
-        passed[j] = 0.0
+    passed[:n] = 0.0
     passed[n] = probability
     for j in range(n, -1, -1):
         for before in range(j + 1 if passed[j] > 0.0 else 0):
@@ -61,8 +60,7 @@ def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
     own, arrived = work[n_found : n_found + n], work[n_found + n : n_found + 2 * n + 1]
     passed, logs = work[n_found + 2 * n + 1 : n_found + 3 * n + 2], work[n_found + 3 * n + 2 :]
     siblings = siblings_of(additional, dims)
-    for i in range(n_found):
-        work[i] = 0.0
+    work[:n_found] = 0.0
     log_partition = -np.inf
     for candidate in range(max(n_candidates, 1)):
         score_modifiers(scores, additional, dims, candidate, own)

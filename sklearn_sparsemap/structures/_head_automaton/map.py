@@ -42,8 +42,7 @@ def _table_filler(plus):
         Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
         """
         n = own.shape[0]
-        for j in range(n + 1):
-            arrived[j] = -np.inf
+        arrived[:] = -np.inf
         for before in range(n + 1):
             so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
             after = siblings[before * (n + 1) : (before + 1) * (n + 1)]

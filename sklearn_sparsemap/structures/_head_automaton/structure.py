@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_bools, as_parts
+from .._base import Structure, as_bools, as_flag, as_parts
 from .gibbs import modifier_marginals
 from .map import best_modifiers
 
@@ -72,9 +72,7 @@ class HeadAutomaton(Structure):
     _rows_of_samples = "a head automaton has one row for each candidate and each word"
 
     def __init__(self, grandparents: bool = False) -> None:
-        if not isinstance(grandparents, bool | np.bool_):
-            raise ValueError(f"grandparents must be True or False; got {grandparents!r}")
-        self.grandparents = bool(grandparents)
+        self.grandparents = as_flag("grandparents", grandparents)
 
     @property
     def additional_names(self) -> tuple[str, ...]:

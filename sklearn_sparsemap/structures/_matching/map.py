@@ -40,8 +40,7 @@ def _start(costs, n, rate):
             without, lowest = _lowest(costs, i * m, rate)
             gain += lowest - without
     if n < m or not gain > 0.0:
-        for j in range(m):
-            rate[j] = 0.0
+        rate[:] = 0.0
 
 
 @kernel(no_nans=True)
@@ -158,24 +157,20 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
             for j in range(m):
                 costs[i * m + j] = -scores[j * n + i]
     _start(costs, n, rate)
-    for j in range(m):
-        line_of[j] = -1
-    for i in range(n):
-        column_of[i] = -1
+    line_of[:] = -1
+    column_of[:] = -1
     _auction(costs, n, rate, key, line_of, column_of)
 
     for start in range(n):
         if column_of[start] >= 0:
             continue
-        for j in range(m):
-            key[j] = np.inf
+        key[:] = np.inf
         n_visited, i, offset = 0, start, 0.0
         while True:
             reached = _scan(costs, i * m, rate, offset, i, key, before)
             # Infinite or NaN: the scores have overflowed.
             if not reached < np.inf or n_visited == m:
-                for q in range(m):
-                    rate[q] = 0.0
+                rate[:] = 0.0
                 return -np.inf
             j = _column_of_key(key, reached, line_of, True)
             i = line_of[j]

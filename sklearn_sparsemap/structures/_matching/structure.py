@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_ints, as_parts, known_entries
+from .._base import Structure, as_ints, as_parts, known_entries, solver_in_tensors
 from .facets import MULTIPLIERS
 from .map import best_matching
 
@@ -34,16 +34,12 @@ class Matching(Structure):
     score_ndim = 2
     _decodes_stacks = True
     oracle = best_matching
+    tensor_solver = solver_in_tensors(__package__)
     polytope_solver = MULTIPLIERS
     parts_can_be_known = True
     fixed_size = True
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return solve
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape

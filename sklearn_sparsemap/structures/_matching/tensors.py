@@ -77,7 +77,7 @@ def project_on_face(u, tight, directions):
     return project(directions, centre, lambda values: values.sum(-2), spread, _curvature(u), tight)
 
 
-def solve(batch):
+def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`.
 
     Samples with more rows than columns are transposed, so that the shorter axis has the rows.

@@ -17,10 +17,8 @@ def path_marginals(scores, additional, dims, work, slots, additional_slots):
     log_partition = totals[n_nodes - 1]
     if log_partition == -np.inf:
         return log_partition
-    for e in range(n_edges):
-        work[e] = 0.0
-    for node in range(n_nodes):
-        visits[node] = 0.0
+    work[:n_edges] = 0.0
+    visits[:] = 0.0
     visits[n_nodes - 1] = 1.0
     arcs = arcs_of(dims)
     for a in range(arcs.shape[0] - 1, -1, -1):

@@ -36,16 +36,14 @@ def best_path(scores, additional, dims, work, slots, additional_slots):
     n_nodes = dims[1]
     best, entered_by = work[:n_nodes], work[n_nodes : 2 * n_nodes]
     arcs = arcs_of(dims)
-    for node in range(n_nodes):
-        best[node] = -np.inf
+    best[:] = -np.inf
     best[0] = 0.0
     for a in range(arcs.shape[0]):
         total, head = best[arcs[a, TAIL]] + scores[arcs[a, EDGE]], arcs[a, HEAD]
         if total > best[head]:
             best[head] = total
             entered_by[head] = a
-    for s in range(slots.shape[0]):
-        slots[s] = -1
+    slots[:] = -1
     node = n_nodes - 1
     if best[node] == -np.inf:
         return -np.inf

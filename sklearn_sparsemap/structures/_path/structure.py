@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral
 
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
 from ..._core.validation import check_positive
-from .._base import Structure, as_bools, as_parts
+from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
 from .gibbs import draw_paths, path_marginals
 from .map import DEPTH, EDGE, best_path
@@ -70,6 +69,7 @@ class Path(Structure):
     """
 
     oracle = best_path
+    tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = path_marginals
     strict_encode = True
     # An instance attribute here, which follows from the graph.
@@ -127,11 +127,6 @@ class Path(Structure):
             if row + 1 < height:
                 edges += [(node, node + width) for node in nodes]
         return cls(edges or np.zeros((0, 2), int), 0, height * width - 1)
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         if shape[0] != len(self.edges):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.select import order_downwards
 from ..._core.validation import check_positive
-from .._base import Structure, as_ints, as_parts
+from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .._matching.structure import Matching
 from .facets import ISOTONIC
 
@@ -80,6 +78,7 @@ class Ranking(Structure):
     """
 
     oracle = best_ranking
+    tensor_solver = solver_in_tensors(__package__)
     polytope_solver = ISOTONIC
     fixed_size = True
     repeats = True
@@ -92,11 +91,6 @@ class Ranking(Structure):
             check_positive("top_k", top_k, integer=True)
             top_k = int(top_k)
         self.top_k = top_k
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self.top_k)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]

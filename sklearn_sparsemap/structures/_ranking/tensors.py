@@ -48,13 +48,13 @@ def _is_majorised(u, points, allowed):
     return (total <= most + slack).all(-1) & falls.all(-1) & (total[:, -1] >= (most - slack)[:, -1])
 
 
-def solve(top_k, batch):
+def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
     ordered, order = batch.scores.sort(dim=-1, descending=True, stable=True)
     back = order.argsort(-1)
     allowed = ordered > -torch.inf
     n_allowed = allowed.sum(-1)
-    n_points = batch.lengths[:, 0] - 1 if top_k is None else torch.full_like(n_allowed, top_k)
+    n_points = batch.lengths[:, 0] - 1 if structure.top_k is None else torch.full_like(n_allowed, structure.top_k)
     place = torch.arange(ordered.shape[-1], device=ordered.device)
     points = (n_points.unsqueeze(-1) - place).clamp(min=0).to(ordered)
     shifted = torch.where(allowed, ordered - torch.where(allowed, ordered, 0.0)[:, :1], 0.0)

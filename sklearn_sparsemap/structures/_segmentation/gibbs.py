@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._sums import add_logs, log_sum
+from .._sums import add_logs
 from .map import (
     BY_SPANS,
     DURATIONS,
@@ -13,35 +13,11 @@ from .map import (
     N_STEPS,
     START,
     TRANSITIONS,
+    fill_tables,
     places_of_additional,
     score_spans,
     ways_in,
 )
-
-
-@kernel
-def _sum_forward(scores, additional, dims, into, entered, ended, spans):
-    """Fill in the log-sums over segmentations of the first steps; for the parameters see `map._fill_tables`."""
-    m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
-    for label in range(m):
-        entered[label] = additional[at_start + label] if dims[START] else 0.0
-    for end in range(1, dims[N_STEPS] + 1):
-        longest = score_spans(scores, additional, dims, end, spans)
-        for label in range(m):
-            top, norm = -np.inf, 0.0
-            for length in range(1, longest + 1):
-                spans[(length - 1) * m + label] += entered[(end - length) * m + label]
-                top = max(top, spans[(length - 1) * m + label])
-            if top > -np.inf:
-                for length in range(1, longest + 1):
-                    norm += np.exp(spans[(length - 1) * m + label] - top)
-                top += np.log(norm)
-            ended[end * m + label] = top
-        if end == dims[N_STEPS]:
-            break
-        now = ended[end * m : (end + 1) * m]
-        for label in range(m):
-            entered[end * m + label] = log_sum(now, into[label * m : (label + 1) * m])
 
 
 @kernel
@@ -54,7 +30,7 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
     Parameters
     ----------
     scores, additional, dims, into, spans
-        As in `map._fill_tables`.
+        As in `map.fill_tables`.
     tables : tuple of arrays
         `entered` and `ended`, as log-sums.
     passed : tuple of arrays
@@ -96,14 +72,13 @@ def segmentation_marginals(scores, additional, dims, work, slots, additional_slo
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
     n, m, n_parts, n_found = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
     size = (n + 1) * m
-    for i in range(n_found + 2 * size):
-        work[i] = 0.0
+    work[: n_found + 2 * size] = 0.0
     begins, ends = work[n_found : n_found + size], work[n_found + size : n_found + 2 * size]
     entered, ended = work[n_found + 2 * size : n_found + 3 * size], work[n_found + 3 * size : n_found + 4 * size]
     spans = work[n_found + 4 * size :]
     _, at_start, at_end = places_of_additional(dims)
     into = ways_in(additional, dims)
-    _sum_forward(scores, additional, dims, into, entered, ended, spans)
+    fill_tables(scores, additional, dims, into, entered, ended, spans, True)
     log_partition = -np.inf
     for label in range(m):
         ends[n * m + label] = ended[n * m + label] + (additional[at_end + label] if dims[END] else 0.0)

@@ -8,7 +8,7 @@ ends just before this step.
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
-from .._sums import highest_sum, where_highest
+from .._sums import highest_sum, log_sum, where_highest
 
 # The entries of dims. BY_SPANS is 1 if spans are the parts, and 0 if steps are. The last four tell which additional
 # scores are given, in the order in which they are joined.
@@ -66,8 +66,8 @@ def ways_in(additional, dims):
 
 
 @kernel
-def _fill_tables(scores, additional, dims, into, entered, ended, spans):
-    """Fill in the best scores of segmentations of the first steps.
+def fill_tables(scores, additional, dims, into, entered, ended, spans, in_logs):
+    """Fill in the best scores of segmentations of the first steps, or if `in_logs` the log-sums over them.
 
     Parameters
     ----------
@@ -79,6 +79,7 @@ def _fill_tables(scores, additional, dims, into, entered, ended, spans):
         The tables; see the docstring of the module.
     spans
         See `score_spans`.
+    in_logs : bool
     """
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
     for label in range(m):
@@ -86,17 +87,41 @@ def _fill_tables(scores, additional, dims, into, entered, ended, spans):
     for end in range(1, dims[N_STEPS] + 1):
         longest = score_spans(scores, additional, dims, end, spans)
         now = ended[end * m : (end + 1) * m]
-        for label in range(m):
-            now[label] = -np.inf
+        now[:] = -np.inf
         for length in range(1, longest + 1):
             own, before = spans[(length - 1) * m : length * m], entered[(end - length) * m : (end - length + 1) * m]
             for label in range(m):
                 total = own[label] + before[label]
                 now[label] = total if total > now[label] else now[label]
+        if in_logs:
+            _add_log_norms(entered, dims, end, longest, spans, now)
         if end == dims[N_STEPS]:
             break
         for label in range(m):
-            entered[end * m + label] = highest_sum(now, into[label * m : (label + 1) * m])
+            into_label = into[label * m : (label + 1) * m]
+            entered[end * m + label] = log_sum(now, into_label) if in_logs else highest_sum(now, into_label)
+
+
+@kernel
+def _add_log_norms(entered, dims, end, longest, spans, now):
+    """Turn maxima into log-sums, for the spans that end just before step `end`.
+
+    Parameters
+    ----------
+    entered, dims, spans : arrays
+        As of `fill_tables`.
+    end, longest : int
+        The step after the spans, and their largest length.
+    now : array of shape (n_labels,)
+        For each label, the maximum over the spans; becomes the log-sum.
+    """
+    m = dims[N_LABELS]
+    for label in range(m):
+        if now[label] > -np.inf:
+            norm = 0.0
+            for length in range(1, longest + 1):
+                norm += np.exp(spans[(length - 1) * m + label] + entered[(end - length) * m + label] - now[label])
+            now[label] += np.log(norm)
 
 
 @kernel
@@ -129,7 +154,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
     at_transitions, at_start, at_end = places_of_additional(dims)
     into = ways_in(additional, dims)
-    _fill_tables(scores, additional, dims, into, entered, ended, spans)
+    fill_tables(scores, additional, dims, into, entered, ended, spans, False)
     value, label = -np.inf, np.int64(0)
     for last in range(m):
         total = ended[n * m + last] + (additional[at_end + last] if dims[END] else 0.0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_ints, as_parts
+from .._base import Structure, as_ints, as_parts, join_slots, solver_in_tensors
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
 
@@ -64,6 +62,7 @@ class Segmentation(Structure):
 
     additional_names = ("durations", "transitions", "start", "end")
     oracle = best_segmentation
+    tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = segmentation_marginals
     strict_encode = True
     _rows_of_samples = "a segmentation has one row for each step"
@@ -73,11 +72,6 @@ class Segmentation(Structure):
         check_choice("parts", parts, _PARTS)
         self.max_length = int(max_length)
         self.parts = parts
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self)
 
     @property
     def labelled(self) -> bool:
@@ -133,22 +127,12 @@ class Segmentation(Structure):
             slots[first] = (first * longest + after - first - 1) * m + labels
         else:
             slots = np.arange(n) * m + np.repeat(labels, after - first)
-        additional, n_before = [], 0
-        if durations:
-            own = np.full(n, -1)
-            own[first] = (after - first - 1) * m + labels
-            additional.append(own)
-            n_before += longest * m
-        if transitions:
-            own = np.full(n - 1, -1)
-            own[first[1:] - 1] = n_before + labels[:-1] * m + labels[1:]
-            additional.append(own)
-            n_before += m * m
-        if start:
-            additional.append([n_before + labels[0]])
-        if end:
-            additional.append([n_before + start * m + labels[-1]])
-        return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
+        lengths, moves = np.full(n, -1), np.full(n - 1, -1)
+        lengths[first] = (after - first - 1) * m + labels
+        moves[first[1:] - 1] = labels[:-1] * m + labels[1:]
+        ends = (labels[:1], start * m), (labels[-1:], end * m)
+        additional = join_slots([(lengths, durations * longest * m), (moves, transitions * m * m), *ends])
+        return as_parts(slots), additional
 
     def _spans_of(self, structure, n, m):
         """Return the given spans, checked except for their lengths."""

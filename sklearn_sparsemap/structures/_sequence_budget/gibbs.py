@@ -11,7 +11,7 @@ from ..._core.jit import as_oracle, in_python, kernel
 from ..._core.lanes import WIDTH, load, padded, spread, store, total
 from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, sum_over_paths
 from .._chain.log_sums import place_of_move, sum_in_logs
-from .._chain.map import NO_TRANSITIONS
+from .._chain.map import NO_TRANSITIONS, count_transitions
 from .._exp import exponentiate
 from .map import FEWEST, MOST, STATE, stride_of
 
@@ -40,8 +40,7 @@ def _forward(dims, states, moves, forward, norms):
     """Fill in the products over all paths to each state and count; return the log of their sum, or NaN."""
     n_states, state, stride = dims[1], dims[STATE], stride_of(dims)
     size, log_sum = n_states * stride, 0.0
-    for k in range(size + 1):
-        forward[k] = 0.0
+    forward[: size + 1] = 0.0
     for j in range(n_states):
         forward[j * stride + (j == state)] = states[j]
     for t in range(dims[0]):
@@ -85,8 +84,7 @@ def _depart(dims, t, moves, before, message, backward, counts):
     """
     n_states, stride = dims[1], stride_of(dims)
     for i in range(n_states):
-        for k in range(i * stride, (i + 1) * stride):
-            backward[k] = 0.0
+        backward[i * stride : (i + 1) * stride] = 0.0
         for j in range(n_states):
             place = place_of_move(dims, t, i, j)
             move, both, into = moves[place], spread(0.0), j * stride + (j == dims[STATE])
@@ -109,7 +107,7 @@ def _multiply(dims, states, moves, counts, scratch):
     exponentiate(states, scratch)
     exponentiate(moves, scratch)
     forward, rest = scratch[: n_steps * size + 1], scratch[n_steps * size + 1 :]
-    # A row of the message that moves by one entry is read up to the first entry after it.
+    # In a row of the message that moves by one entry, the first entry after the row is read, too.
     message, backward, norms = rest[: size + 1], rest[size + 1 : 2 * size + 1], rest[2 * size + 1 :]
     log_sum = _forward(dims, states, moves, forward, norms)
     if not log_sum > -np.inf:
@@ -142,8 +140,7 @@ def _multiply(dims, states, moves, counts, scratch):
 @kernel
 def _read(scores, additional, dims, states, moves):
     """Fill `states` and `moves` with the scores, as `prepare` does; without transitions, moves are zeros."""
-    for k in range(moves.shape[0]):
-        moves[k] = 0.0
+    moves[:] = 0.0
     n_transitions = additional.shape[0] - dims[1] * (dims[3] + dims[4])
     return prepare(scores, additional, dims, states, moves[:n_transitions])
 
@@ -157,8 +154,7 @@ def marginals_within(scores, additional, dims, work, slots, additional_slots):
     states, expected = work[:n_scores], work[n_scores:n_found]
     n_moves = max(additional.shape[0] - n_states * (dims[3] + dims[4]), n_states * n_states)
     moves, scratch = work[n_found : n_found + n_moves], work[n_found + n_moves :]
-    for k in range(expected.shape[0]):
-        expected[k] = 0.0
+    expected[:] = 0.0
     shift, _, lowest = _read(scores, additional, dims, states, moves)
     if shift == -np.inf:
         return shift
@@ -177,7 +173,7 @@ def marginal_work_within(dims):
     """Return the length of `work` that `marginals_within` needs."""
     n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims[:5])
     size = n_states * in_python(padded)(int(dims[MOST]) + 2)
-    n_transitions = (0, 1, n_steps - 1)[layout] * n_states**2
+    n_transitions = count_transitions(n_steps, n_states, layout)
     n_found = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
     own = n_found + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
     return max(own, chain_marginal_work(dims[:5]))

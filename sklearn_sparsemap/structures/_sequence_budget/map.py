@@ -29,8 +29,7 @@ def _fill_table(scores, additional, dims, table):
     at_start, _ = places_of_ends(additional, dims)
     # A row that moves by one entry writes to the first entry of the next row, which is therefore filled later.
     for j in range(n_states):
-        for k in range(j * stride, (j + 1) * stride):
-            table[k] = -np.inf
+        table[j * stride : (j + 1) * stride] = -np.inf
         table[j * stride + (j == state)] = scores[j] + (additional[at_start + j] if dims[3] else 0.0)
     for t in range(1, n_steps):
         before = (t - 1) * n_states * stride

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from functools import partial
 
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import in_python
 from ..._core.lanes import padded
+from ..._core.validation import check_positive
+from .._base import as_flag, solver_in_tensors
 from .._chain.n_best import best_paths
 from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain
@@ -77,6 +78,7 @@ class SequenceBudget(LinearChain):
     """
 
     oracle = best_path_within
+    tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.
     coupled_by = None
@@ -90,18 +92,10 @@ class SequenceBudget(LinearChain):
                 "budget must be a non-negative int (a number of steps), or a float between 0 and 1 (a fraction of the "
                 f"length of each sample); got {budget!r}"
             )
-        if not isinstance(state, numbers.Integral) or isinstance(state, bool) or state < 0:
-            raise ValueError(f"state must be a non-negative int, the index of a state; got {state!r}")
-        if not isinstance(exactly, bool | np.bool_):
-            raise ValueError(f"exactly must be a bool; got {exactly!r}")
+        check_positive("state", state, integer=True, zero=True)
         self.budget = int(budget) if is_count else float(budget)
         self.state = int(state)
-        self.exactly = bool(exactly)
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self)
+        self.exactly = as_flag("exactly", exactly)
 
     def budget_of(self, n_steps: int) -> int:
         """Return the largest allowed number of steps in `state` for a sample of this length."""

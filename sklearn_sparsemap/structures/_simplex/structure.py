@@ -7,7 +7,8 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.jit import as_oracle
 from ...numerics.sparsemax import highest
-from .._base import Structure, as_ints, as_parts
+from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .._sums import softmax
 from .projection import PROJECTION
 
 
@@ -28,13 +29,9 @@ def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
     n, top = scores.shape[0], highest(scores)
     if top == -np.inf:
         return top
-    total = 0.0
     for i in range(n):
-        work[i] = np.exp(scores[i] - top)
-        total += work[i]
-    for i in range(n):
-        work[i] /= total
-    return top + np.log(total)
+        work[i] = scores[i] - top
+    return top + softmax(work[:n])
 
 
 class Simplex(Structure):
@@ -57,16 +54,12 @@ class Simplex(Structure):
 
     score_ndim = 1
     oracle = best_choice
+    tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = simplex_marginals
     polytope_solver = PROJECTION
     codes_are_slots = True
     labelled = True
     strict_encode = True
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return solve
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape

@@ -20,7 +20,7 @@ def sparsemax(scores):
     return torch.where(allowed, (scores - threshold).clamp(min=0.0), 0.0), threshold.squeeze(-1)
 
 
-def solve(batch):
+def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
     u, _ = sparsemax(batch.scores)
     support = (u > 0.0).to(u.dtype)

@@ -17,9 +17,7 @@ def _shift(scores, min_size, max_size):
     total = 0.0
     for i in range(scores.shape[0]):
         total += min(max(scores[i], 0.0), 1.0)
-    ones = np.empty(scores.shape[0])
-    for i in range(scores.shape[0]):
-        ones[i] = 1.0
+    ones = np.ones(scores.shape[0])
     if total > max_size:
         return threshold(scores, ones, float(max_size), 0.0, 0.0, np.inf)
     if total < min_size:

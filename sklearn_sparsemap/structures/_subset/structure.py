@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
-from functools import partial
-
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
-from .._base import Structure, as_bools, as_parts
+from ..._core.validation import check_positive
+from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .facets import THRESHOLD
 from .gibbs import subset_marginals
 from .map import best_subset
@@ -42,29 +40,24 @@ class Subset(Structure):
     score_ndim = 1
     _decodes_stacks = True
     oracle = best_subset
+    tensor_solver = solver_in_tensors(__package__)
     polytope_solver = THRESHOLD
     marginal_oracle = subset_marginals
     strict_encode = True
     _rows_of_samples = "a subset has one row for each item"
 
     def __init__(self, min_size: int = 0, max_size: int | None = None) -> None:
-        for name, size in (("min_size", min_size), ("max_size", max_size)):
-            is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
-            if not (is_int and size >= 0) and not (name == "max_size" and size is None):
-                raise ValueError(f"{name} must be a non-negative int; got {size!r}")
-        if max_size is not None and max_size < min_size:
-            raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
+        check_positive("min_size", min_size, integer=True, zero=True)
+        if max_size is not None:
+            check_positive("max_size", max_size, integer=True, zero=True)
+            if max_size < min_size:
+                raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
         self.min_size = min_size
         self.max_size = max_size
 
     @property
     def fixed_size(self) -> bool:
         return self.min_size == self.max_size
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self.min_size, self.max_size)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]

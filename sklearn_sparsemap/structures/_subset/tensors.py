@@ -33,9 +33,9 @@ def _threshold(scores, goal):
     return (t + top).squeeze(-1)
 
 
-def solve(min_size, max_size, batch):
+def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
-    scores = batch.scores
+    scores, min_size, max_size = batch.scores, structure.min_size, structure.max_size
     most = batch.lengths[:, 0] if max_size is None else batch.lengths[:, 0].clamp(max=max_size)
     total = scores.clamp(0.0, 1.0).sum(-1)
     goal = torch.minimum(total.clamp(min=min_size), most)

@@ -116,8 +116,7 @@ def _start(n, state, node_of, owner, parent, entry_arc, slots):
     for v in range(n + 1):
         state[v], node_of[v], owner[v] = _NEW, v, v
     state[0] = _DONE
-    for v in range(2 * n + 2):
-        parent[v] = -1
+    parent[:] = -1
     for m in range(n):
         entry_arc[m + 1] = slots[m]
 

@@ -201,10 +201,8 @@ def inside_outside(scores, n, single_root, work):
         return -np.inf
     log_partition = shift + powers[right_by_row + n] * _LOG_RADIX + np.log(values[right_by_row + n])
 
-    for at in range(stack):
-        marginals[at] = 0.0
-    for at in range(size):
-        arcs[at] = 0.0
+    marginals[:] = 0.0
+    arcs[:] = 0.0
     marginals[right_by_row + n] = 1.0
     for j in range(n, 0, -1):
         for i in range(j):

@@ -80,8 +80,7 @@ def _differentiate(weights, n, single_root, gradient, parts):
 
     If a weight is still 0 at the end, its derivative is not needed and might be infinite, so it is set to 0.
     """
-    for i in range(gradient.shape[0]):
-        gradient[i] = 0.0
+    gradient[:] = 0.0
     for k in range(1, n + 1):
         norm = 0.0
         for h in range(k):
@@ -147,8 +146,7 @@ def _differentiate_logs(weights, n, single_root, gradient, parts):
     They are marginals and at most 1. The derivative of a weight is distributed over the summands that eliminations add
     to it, in proportion.
     """
-    for i in range(gradient.shape[0]):
-        gradient[i] = 0.0
+    gradient[:] = 0.0
     for k in range(1, n + 1):
         norm = _log_norm(weights, n, k, single_root)
         used = 0.0

@@ -20,8 +20,7 @@ _AWAKE = -1
 @kernel
 def _neighbours(u, near, degree):
     """List for each word the words to which an arc with weight connects it, in either direction."""
-    for i in range(degree.shape[0]):
-        degree[i] = 0
+    degree[:] = 0
     for m in range(1, u.shape[1]):
         for h in range(1, u.shape[1]):
             if u[m - 1, h] > 0.0 and h != m and (m > h or u[h - 1, m] == 0.0):

@@ -46,8 +46,7 @@ def have_crossing(cuts, k):
 @kernel
 def read_set(words, nodes):
     """Mark the listed words; the list is padded with -1."""
-    for v in range(nodes.shape[0]):
-        nodes[v] = False
+    nodes[:] = False
     for v in words:
         if v >= 0:
             nodes[v] = True

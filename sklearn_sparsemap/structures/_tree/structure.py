@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
-from .._base import Structure, as_ints, as_parts, known_entries
+from .._base import Structure, as_ints, as_parts, known_entries, solver_in_tensors
 from .cuts import CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
@@ -97,6 +96,7 @@ class DependencyTree(Structure):
     """
 
     _decodes_stacks = True
+    tensor_solver = solver_in_tensors(__package__)
     fixed_size = True
     extra_rows = 1
     strict_encode = True
@@ -147,11 +147,6 @@ class DependencyTree(Structure):
     @property
     def marginal_oracle(self) -> Any:
         return tree_marginals if self.n_labels is None else labelled_tree_marginals
-
-    def tensor_solver(self) -> Any:
-        from .tensors import solve
-
-        return partial(solve, self)
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]

@@ -75,7 +75,7 @@ def _cycles(parent):
     for _ in range(n_jumps):
         lowest = torch.minimum(lowest, lowest.gather(1, jump))
         jump = jump.gather(1, jump)
-    # So many steps lead from anywhere to the root or to a cycle, and each of its components is reached.
+    # After this many steps each walk is at the root or on a cycle, and each component of a cycle is the end of a walk.
     reached = torch.zeros_like(parent, dtype=torch.bool).scatter_(1, jump, True)
     return torch.where(reached, lowest, itself), reached & (itself > 0)
 
