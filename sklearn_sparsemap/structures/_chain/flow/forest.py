@@ -232,14 +232,11 @@ def _substitute(system, t, n, m):
 
 
 @kernel
-def settle(chain, forest, total):
-    """Solve the equations: shift the potentials of all trees, and compute the flow through nodes and arcs.
-
-    `total` is the flow through each step: 1, or 0 for a direction.
-    """
+def _solve_equations(chain, forest, total):
+    """Write the reduced scores of the nodes into `u`, and return the system with the shifts; see `settle`."""
     n_steps, width, n_trees = chain.n_steps, chain.width, forest.n_trees
     system, most = _new_system(n_trees), np.int64(0)
-    rows, blocks, block, shift = system.rows, system.blocks, system.block, system.shift
+    blocks, block = system.blocks, system.block
     for t in range(n_steps):
         most = max(most, n_trees[t])
     column = np.empty(most)
@@ -272,9 +269,20 @@ def settle(chain, forest, total):
                 for p in range(0, padded(m), WIDTH):
                     store(block, row + p, load(block, row + p) - load(block, source + p))
                 block[row + padded(m) + following] += block[source + m]
-    shift[rows[n_steps]] = 1.0
+    system.shift[system.rows[n_steps]] = 1.0
     for t in range(n_steps - 1, -1, -1):
         _substitute(system, t, n_trees[t], n_trees[t + 1] if t + 1 < n_steps else 0)
+    return system
+
+
+@kernel
+def settle(chain, forest, total):
+    """Solve the equations: shift the potentials of all trees, and compute the flow through nodes and arcs.
+
+    `total` is the flow through each step: 1, or 0 for a direction.
+    """
+    n_steps, width, system = chain.n_steps, chain.width, _solve_equations(chain, forest, total)
+    rows, shift = system.rows, system.shift
     for i in range(width):
         # All in-vertices of the first step have one potential, also those of nodes that are not on.
         forest.potential[width + i] -= shift[0]
