@@ -248,6 +248,18 @@ def test_facets_equal_structures(kind):
     assert counts["by structures"] < 10, counts
 
 
+def test_cuts_of_labelled_trees_equal_structures():
+    rng, counts = np.random.default_rng(4), Counter()
+    for family, draw in FAMILIES.items():
+        # The last sizes have more than 64 pairs of a head and a label.
+        for n, n_labels in ((1, 3), (2, 2), (3, 4), (5, 3), (8, 2), (5, 14)):
+            scores = draw(rng, (n + 1, n * n_labels)).reshape(n + 1, n, n_labels)
+            structure = DependencyTree(single_root=bool(rng.random() < 0.5), n_labels=n_labels)
+            compare(Instance(structure, np.ascontiguousarray(scores), {}), counts, family, rng)
+    assert counts["marginals"] > 75 and counts["derivatives"] > 45, counts
+    assert counts["by structures"] < 5, counts
+
+
 def test_multipliers_of_a_matching_bound_its_gap():
     # Also on the way, where gaps are large.
     rng, n_open = np.random.default_rng(6), 0

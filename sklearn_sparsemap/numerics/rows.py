@@ -1,6 +1,7 @@
 """Rows that are points of the simplex, for trees (the heads of each word) and matchings (the columns of each row).
 
-Conventions as in `newton`. Entry (r, i) is part ``r * steps[0] + i * steps[1]``.
+Conventions as in `newton`. The entries of a row are ``steps[2]`` blocks of equal length, one for each label of arcs, or
+one block. Entry i of block b in row r is part ``r * steps[0] + i * steps[1] + b``.
 """
 
 import numpy as np
@@ -13,9 +14,11 @@ from .sparsemax import lower_to_zero
 @kernel
 def read_rows(rows, scores, steps):
     """Copy the scores of the parts into the rows."""
+    n = rows.u.shape[1] // steps[2]
     for r in range(rows.u.shape[0]):
-        for i in range(rows.u.shape[1]):
-            rows.scores[r, i] = scores[r * steps[0] + i * steps[1]]
+        for b in range(steps[2]):
+            for i in range(n):
+                rows.scores[r, b * n + i] = scores[r * steps[0] + i * steps[1] + b]
 
 
 @kernel
@@ -31,9 +34,11 @@ def lower_rows(rows):
 @kernel
 def write_rows(rows, steps, marginals):
     """Write the marginals of the parts."""
+    n = rows.u.shape[1] // steps[2]
     for r in range(rows.u.shape[0]):
-        for i in range(rows.u.shape[1]):
-            marginals[r * steps[0] + i * steps[1]] = rows.u[r, i]
+        for b in range(steps[2]):
+            for i in range(n):
+                marginals[r * steps[0] + i * steps[1] + b] = rows.u[r, b * n + i]
 
 
 @kernel
@@ -88,7 +93,7 @@ def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size
         The magnitude of the scores. The margin by which scores change is above its rounding.
     """
     margin = TIE * max(1.0, 1e-4 * size)
-    scores, value = np.empty(rows.u.size), 0.0
+    scores, value, n = np.empty(rows.u.size), 0.0, rows.u.shape[1] // steps[2]
     for r in range(rows.u.shape[0]):
         for i in range(rows.u.shape[1]):
             u = rows.u[r, i]
@@ -97,7 +102,7 @@ def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size
                 reduced += margin
             else:
                 value += u * reduced
-            scores[r * steps[0] + i * steps[1]] = reduced
+            scores[r * steps[0] + i % n * steps[1] + i // n] = reduced
     slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     best = oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots)
     return best - value <= 0.5 * margin

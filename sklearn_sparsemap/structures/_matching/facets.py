@@ -22,7 +22,7 @@ _SOME = 2.0 * BINDING
 @kernel
 def _steps_of(n_rows, n_cols):
     """Return the layout of the pairs in the scores, with the shorter axis as rows; see `numerics.rows`."""
-    return (n_cols, 1) if n_rows <= n_cols else (1, n_cols)
+    return (n_cols, 1, 1) if n_rows <= n_cols else (1, n_cols, 1)
 
 
 @kernel

@@ -3,6 +3,8 @@
 Each word has one head, so its arcs are a point of the simplex. The weight that enters a set S is ``|S|`` minus the
 weight of the arcs inside, so the cut of S is ``inside(S) <= |S| - 1``. A single root is the same as equality for the
 set of all words. Few cuts bind; violated cuts are added as they are found.
+
+If arcs have labels, the entries of a word's row are all pairs of a head and a label, and cuts see the sums over labels.
 """
 
 import numpy as np
@@ -14,7 +16,7 @@ from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts,
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ...numerics.sparsemax import prefer_facets
+from ...numerics.sparsemax import prefer_facets, sparsemax
 from ...numerics.tight_face import as_equations, face_products
 from .separation import minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
@@ -24,16 +26,38 @@ _MOST_ROUNDS = 200
 
 
 @kernel
+def _steps_of(rows):
+    """Return the layout of the parts; see `numerics.rows`."""
+    n = rows.u.shape[0]
+    n_labels = rows.u.shape[1] // (n + 1)
+    return n_labels, n * n_labels, n_labels
+
+
+@kernel
 def fill_rows(rows, scores, n):
     """Copy the scores of arcs, one row for each word, without arcs from a word to itself.
 
     Return the largest difference, and whether any arc is forbidden.
     """
-    read_rows(rows, scores, (1, n))
+    n_columns = rows.u.shape[1]
+    read_rows(rows, scores, _steps_of(rows))
     for m in range(n):
-        rows.scores[m, m + 1] = -np.inf
+        for column in range(m + 1, n_columns, n + 1):
+            rows.scores[m, column] = -np.inf
     size, n_forbidden = lower_rows(rows)
-    return size, n_forbidden > n
+    return size, n_forbidden > n * (n_columns // (n + 1))
+
+
+@kernel
+def _add_labels(rows, arcs):
+    """Write the weight of each arc, summed over its labels."""
+    n_nodes = arcs.shape[1]
+    for m in range(arcs.shape[0]):
+        for h in range(n_nodes):
+            total = 0.0
+            for column in range(h, rows.u.shape[1], n_nodes):
+                total += rows.u[m, column]
+            arcs[m, h] = total
 
 
 @kernel
@@ -77,7 +101,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         The number of Newton steps.
     """
     n = rows.u.shape[0]
-    sets = np.empty((n + 1, n + 1), np.bool_)
+    sets, arcs = np.empty((n + 1, n + 1), np.bool_), np.empty((n, n + 1))
     capacity = cuts.bound.shape[0]
     steps = maximise_dual(rows, cuts, k, np.int64(single_root), size, limit)
     if n == 1:
@@ -86,7 +110,8 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         if steps >= limit:
             return -1, steps
         since = k
-        found, violated = minimum_cuts(rows.u, sets)
+        _add_labels(rows, arcs)
+        found, violated = minimum_cuts(arcs, sets)
         for f in range(found):
             k = add_set(cuts, k, sets[f])
         if violated == 0:
@@ -102,9 +127,9 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
 
 
 @kernel
-def start_cuts(n):
+def start_cuts(n, n_labels):
     """Allocate the cuts of `n` words, with the cut of all words, which nearly always binds."""
-    cuts = new_cuts(4 * n + 40, n + 1, True)
+    cuts = new_cuts(4 * n + 40, n_labels * (n + 1), True)
     nodes = np.empty(n + 1, np.bool_)
     for v in range(n + 1):
         nodes[v] = v > 0
@@ -114,7 +139,7 @@ def start_cuts(n):
 @kernel
 def _warm_cuts(cuts, k, slots, weights):
     """Warm start with the sets and multipliers of an earlier solution; return the number of cuts."""
-    nodes = np.empty(cuts.member.shape[1], np.bool_)
+    nodes = np.empty(slots.shape[1] + 1, np.bool_)
     for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
         read_set(slots[s], nodes)
         place, k = place_of_set(cuts, k, nodes)
@@ -128,29 +153,30 @@ def tree_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly; see `numerics.facets`."""
-    n, single_root = dims[0], dims[2] != 0
-    rows = new_rows(n, n + 1)
+    n, single_root, n_labels = dims[0], dims[2] != 0, dims[3] if dims.shape[0] > 3 else 1
+    rows = new_rows(n, n_labels * (n + 1))
+    steps = _steps_of(rows)
     size, forbidden = fill_rows(rows, scores, n)
     no_parts = np.empty((0, 0), np.int32)
     if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
         return no_parts, no_parts, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    cuts, k = start_cuts(n)
+    cuts, k = start_cuts(n, n_labels)
     if warm_weights.shape[0] == warm_slots.shape[0] + 1:
         k = _warm_cuts(cuts, k, warm_slots, warm_weights)
     objective, gap, floor = 0.0, np.inf, 0.0
     n_free = np.int64(single_root)
-    k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
+    k, n_iter = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
-        write_rows(rows, (1, n), marginals)
+        write_rows(rows, steps, marginals)
         if is_in_polytope(rows, cuts, k, n_free):
             objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
     if not gap <= max(tol, 4.0 * floor):
-        return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, steps
+        return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, n_iter
     tied, needed = False, np.zeros(k, np.bool_)
     if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
-        tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size)
+        tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size)
         if not tied:
-            write_rows(rows, (1, n), marginals)
+            write_rows(rows, steps, marginals)
     kept = 0
     for c in range(k):
         needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
@@ -168,29 +194,31 @@ def tree_facets(
                     sets[kept, place] = v
                     place += 1
             kept += 1
-    return sets, no_parts, weights, BY_FACETS, objective, gap, steps
+    return sets, no_parts, weights, BY_FACETS, objective, gap, n_iter
 
 
 @as_equations
 def tree_equations(dims, z, p, slots, weights):
     """Return the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
     n, n_sets, block, most = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32), 0
-    for h in range(n + 1):
-        for m in range(n):
-            block[h * n + m] = m if p[h * n + m] > 0.0 else -1
+    n_labels = dims[3] if dims.shape[0] > 3 else 1
+    for i in range(p.shape[0]):
+        block[i] = i // n_labels % n if p[i] > 0.0 else -1
     sizes = np.zeros(n_sets, np.int64)
     for s in range(n_sets):
         while sizes[s] < n and slots[s * n + sizes[s]] > 0:
             sizes[s] += 1
-        most += sizes[s] ** 2
+        most += sizes[s] ** 2 * n_labels
     ends, parts, k, used = np.zeros(n_sets + 1, np.int32), np.empty(most, np.int32), np.int64(0), 0
     for s in range(n_sets):
         words = slots[s * n : s * n + sizes[s]]
         for h in words:
             for m in words:
-                if p[h * n + m - 1] > 0.0:
-                    parts[used] = h * n + m - 1
-                    used += 1
+                first = (h * n + m - 1) * n_labels
+                for i in range(first, first + n_labels):
+                    if p[i] > 0.0:
+                        parts[used] = i
+                        used += 1
         if used > ends[k]:
             k += 1
             ends[k] = used
@@ -208,5 +236,20 @@ def prefers_cuts(scores, dims):
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 
+@as_preference
+def prefers_labelled_cuts(scores, dims):
+    """Return whether cuts are likely to be faster than the active set for a tree with labels."""
+    n, width, total, threshold = dims[0], dims[3], 0.0, np.inf
+    line, u = np.empty((n + 1) * width), np.empty((n + 1) * width)
+    for m in range(n):
+        for h in range(n + 1):
+            for label in range(width):
+                line[h * width + label] = scores[(h * n + m) * width + label] if h != m + 1 else -np.inf
+        threshold, count = sparsemax(line, threshold, u)
+        total += count
+    return total >= _ENOUGH[0] * n + _ENOUGH[1]
+
+
 tree_products = face_products("tree_products", tree_equations)
 CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, equations=tree_equations)
+LABELLED_CUTS = CUTS._replace(prefers=prefers_labelled_cuts)

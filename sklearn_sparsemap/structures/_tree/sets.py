@@ -54,16 +54,20 @@ def read_set(words, nodes):
 
 @kernel
 def place_of_set(cuts, k, nodes):
-    """Return the index of a set's cut, added if it is new, or -1 for fewer than two words; and the number of cuts."""
-    n_words = cuts.bits.shape[1]
+    """Return the index of a set's cut, added if it is new, or -1 for fewer than two words; and the number of cuts.
+
+    The columns of labelled trees are all nodes as heads, for one label after the other.
+    """
+    n_words, n_columns = cuts.bits.shape[1], cuts.member.shape[1]
     for w in range(n_words):
         cuts.bits[k, w] = np.uint64(0)
     size = 0
     for v in range(nodes.shape[0]):
-        cuts.member[k, v] = 1.0 if nodes[v] else 0.0
-        if nodes[v]:
-            cuts.bits[k, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
-            size += 1
+        size += nodes[v]
+        for column in range(v, n_columns, nodes.shape[0]):
+            cuts.member[k, column] = 1.0 if nodes[v] else 0.0
+            if nodes[v]:
+                cuts.bits[k, column >> 6] |= np.uint64(1) << np.uint64(column & 63)
     if size < 2:
         return np.int64(-1), k
     for c in range(k):

@@ -10,7 +10,7 @@ from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
 from .._base import Structure, as_ints, as_parts, known_entries, solver_in_tensors
-from .cuts import CUTS
+from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
 from .labels import (
@@ -136,7 +136,9 @@ class DependencyTree(Structure):
 
     @property
     def polytope_solver(self) -> PolytopeSolver | None:
-        return None if self.projective or self.n_labels is not None else CUTS
+        if self.projective:
+            return None
+        return CUTS if self.n_labels is None else LABELLED_CUTS
 
     @property
     def oracle(self) -> Any:

@@ -56,18 +56,18 @@ def _nested_sets(cuts, k, n_free):
 
 
 @kernel
-def _count_sets(family, n):
-    """Return for each arc, by its word and its head, the number of sets that hold both."""
-    counts = np.zeros((n, n + 1))
+def _count_sets(family, n, n_columns):
+    """Return for each arc, by its word and the column of its head, the number of sets that hold both."""
+    counts = np.zeros((n, n_columns))
     for s in range(family.shape[0]):
         for m in range(n):
-            for h in range(n + 1):
+            for h in range(n_columns):
                 counts[m, h] += holds(family[s], m + 1) and holds(family[s], h)
     return counts
 
 
 @kernel
-def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
+def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size):
     """Decide whether a solution is at a kink, if the multipliers do not decide it.
 
     Parameters
@@ -80,6 +80,8 @@ def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
         Number of cuts.
     n_free : int
         The first `n_free` cuts are equations.
+    steps : tuple of int
+        The layout of the parts, see `numerics.rows`.
     size : float
         Magnitude of the scores.
 
@@ -98,10 +100,10 @@ def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
     family = _nested_sets(cuts, k, n_free)
     if family.shape[0] == 0 or k + family.shape[0] > cuts.bound.shape[0]:
         return True, k, nothing
-    n_tight, steps = _count_sets(family, rows.u.shape[0]), (1, rows.u.shape[0])
+    n_tight = _count_sets(family, rows.u.shape[0], rows.u.shape[1])
     if not best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
         return True, k, nothing
-    nodes = np.empty(cuts.member.shape[1], np.bool_)
+    nodes = np.empty(rows.u.shape[0] + 1, np.bool_)
     order, n = np.empty(cuts.bound.shape[0], np.int64), np.int64(0)
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING:

@@ -13,7 +13,8 @@ from collections import namedtuple
 import numpy as np
 
 from ...._core.jit import kernel
-from ...._core.lanes import WIDTH, load, padded, store
+from ...._core.lanes import WIDTH, load, padded, spread, store
+from ...._core.lanes import total as total_of
 
 # For each vertex: ``parent`` is its parent, `ROOT` or `ABSENT`; ``flow`` is the flow of the arc to the parent;
 # ``degree`` is the number of its arcs; ``tree`` numbers the trees of a layer. ``order`` lists the vertices of a layer,
@@ -23,9 +24,10 @@ from ...._core.lanes import WIDTH, load, padded, store
 _NAMES = "parent flow degree tree order potential n_vertices n_trees stale on u states n_on"
 Forest = namedtuple("Forest", _NAMES.split())
 ROOT, ABSENT = -1, -2
-# The equations. Layer s has the unknowns from rows[s] on. From blocks[s] on, ``block`` has its symmetric block, of
-# which the upper triangle is used, and from couplings[s] on, ``coupling`` has the block to its right, with padded rows.
-System = namedtuple("System", ["rows", "blocks", "couplings", "block", "coupling", "right"])
+# The equations. Layer s has n unknowns, the shifts of its trees, and the next layer m. From blocks[s] on, ``block`` has
+# n rows: the block on the diagonal, padded to P(n) numbers, and the negative block to its right and the right side,
+# padded to P(m + 1) numbers. From rows[s] on, ``shift`` has the n shifts, and a 1. The last layer is empty.
+System = namedtuple("System", ["rows", "blocks", "block", "shift"])
 # The least pivot. Pivots count vertices.
 _LEAST_PIVOT = 1e-9
 
@@ -92,18 +94,36 @@ def link(forest, x, y):
 
 
 @kernel
-def _grow_layer(chain, forest, s, first_child, sibling):
-    """List the vertices of a layer, number its trees, and compute potentials from those of the roots."""
-    size = 2 * chain.width
-    first, end, n_trees = s * size, s * size, 0
-    for x in range(size):
-        first_child[x] = -1
-    for x in range(size):
-        above = forest.parent[first + x] - first
+def _add_children(forest, t, vertices, first, first_child, sibling):
+    """Add the vertices of a step's nodes to the lists of their parents' children; see `_grow_layer`.
+
+    Parameters
+    ----------
+    forest : Forest
+    t : int
+        The step.
+    vertices : int
+        The first vertex of the step in the layer.
+    first : int
+        The first vertex of the layer.
+    first_child, sibling : int arrays of the size of a layer
+        The first child of each vertex, and the next child of the same parent; -1 if there is none.
+    """
+    width = first_child.shape[0] // 2
+    for k in range(t * width, t * width + forest.n_on[t]):
+        x = vertices + forest.states[k]
+        above = forest.parent[x] - first
         if above >= 0:
-            sibling[x], first_child[above] = first_child[above], x
-    table = (s - 1) * chain.stride
-    for root in range(first, first + size):
+            sibling[x - first], first_child[above] = first_child[above], x - first
+
+
+@kernel
+def _number_trees(chain, forest, s, t, vertices, first_child, sibling):
+    """List the trees of a layer whose roots are among the vertices of a step; see `_add_children`."""
+    first, table = 2 * chain.width * s, (s - 1) * chain.stride
+    end, n_trees = first + forest.n_vertices[s], forest.n_trees[s]
+    for k in range(t * chain.width, t * chain.width + forest.n_on[t]):
+        root = vertices + forest.states[k]
         if forest.parent[root] == ROOT:
             done = end
             forest.order[end], forest.tree[root] = root, n_trees
@@ -124,6 +144,19 @@ def _grow_layer(chain, forest, s, first_child, sibling):
 
 
 @kernel
+def _grow_layer(chain, forest, s, first_child, sibling):
+    """List the vertices of a layer, number its trees, and compute potentials from those of the roots."""
+    width, first = chain.width, 2 * chain.width * s
+    for x in range(2 * width):
+        first_child[x] = -1
+    _add_children(forest, s - 1, out_of(width, s - 1), first, first_child, sibling)
+    _add_children(forest, s, into(width, s), first, first_child, sibling)
+    forest.n_vertices[s] = forest.n_trees[s] = 0
+    _number_trees(chain, forest, s, s - 1, out_of(width, s - 1), first_child, sibling)
+    _number_trees(chain, forest, s, s, into(width, s), first_child, sibling)
+
+
+@kernel
 def _list_states(chain, forest, t):
     first, n = t * chain.width, 0
     for i in range(chain.n_states):
@@ -139,81 +172,107 @@ def grow(chain, forest):
     first_child, sibling = np.empty(2 * chain.width, np.int64), np.empty(2 * chain.width, np.int64)
     for s in range(1, chain.n_steps):
         if forest.stale[s]:
-            _grow_layer(chain, forest, s, first_child, sibling)
-            forest.stale[s] = False
             _list_states(chain, forest, s - 1)
             _list_states(chain, forest, s)
+            _grow_layer(chain, forest, s, first_child, sibling)
+            forest.stale[s] = False
 
 
 @kernel
 def _new_system(n_trees):
     """Return the system of all layers, filled with zeros."""
     n_layers = n_trees.shape[0]
-    rows, blocks, couplings = np.zeros((3, n_layers + 1), np.int64)
+    rows, blocks = np.zeros(n_layers + 2, np.int64), np.zeros(n_layers + 1, np.int64)
     for s in range(n_layers):
-        rows[s + 1], blocks[s + 1] = rows[s] + n_trees[s], blocks[s] + n_trees[s] * padded(n_trees[s])
-        if s + 1 < n_layers:
-            couplings[s + 1] = couplings[s] + n_trees[s] * padded(n_trees[s + 1])
-    block, coupling = np.zeros(blocks[n_layers]), np.zeros(couplings[n_layers - 1])
-    return System(rows, blocks, couplings, block, coupling, np.zeros(rows[n_layers]))
+        m = n_trees[s + 1] if s + 1 < n_layers else 0
+        rows[s + 1] = rows[s] + padded(n_trees[s] + 1)
+        blocks[s + 1] = blocks[s] + n_trees[s] * (padded(n_trees[s]) + padded(m + 1))
+    rows[n_layers + 1] = rows[n_layers] + padded(1)
+    return System(rows, blocks, np.zeros(blocks[n_layers]), np.zeros(rows[n_layers + 1]))
 
 
 @kernel
-def _subtract_row(matrix, target, source, start, width, ratio):
-    """Subtract a multiple of a row from another one, from column `start` on, or a few columns before it.
+def _reduce(block, first, n, width, column):
+    """Multiply `n` rows of a flat matrix with the inverse of their first `n` columns, positive definite (Gauss-Jordan).
+
+    Rows of too small pivots become zero.
 
     Parameters
     ----------
-    matrix : flat array
-    target, source : int
-        Beginnings of the two rows in the matrix.
-    start, width : int
-        First column, and number of columns.
-    ratio : float
-        Factor of the source.
+    block : flat array
+        The rows begin at `first` and have `width` numbers.
+    first, n, width : int
+    column : array of n numbers
+        Scratch.
     """
-    for p in range(start // WIDTH * WIDTH, width, WIDTH):
-        store(matrix, target + p, load(matrix, target + p) - load(matrix, source + p) * ratio)
-
-
-@kernel
-def _eliminate(system, n, m, s):
-    """Eliminate the n unknowns of layer s; the next has m unknowns. The diagonal gets the inverse pivots."""
-    width, next_width, block, coupling, right = padded(n), padded(m), system.block, system.coupling, system.right
     for k in range(n):
-        row, row_coupling = system.blocks[s] + k * width, system.couplings[s] + k * next_width
-        pivot, known = block[row + k], right[system.rows[s] + k]
-        inverse = 1.0 / pivot if pivot > _LEAST_PIVOT else 0.0
-        for i in range(k + 1, n):
-            ratio = block[row + i] * inverse
-            if ratio != 0.0:
-                _subtract_row(block, system.blocks[s] + i * width, row, i, width, ratio)
-                _subtract_row(coupling, system.couplings[s] + i * next_width, row_coupling, 0, next_width, ratio)
-                right[system.rows[s] + i] -= ratio * known
-        for i in range(m):
-            ratio, below = coupling[row_coupling + i] * inverse, system.blocks[s + 1] + i * next_width
-            if ratio != 0.0:
-                for p in range(i // WIDTH * WIDTH, next_width, WIDTH):
-                    store(block, below + p, load(block, below + p) - load(coupling, row_coupling + p) * ratio)
-                right[system.rows[s + 1] + i] -= ratio * known
-        block[row + k] = inverse
+        for i in range(n):
+            column[i] = block[first + i * width + k]
+        inverse = 1.0 / column[k] if column[k] > _LEAST_PIVOT else 0.0
+        column[k] = 0.0
+        for p in range((k + 1) // WIDTH * WIDTH, width, WIDTH):
+            scaled = load(block, first + k * width + p) * inverse
+            for i in range(n):
+                place = first + i * width + p
+                store(block, place, load(block, place) - scaled * column[i])
+            store(block, first + k * width + p, scaled)
 
 
 @kernel
-def _substitute(system, n, m, s):
-    """Solve for the unknowns of a layer, given those of the next; see `_eliminate`."""
-    width, next_width, here, following = padded(n), padded(m), system.rows[s], system.rows[s + 1]
-    for k in range(n - 1, -1, -1):
-        value, row, row_coupling = (
-            system.right[here + k],
-            system.blocks[s] + k * width,
-            system.couplings[s] + k * next_width,
-        )
-        for j in range(k + 1, n):
-            value -= system.block[row + j] * system.right[here + j]
-        for j in range(m):
-            value -= system.coupling[row_coupling + j] * system.right[following + j]
-        system.right[here + k] = value * system.block[row + k]
+def _substitute(system, t, n, m):
+    """Compute the n shifts of layer t from the m of the next."""
+    outer, row = padded(m + 1), system.blocks[t] + padded(n)
+    for i in range(n):
+        value = spread(0.0)
+        for p in range(0, outer, WIDTH):
+            value = value + load(system.block, row + p) * load(system.shift, system.rows[t + 1] + p)
+        system.shift[system.rows[t] + i] = total_of(value)
+        row += padded(n) + outer
+    system.shift[system.rows[t] + n] = 1.0
+
+
+@kernel
+def _solve_equations(chain, forest, total):
+    """Write the reduced scores of the nodes into `u`, and return the system with the shifts; see `settle`."""
+    n_steps, width, n_trees = chain.n_steps, chain.width, forest.n_trees
+    system, most = _new_system(n_trees), np.int64(0)
+    blocks, block = system.blocks, system.block
+    for t in range(n_steps):
+        most = max(most, n_trees[t])
+    column = np.empty(most)
+    n, m = n_trees[0], n_trees[1] if n_steps > 1 else 0
+    block[padded(n) + m] = total
+    for t in range(n_steps):
+        n, has_next = n_trees[t], t + 1 < n_steps
+        m, following = n_trees[t + 1] if has_next else 0, n_trees[t + 2] if t + 2 < n_steps else 0
+        inner, stride, next_stride = padded(n), padded(n) + padded(m + 1), padded(m) + padded(following + 1)
+        for k in range(t * width, t * width + forest.n_on[t]):
+            i = forest.states[k]
+            x, y = into(width, t) + i, out_of(width, t) + i
+            u, a = chain.scores[t * width + i] - forest.potential[x] - forest.potential[y], forest.tree[x]
+            forest.u[t * width + i] = u
+            row = blocks[t] + a * stride
+            block[row + a] += 1.0
+            block[row + inner + m] -= u
+            if has_next:
+                b = forest.tree[y]
+                block[row + inner + b] += 1.0
+                row = blocks[t + 1] + b * next_stride
+                block[row + b] += 1.0
+                block[row + padded(m) + following] += u
+        _reduce(block, blocks[t], n, stride, column)
+        if has_next:
+            for k in range(t * width, t * width + forest.n_on[t]):
+                i = forest.states[k]
+                a, b = forest.tree[into(width, t) + i], forest.tree[out_of(width, t) + i]
+                source, row = blocks[t] + a * stride + inner, blocks[t + 1] + b * next_stride
+                for p in range(0, padded(m), WIDTH):
+                    store(block, row + p, load(block, row + p) - load(block, source + p))
+                block[row + padded(m) + following] += block[source + m]
+    system.shift[system.rows[n_steps]] = 1.0
+    for t in range(n_steps - 1, -1, -1):
+        _substitute(system, t, n_trees[t], n_trees[t + 1] if t + 1 < n_steps else 0)
+    return system
 
 
 @kernel
@@ -222,43 +281,21 @@ def settle(chain, forest, total):
 
     `total` is the flow through each step: 1, or 0 for a direction.
     """
-    n_steps, width, n_trees = chain.n_steps, chain.width, forest.n_trees
-    system = _new_system(n_trees)
-    rows, blocks, right = system.rows, system.blocks, system.right
-    right[0] = total
-    for t in range(n_steps):
-        has_next, n = t < n_steps - 1, n_trees[t]
-        m = n_trees[t + 1] if has_next else 0
-        for k in range(t * width, t * width + forest.n_on[t]):
-            i = forest.states[k]
-            x, y = into(width, t) + i, out_of(width, t) + i
-            u, a = chain.scores[t * width + i] - forest.potential[x] - forest.potential[y], forest.tree[x]
-            forest.u[t * width + i] = u
-            system.block[blocks[t] + a * padded(n) + a] += 1.0
-            right[rows[t] + a] -= u
-            if has_next:
-                b = forest.tree[y]
-                system.block[blocks[t + 1] + b * padded(m) + b] += 1.0
-                right[rows[t + 1] + b] += u
-                system.coupling[system.couplings[t] + a * padded(m) + b] -= 1.0
-        _eliminate(system, n, m, t)
-    for s in range(n_steps - 1, -1, -1):
-        _substitute(system, n_trees[s], n_trees[s + 1] if s < n_steps - 1 else 0, s)
+    n_steps, width, system = chain.n_steps, chain.width, _solve_equations(chain, forest, total)
+    rows, shift = system.rows, system.shift
     for i in range(width):
         # All in-vertices of the first step have one potential, also those of nodes that are not on.
-        forest.potential[width + i] -= right[0]
+        forest.potential[width + i] -= shift[0]
     for t in range(n_steps):
         for k in range(t * width, t * width + forest.n_on[t]):
             i = forest.states[k]
             node, x, y = t * width + i, into(width, t) + i, out_of(width, t) + i
-            shift = right[rows[t] + forest.tree[x]]
-            forest.u[node] += shift
+            forest.u[node] += shift[rows[t] + forest.tree[x]]
             if t > 0:
-                forest.potential[x] -= shift
+                forest.potential[x] -= shift[rows[t] + forest.tree[x]]
             if t < n_steps - 1:
-                shift = right[rows[t + 1] + forest.tree[y]]
-                forest.u[node] -= shift
-                forest.potential[y] += shift
+                forest.u[node] -= shift[rows[t + 1] + forest.tree[y]]
+                forest.potential[y] += shift[rows[t + 1] + forest.tree[y]]
     _set_flows(chain, forest)
 
 
@@ -266,14 +303,16 @@ def settle(chain, forest, total):
 def _set_flows(chain, forest):
     """Compute the flow of all arcs from the flow through the nodes, from the leaves of the trees on."""
     width = chain.width
-    excess = np.empty(2 * width)
+    # The last number collects the flow at roots.
+    excess = np.empty(2 * width + 1)
     for s in range(1, chain.n_steps):
-        first = 2 * width * s
-        for k in range(first, first + forest.n_vertices[s]):
-            x = forest.order[k] - first
-            excess[x] = forest.u[(s - 1) * width + x] if x < width else -forest.u[s * width + x - width]
+        first, before, here = 2 * width * s, (s - 1) * width, s * width
+        for k in range(before, before + forest.n_on[s - 1]):
+            excess[forest.states[k]] = forest.u[before + forest.states[k]]
+        for k in range(here, here + forest.n_on[s]):
+            excess[width + forest.states[k]] = -forest.u[here + forest.states[k]]
         for k in range(first + forest.n_vertices[s] - 1, first - 1, -1):
             x = forest.order[k]
-            if forest.parent[x] >= 0:
-                forest.flow[x] = excess[x - first] if x - first < width else -excess[x - first]
-                excess[forest.parent[x] - first] += excess[x - first]
+            own, above = excess[x - first], forest.parent[x] - first
+            forest.flow[x] = own if x - first < width else -own
+            excess[above if above >= 0 else 2 * width] += own

@@ -178,9 +178,9 @@ def _leave(chain, forest, t, i):
         x, first = into(width, t) + i if s == t else out_of(width, t) + i, 2 * width * s
         if forest.parent[x] >= 0:
             cut(forest, x)
-        for y in range(first, first + 2 * width):
-            if forest.parent[y] == x:
-                cut(forest, y)
+        for k in range(first, first + forest.n_vertices[s]):
+            if forest.parent[forest.order[k]] == x:
+                cut(forest, forest.order[k])
         forest.stale[s] = True
     forest.parent[into(width, t) + i] = forest.parent[out_of(width, t) + i] = ABSENT
 
