@@ -14,7 +14,7 @@ from sklearn_sparsemap._core.indices import check_sparse
 
 SCRIPT = Path(__file__).with_name("malformed.py")
 # Fewest cases by group.
-N_CASES = {"flat": 360, "structured": 700, "targets": 60, "files": 200, "weights": 10, "models": 600, "arguments": 120}
+N_CASES = {"flat": 360, "structured": 700, "targets": 60, "files": 200, "weights": 10, "models": 600, "arguments": 116}
 
 
 @pytest.fixture(scope="module")
