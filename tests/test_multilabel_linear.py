@@ -127,10 +127,12 @@ def test_words_tell_rows_apart():
     assert_array_equal(merged, others)
     known = rng.random((500, 2)) < 0.5
     assert len(distinct_samples(X, gold, np.ones(500), known)[0]) >= len(np.unique(words)) >= len(rows)
-    folds = folds_of(len(rows))
+    folds = folds_of(len(rows), 3)
     assert sorted(np.concatenate([held for _, held in folds])) == list(range(len(rows)))
     assert all(len(held) > 120 and not set(train) & set(held) for train, held in folds)
     assert folds_of(5) == []
+    assert [len(folds_of(n)) for n in (6, 8, 500, 600, 626)] == [3, 4, 5, 4, 3]
+    assert min(len(held) for _, held in folds_of(7)) == 2
 
 
 @pytest.mark.parametrize("n_likely", [4, 32])

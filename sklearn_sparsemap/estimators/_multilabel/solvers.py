@@ -24,6 +24,12 @@ SOLVERS = ("auto", "lbfgs", "adam")
 _LBFGS_TOL = 1e-5
 # Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
+# Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
+# than this to the end of the path, where fits take several times as long.
+_PROGRESS = 1e-3
+# The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
+# else at the second in a row: the loss can rise at first, while there are hardly any weights.
+_CLEAR = 0.01
 # In cross-validation, L-BFGS ends if the loss falls by less than `_ROUGH` times itself on average over `_FEW`
 # iterations, or if no entry of the gradient exceeds `_ROUGH_TOL`.
 _ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
@@ -32,8 +38,8 @@ _ARRAYS = "coef", "intercept", "additional"
 _DENSE_CELLS = 2**23
 # Maximum number of held-out samples of a fold on which decision rules are compared.
 _MOST_HELD = 1000
-# Seed of the second model, on whose held-out samples the probabilities are calibrated.
-_TWIN_SEED = 0
+# Seed of the second model, on whose held-out samples, one in three, the probabilities are calibrated.
+_TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
@@ -65,7 +71,7 @@ class LbfgsFit:
     """A fit of linear scores by L-BFGS over all samples.
 
     The strength of the penalty, the calibration and the threshold are chosen by cross-validation, all with the same
-    models of three folds. The fit starts from the mean of these models.
+    models of three to five folds. The fit starts from the mean of these models.
 
     Parameters
     ----------
@@ -103,7 +109,8 @@ class LbfgsFit:
     def _cross_fit(self, X, start, alphas):
         """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
 
-        Strengths are tried in descending order, each from the models of the previous one, until the loss rises.
+        Strengths are tried in descending order, each from the models of the previous one, until the loss no longer
+        falls.
 
         Returns
         -------
@@ -113,7 +120,7 @@ class LbfgsFit:
         start : LinearModel
             The mean of the models.
         """
-        estimator, task, lowest, best = self.estimator, self.task, np.inf, None
+        estimator, task, lowest, best, n_worse = self.estimator, self.task, np.inf, None, 0
         parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
         models = [start] * len(parts)
         for alpha in alphas:
@@ -124,10 +131,14 @@ class LbfgsFit:
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             loss = estimator._calibrate(evidence, task)
-            if loss >= lowest:
+            if loss < (1.0 - _PROGRESS) * lowest:
+                mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
+                first = loss if best is None else first
+                lowest, best, n_worse = loss, (alpha, evidence, mean, estimator._calibration), 0
+                continue
+            n_worse += 1
+            if n_worse == 2 or lowest < (1.0 - _CLEAR) * first:
                 break
-            mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
-            lowest, best = loss, (alpha, evidence, mean, estimator._calibration)
         *found, estimator._calibration = best
         return found
 
@@ -210,7 +221,7 @@ class AdamFit:
         """Calibrate on a third of the samples, scored by a model that learns from the others for as many epochs."""
         estimator, task = self.estimator, self.task
         rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
-        folds = folds_of(len(rows))
+        folds = folds_of(len(rows), _TWIN_FOLDS)
         if not folds:
             return None
         train, held = (rows[places] for places in folds[0])
