@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from ..._core.blocks import blocks
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
@@ -36,8 +35,6 @@ _ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
 _DENSE_CELLS = 2**23
-# Maximum number of held-out samples of a fold on which decision rules are compared.
-_MOST_HELD = 1000
 # Seed of the second model, on whose held-out samples, one in three, the probabilities are calibrated.
 _TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
@@ -120,7 +117,7 @@ class LbfgsFit:
         start : LinearModel
             The mean of the models.
         """
-        estimator, task, lowest, best, n_worse = self.estimator, self.task, np.inf, None, 0
+        estimator, task, first, lowest, is_flat = self.estimator, self.task, None, np.inf, False
         parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
         models = [start] * len(parts)
         for alpha in alphas:
@@ -131,38 +128,38 @@ class LbfgsFit:
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             loss = estimator._calibrate(evidence, task)
+            first = loss if first is None else first
             if loss < (1.0 - _PROGRESS) * lowest:
                 mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
-                first = loss if best is None else first
-                lowest, best, n_worse = loss, (alpha, evidence, mean, estimator._calibration), 0
-                continue
-            n_worse += 1
-            if n_worse == 2 or lowest < (1.0 - _CLEAR) * first:
+                lowest, best, is_flat = loss, (alpha, evidence, mean, estimator._calibration), False
+            elif is_flat or lowest < (1.0 - _CLEAR) * first:
                 break
+            else:
+                is_flat = True
         *found, estimator._calibration = best
         return found
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
-        estimator, task, gold = self.estimator, self.task, self.gold
+        estimator = self.estimator
         if not estimator._tunes_threshold():
             if estimator._rule == "seen" and self.folds:
-                estimator._rule = estimator._better_rule(map(self._compared, self.folds))
+                estimator._rule = estimator._better_rule(self._held_out())
             return
-        tuning, sets = estimator._new_tuning(), None
-        if self.evidence is None:
-            estimator._tune(tuning, estimator._learned.model, self.learner.X.values, task, None)
-        for train, held in self.folds:
-            if task.known is None:
-                sets = SeenSets(gold[train], task.weights[train])
-            for rows in blocks(len(held), task.n_outputs):
-                estimator._tune_by(tuning, self.evidence[held[rows]], task.take(held[rows]), sets)
-        estimator.threshold_, estimator._rule = tuning.best()
+        tuning = estimator._new_tuning()
+        for part in self._held_out():
+            estimator._tune(tuning, *part)
+        if not self.folds:
+            evidence = estimator._evidence(estimator._learned.model, self.learner.X.values)
+            estimator._tune(tuning, evidence, self.task, None)
+        estimator.threshold_, estimator._rule, _ = tuning.best()
 
-    def _compared(self, fold):
-        """Return the held-out samples of a fold on which decision rules are compared; see `_better_rule`."""
-        train, held = fold[0], fold[1][:_MOST_HELD]
-        return self.evidence[held], self.task.take(held), SeenSets(self.gold[train], self.task.weights[train])
+    def _held_out(self):
+        """Yield the held-out samples of each fold, and the label sets of its other samples: see `_better_rule`."""
+        task = self.task
+        for train, held in self.folds:
+            sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
+            yield self.evidence[held], task.take(held), sets
 
     def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
@@ -205,16 +202,15 @@ class AdamFit:
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
-        estimator = self.estimator
-        if self.held_out:
-            X, held = self.held_out
-            rule = self._calibrate(estimator._evidence(estimator._learned.model, X), held, estimator._sets)
-        else:
-            rule = self._calibrate_by_twin()
+        estimator, sets = self.estimator, self.estimator._sets
+        X, task = self.held_out or (self.X.values, self.task)
+        if self.held_out or estimator._tunes_threshold():
+            evidence = estimator._evidence(estimator._learned.model, X)
+        rule = self._calibrate(evidence, task, sets) if self.held_out else self._calibrate_by_twin()
         if estimator._tunes_threshold():
-            tuning, sets = estimator._new_tuning(), estimator._sets if self.held_out else None
-            estimator._tune(tuning, estimator._learned.model, *(self.held_out or (self.X.values, self.task)), sets)
-            estimator.threshold_, rule = tuning.best()
+            tuning = estimator._new_tuning()
+            estimator._tune(tuning, evidence, task, sets if self.held_out else None)
+            estimator.threshold_, rule, _ = tuning.best()
         estimator._watch_sets(self.whole, rule)
 
     def _calibrate_by_twin(self):
@@ -242,8 +238,7 @@ class AdamFit:
         self.estimator._calibrate(evidence, task)
         if sets is None or task.known is not None:
             return None
-        part = task.take(np.arange(min(len(evidence), _MOST_HELD)))
-        return self.estimator._better_rule([(evidence[: len(part.weights)], part, sets)])
+        return self.estimator._better_rule([(evidence, task, sets)])
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""
