@@ -94,8 +94,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
         smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
         probabilities, by cross-validation on five folds for up to 500 samples, and three for many. Strengths are tried
-        in descending order until this loss no longer falls. The folds depend on the samples only, not on a seed. With Adam, ``"auto"`` is 1e-3. The strength for the
-        edge scores is 1e-3, or the second number of a pair.
+        in descending order until this loss no longer falls. The folds depend on the samples only, not on a seed. With
+        Adam, ``"auto"`` is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
         For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
@@ -206,9 +206,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     ======================================================= =========================================================
 
     **Hidden layers.** If features are dense and few, and samples are many, one hidden layer is better than linear
-    scores, such as ``hidden_layer_sizes=(300,), dropout=0.3, max_iter=40``. With 10,000 samples of 80 features, the area
-    under the precision-recall curve is 0.94 instead of 0.89, in less time. With 400 to 1,500 samples, linear scores are
-    better. `sklearn.model_selection.GridSearchCV` can choose.
+    scores, such as ``hidden_layer_sizes=(300,), dropout=0.3, max_iter=40``. With 10,000 samples of 80 features, the
+    area under the precision-recall curve is 0.94 instead of 0.89. With 400 to 1,500 samples, linear scores are better.
+    `sklearn.model_selection.GridSearchCV` can choose.
 
     **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
     together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.

@@ -142,24 +142,19 @@ class LbfgsFit:
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
         estimator = self.estimator
-        if not estimator._tunes_threshold():
-            if estimator._rule == "seen" and self.folds:
-                estimator._rule = estimator._better_rule(self._held_out())
-            return
-        tuning = estimator._new_tuning()
-        for part in self._held_out():
-            estimator._tune(tuning, *part)
-        if not self.folds:
-            evidence = estimator._evidence(estimator._learned.model, self.learner.X.values)
-            estimator._tune(tuning, evidence, self.task, None)
-        estimator.threshold_, estimator._rule, _ = tuning.best()
+        if estimator._tunes_threshold():
+            estimator.threshold_, estimator._rule, _ = estimator._tuned(self._held_out())
+        elif estimator._rule == "seen" and self.folds:
+            estimator._rule = estimator._better_rule(self._held_out())
 
     def _held_out(self):
-        """Yield the held-out samples of each fold, and the label sets of its other samples: see `_better_rule`."""
+        """Yield the held-out samples of each fold, as `_better_rule` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
             sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
             yield self.evidence[held], task.take(held), sets
+        if not self.folds:
+            yield self.estimator._evidence(self.estimator._learned.model, self.learner.X.values), task, None
 
     def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
@@ -195,10 +190,15 @@ class AdamFit:
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
-        model = estimator._initial(X.values, hidden, rng)
+        self.learner = self._epochs(X, task, rng)
+        estimator.alpha_ = self.learner.optimizer.alphas[0]
+
+    def _epochs(self, X, task, rng):
+        """Return the learner of a new model."""
+        estimator = self.estimator
+        model = estimator._initial(X.values, self.hidden, rng)
         optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
-        estimator.alpha_ = optimizer.alphas[0]
-        self.learner = Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
+        return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
@@ -208,9 +208,7 @@ class AdamFit:
             evidence = estimator._evidence(estimator._learned.model, X)
         rule = self._calibrate(evidence, task, sets) if self.held_out else self._calibrate_by_twin()
         if estimator._tunes_threshold():
-            tuning = estimator._new_tuning()
-            estimator._tune(tuning, evidence, task, sets if self.held_out else None)
-            estimator.threshold_, rule, _ = tuning.best()
+            estimator.threshold_, rule, _ = estimator._tuned([(evidence, task, sets if self.held_out else None)])
         estimator._watch_sets(self.whole, rule)
 
     def _calibrate_by_twin(self):
@@ -220,18 +218,14 @@ class AdamFit:
         folds = folds_of(len(rows), _TWIN_FOLDS)
         if not folds:
             return None
-        train, held = (rows[places] for places in folds[0])
-        part, X, rng = task.take(train), self.X[train], check_random_state(_TWIN_SEED)
-        part.weights = relative(weights[folds[0][0]])
-        model = estimator._initial(X.values, self.hidden, rng)
-        optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
-        visit = visits(estimator, optimizer, part, X, rng)
+        (train, held), (train_weights, held_weights) = ([a[places] for places in folds[0]] for a in (rows, weights))
+        part, unseen = task.take(train), task.take(held)
+        part.weights, unseen.weights = relative(train_weights), held_weights
+        twin = self._epochs(self.X[train], part, check_random_state(_TWIN_SEED))
         for _ in range(estimator.n_iter_):
-            visit()
-        unseen = task.take(held)
-        unseen.weights = weights[folds[0][1]]
-        sets = None if estimator._single else SeenSets(self.whole.gold[train], weights[folds[0][0]])
-        return self._calibrate(estimator._evidence(model, self.X.values[held]), unseen, sets)
+            twin.visit()
+        sets = None if estimator._single else SeenSets(self.whole.gold[train], train_weights)
+        return self._calibrate(estimator._evidence(twin.model(), self.X.values[held]), unseen, sets)
 
     def _calibrate(self, evidence, task, sets):
         """Calibrate on held-out samples; return the better decision rule, or None if no sets were seen."""

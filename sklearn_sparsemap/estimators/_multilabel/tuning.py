@@ -28,8 +28,12 @@ class TuningMixin:
     def _tunes_threshold(self):
         return self.threshold == "auto" and self.decision != "map" and not self._single
 
-    def _new_tuning(self):
-        return Tuning((self.decision,) if self.decision in ("seen", "threshold") else ("seen", "threshold"))
+    def _tuned(self, parts):
+        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `_better_rule`."""
+        tuning = Tuning((self.decision,) if self.decision in ("seen", "threshold") else ("seen", "threshold"))
+        for part in parts:
+            self._tune(tuning, *part)
+        return tuning.best()
 
     def _tune(self, tuning, evidence, task, sets):
         """Add samples to the comparison of thresholds. Unknown labels do not count.
@@ -104,9 +108,7 @@ class TuningMixin:
         evidence = self._evidence(self._learned.model, X.values)
         self._calibrate(evidence, task)
         if self._tunes_threshold():
-            tuning = self._new_tuning()
-            self._tune(tuning, evidence, task, self._sets)
-            self.threshold_, self._rule, _ = tuning.best()
+            self.threshold_, self._rule, _ = self._tuned([(evidence, task, self._sets)])
 
     def _held_out(self, X, y):
         y, known = read_known(y)
@@ -121,9 +123,7 @@ class TuningMixin:
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
         if self._tunes_threshold():
-            tuning = self._new_tuning()
-            self._tune(tuning, self._evidence(model, X), task, self._sets)
-            return tuning.best()[2]
+            return self._tuned([(self._evidence(model, X), task, self._sets)])[2]
         chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
         chosen = chosen if task.known is None else chosen & task.known
         return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
