@@ -310,12 +310,13 @@ def test_a_tuned_threshold_serves_example_f1(decision):
     train, test, f1, subset = slice(300), slice(300, None), [], []
     for seed in range(4 if decision == "seen" else 1):
         X, Y = make_multilabel_classification(1300, 20, n_classes=8, n_labels=2, random_state=seed + 1)
-        fixed = MultilabelLPSparseMAP(decision=decision).fit(X[train], Y[train])
-        tuned = clone(fixed).set_params(threshold="auto").fit(X[train], Y[train])
-        assert_array_equal(fixed.coefs_[0], tuned.coefs_[0])
-        found = [model.predict(X[test]) for model in (fixed, tuned)]
+        tuned = MultilabelLPSparseMAP(decision=decision, threshold="auto").fit(X[train], Y[train])
+        found = [tuned.set_params(threshold=threshold).predict(X[test]) for threshold in (0.5, "auto")]
         f1.append([example_f1_score(Y[test], labels) for labels in found])
         subset.append([(labels == Y[test]).all(axis=1).mean() for labels in found])
+    fixed = clone(tuned).set_params(threshold=0.5).fit(X[train], Y[train])
+    assert_array_equal(fixed.coefs_[0], tuned.coefs_[0])
+    assert_array_equal(fixed.predict(X[test]), found[0])
     (before, after), (exact, exact_after) = np.mean(f1, axis=0), np.mean(subset, axis=0)
     if decision == "threshold":
         # A label is predicted even if it is less likely than not.
