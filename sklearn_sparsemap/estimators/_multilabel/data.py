@@ -20,7 +20,7 @@ _STRENGTH = 0.02
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
-# closer to the final one. Ten folds instead of five gain half as much as five instead of three.
+# closer to the final one. Ten folds gain little more than five.
 _FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 
 
