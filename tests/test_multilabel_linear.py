@@ -273,7 +273,7 @@ def test_thresholds_are_compared_by_the_scores_that_they_give():
         assert_allclose(sets.threshold_scores(marginals, gold, weights), wanted)
         plain = np.transpose([scores(marginals > t) for t in GRID])
         assert_allclose(threshold_scores(marginals, gold, weights), plain)
-        tuning = Tuning(("threshold", "seen"))
+        tuning = Tuning(plain=True, seen=True)
         tuning.add(marginals, gold, weights, sets)
         threshold, rule, mean_f1 = tuning.best()
         f1, whole = scores(sets.choose(marginals, threshold) if rule == "seen" else marginals > threshold)
@@ -283,7 +283,7 @@ def test_thresholds_are_compared_by_the_scores_that_they_give():
         assert whole / weights.sum() == pytest.approx(near[1].max())
         n_differing += near[1].max() > both[1, both[0].argmax()]
         # By label, the F1 is all that counts.
-        tuning = Tuning(("threshold",))
+        tuning = Tuning(plain=True, seen=False)
         tuning.add(marginals, gold, weights, sets)
         assert tuning.best()[1:] == ("threshold", pytest.approx(plain[0].max() / weights.sum()))
     assert n_differing >= 1

@@ -103,34 +103,34 @@ class Tuning:
 
     Parameters
     ----------
-    rules : tuple of {"threshold", "seen"}
-        Rules that can be chosen. Without seen sets, it is always "threshold".
+    plain, seen : bool
+        Whether the rules "threshold" and "seen" can be chosen. Without seen sets, the rule is always "threshold".
     decay : float, default=1.0
         Factor by which the weights of earlier samples are multiplied when samples are added; below 1 for streams.
     """
 
-    def __init__(self, rules, decay=1.0):
-        self._rules, self._decay = rules, decay
-        self._totals, self._weight = {}, 0.0
+    def __init__(self, plain, seen, decay=1.0):
+        self._is_plain, self._is_seen, self._decay = plain, seen, decay
+        self._plain, self._seen, self._weight = np.zeros((2, len(GRID))), None, 0.0
 
     def add(self, probabilities, gold, weights, sets=None):
         """Add samples; `sets` are a `SeenSets` of other samples, or None."""
         self._weight = self._decay * self._weight + weights.sum()
-        if "seen" in self._rules and sets is not None:
-            self._add("seen", sets.threshold_scores(probabilities, gold, weights))
-        self._add("threshold", threshold_scores(probabilities, gold, weights))
-
-    def _add(self, rule, totals):
-        self._totals[rule] = self._decay * self._totals.get(rule, 0.0) + totals
+        self._plain = self._decay * self._plain + threshold_scores(probabilities, gold, weights)
+        if self._is_seen and sets is not None:
+            before = 0.0 if self._seen is None else self._decay * self._seen
+            self._seen = before + sets.threshold_scores(probabilities, gold, weights)
 
     def best(self):
         """Return the best threshold, the rule, and the mean example F1. Ties go to the seen sets."""
-        rules = [rule for rule in self._totals if rule in self._rules] or ["threshold"]
-        lowest = max(self._totals[rule][0].max() for rule in rules) / self._weight - SPARED_F1
+        totals = {} if self._seen is None else {"seen": self._seen}
+        if self._is_plain or not totals:
+            totals["threshold"] = self._plain
+        lowest = max(f1.max() for f1, _ in totals.values()) / self._weight - SPARED_F1
         found = []
-        for rule in rules:
-            (f1, whole), thresholds = self._totals[rule] / self._weight, SEEN_GRID if rule == "seen" else GRID
-            scores = np.where(f1 >= lowest, whole + 1e-6 * f1, f1 - 2.0) if "seen" in self._rules else f1
+        for rule in totals:
+            (f1, whole), thresholds = totals[rule] / self._weight, SEEN_GRID if rule == "seen" else GRID
+            scores = np.where(f1 >= lowest, whole + 1e-6 * f1, f1 - 2.0) if self._is_seen else f1
             threshold = best_threshold(scores, thresholds)
             place = int(np.flatnonzero(thresholds == threshold)[0])
             found.append((scores[place], threshold, rule, float(f1[place])))

@@ -30,7 +30,7 @@ class TuningMixin:
 
     def _tuned(self, parts):
         """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `_better_rule`."""
-        tuning = Tuning((self.decision,) if self.decision in ("seen", "threshold") else ("seen", "threshold"))
+        tuning = Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
         for part in parts:
             self._tune(tuning, *part)
         return tuning.best()
@@ -67,7 +67,7 @@ class TuningMixin:
             self.threshold_ = float(self.threshold)
         elif self._tunes_threshold():
             if self._running is None:
-                self._running = Tuning(("threshold",), decay=_DECAY)
+                self._running = Tuning(plain=True, seen=False, decay=_DECAY)
             self._tune(self._running, self._evidence(self._learned.model, X.values), task, None)
             self.threshold_, *_ = self._running.best()
 
