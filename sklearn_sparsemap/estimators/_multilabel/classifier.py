@@ -82,7 +82,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         The ancestors of gold labels in a `Hierarchy` are added. Training samples that violate other constraints are
         left out, with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
-        Sizes of the hidden layers (ReLU). By default, scores are linear in the features.
+        Sizes of the hidden layers (ReLU). By default, scores are linear in the features, which is the better choice for
+        sparse features, and for up to a few thousand samples with dense features (see the notes).
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
         Training loss.
 
@@ -92,9 +93,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     alpha : float, "auto", or a pair (float or "auto", float), default="auto"
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
         smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
-        probabilities, by cross-validation on three folds. Strengths are tried in descending order until this loss
-        rises. The folds depend on the samples only, not on a seed. With Adam, ``"auto"`` is 1e-3. The strength for the
-        edge scores is 1e-3, or the second number of a pair.
+        probabilities, by cross-validation on five folds for up to 500 samples, and three for many. Strengths are tried
+        in descending order until this loss no longer falls. The folds depend on the samples only, not on a seed. With
+        Adam, ``"auto"`` is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
         For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
@@ -203,6 +204,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
+
+    **Hidden layers.** If features are dense and few, and samples are many, one hidden layer is better than linear
+    scores, such as ``hidden_layer_sizes=(300,), dropout=0.3, max_iter=40``. With 10,000 samples of 80 features, the
+    area under the precision-recall curve is 0.94 instead of 0.89. With 400 to 1,500 samples, linear scores are better.
+    `sklearn.model_selection.GridSearchCV` can choose.
 
     **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
     together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.

@@ -19,7 +19,9 @@ _MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
 _STRENGTH = 0.02
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
-_N_FOLDS = 3
+# Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
+# closer to the final one. Ten folds gain little more than five.
+_FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 
 
 def read_indicator(Y):
@@ -130,12 +132,16 @@ def distinct_samples(X, gold, weights, known=None):
     return rows[kept], weights[kept]
 
 
-def folds_of(n_samples):
-    """Split samples, in the order of `distinct_samples`, into folds: list of (train, held), empty if too few."""
-    if n_samples < 2 * _N_FOLDS:
+def folds_of(n_samples, most=_MOST_FOLDS):
+    """Split samples, in the order of `distinct_samples`, into folds: list of (train, held), empty if too few.
+
+    There are at most `most` folds: by default five for up to 500 samples, and three for more than 625.
+    """
+    if n_samples < 2 * _FEWEST_FOLDS:
         return []
-    fold = np.arange(n_samples) % _N_FOLDS
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_N_FOLDS)]
+    n_folds = min(most, max(_SAMPLES_BY_FOLDS // n_samples, _FEWEST_FOLDS), n_samples // 2)
+    fold = np.arange(n_samples) % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
 def read_names(classes, Y, n_labels):

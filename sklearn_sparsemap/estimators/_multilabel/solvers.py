@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from ..._core.blocks import blocks
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
@@ -24,16 +23,20 @@ SOLVERS = ("auto", "lbfgs", "adam")
 _LBFGS_TOL = 1e-5
 # Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
+# Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
+# than this to the end of the path, where fits take several times as long.
+_PROGRESS = 1e-3
+# The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
+# else at the second in a row: the loss can rise at first, while there are hardly any weights.
+_CLEAR = 0.01
 # In cross-validation, L-BFGS ends if the loss falls by less than `_ROUGH` times itself on average over `_FEW`
 # iterations, or if no entry of the gradient exceeds `_ROUGH_TOL`.
 _ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
 _DENSE_CELLS = 2**23
-# Maximum number of held-out samples of a fold on which decision rules are compared.
-_MOST_HELD = 1000
-# Seed of the second model, on whose held-out samples the probabilities are calibrated.
-_TWIN_SEED = 0
+# Seed of the second model, on whose held-out samples, one in three, the probabilities are calibrated.
+_TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
@@ -65,7 +68,7 @@ class LbfgsFit:
     """A fit of linear scores by L-BFGS over all samples.
 
     The strength of the penalty, the calibration and the threshold are chosen by cross-validation, all with the same
-    models of three folds. The fit starts from the mean of these models.
+    models of three to five folds. The fit starts from the mean of these models.
 
     Parameters
     ----------
@@ -103,7 +106,8 @@ class LbfgsFit:
     def _cross_fit(self, X, start, alphas):
         """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
 
-        Strengths are tried in descending order, each from the models of the previous one, until the loss rises.
+        Strengths are tried in descending order, each from the models of the previous one, until the loss no longer
+        falls.
 
         Returns
         -------
@@ -113,7 +117,7 @@ class LbfgsFit:
         start : LinearModel
             The mean of the models.
         """
-        estimator, task, lowest, best = self.estimator, self.task, np.inf, None
+        estimator, task, first, lowest, is_flat = self.estimator, self.task, None, np.inf, False
         parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
         models = [start] * len(parts)
         for alpha in alphas:
@@ -124,34 +128,33 @@ class LbfgsFit:
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             loss = estimator._calibrate(evidence, task)
-            if loss >= lowest:
+            first = loss if first is None else first
+            if loss < (1.0 - _PROGRESS) * lowest:
+                mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
+                lowest, best, is_flat = loss, (alpha, evidence, mean, estimator._calibration), False
+            elif is_flat or lowest < (1.0 - _CLEAR) * first:
                 break
-            mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
-            lowest, best = loss, (alpha, evidence, mean, estimator._calibration)
+            else:
+                is_flat = True
         *found, estimator._calibration = best
         return found
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
-        estimator, task, gold = self.estimator, self.task, self.gold
-        if not estimator._tunes_threshold():
-            if estimator._rule == "seen" and self.folds:
-                estimator._rule = estimator._better_rule(map(self._compared, self.folds))
-            return
-        tuning, sets = estimator._new_tuning(), None
-        if self.evidence is None:
-            estimator._tune(tuning, estimator._learned.model, self.learner.X.values, task, None)
-        for train, held in self.folds:
-            if task.known is None:
-                sets = SeenSets(gold[train], task.weights[train])
-            for rows in blocks(len(held), task.n_outputs):
-                estimator._tune_by(tuning, self.evidence[held[rows]], task.take(held[rows]), sets)
-        estimator.threshold_, estimator._rule = tuning.best()
+        estimator = self.estimator
+        if estimator._tunes_threshold():
+            estimator.threshold_, estimator._rule, _ = estimator._tuned(self._held_out())
+        elif estimator._rule == "seen" and self.folds:
+            estimator._rule = estimator._better_rule(self._held_out())
 
-    def _compared(self, fold):
-        """Return the held-out samples of a fold on which decision rules are compared; see `_better_rule`."""
-        train, held = fold[0], fold[1][:_MOST_HELD]
-        return self.evidence[held], self.task.take(held), SeenSets(self.gold[train], self.task.weights[train])
+    def _held_out(self):
+        """Yield the held-out samples of each fold, as `_better_rule` takes them; without folds, all samples."""
+        task = self.task
+        for train, held in self.folds:
+            sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
+            yield self.evidence[held], task.take(held), sets
+        if not self.folds:
+            yield self.estimator._evidence(self.estimator._learned.model, self.learner.X.values), task, None
 
     def _batch(self, task, X, start, alpha, tol):
         """Return the learner of linear scores."""
@@ -187,52 +190,49 @@ class AdamFit:
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
-        model = estimator._initial(X.values, hidden, rng)
+        self.learner = self._epochs(X, task, rng)
+        estimator.alpha_ = self.learner.optimizer.alphas[0]
+
+    def _epochs(self, X, task, rng):
+        """Return the learner of a new model."""
+        estimator = self.estimator
+        model = estimator._initial(X.values, self.hidden, rng)
         optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
-        estimator.alpha_ = optimizer.alphas[0]
-        self.learner = Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
+        return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
-        estimator = self.estimator
-        if self.held_out:
-            X, held = self.held_out
-            rule = self._calibrate(estimator._evidence(estimator._learned.model, X), held, estimator._sets)
-        else:
-            rule = self._calibrate_by_twin()
+        estimator, sets = self.estimator, self.estimator._sets
+        X, task = self.held_out or (self.X.values, self.task)
+        if self.held_out or estimator._tunes_threshold():
+            evidence = estimator._evidence(estimator._learned.model, X)
+        rule = self._calibrate(evidence, task, sets) if self.held_out else self._calibrate_by_twin()
         if estimator._tunes_threshold():
-            tuning, sets = estimator._new_tuning(), estimator._sets if self.held_out else None
-            estimator._tune(tuning, estimator._learned.model, *(self.held_out or (self.X.values, self.task)), sets)
-            estimator.threshold_, rule = tuning.best()
+            estimator.threshold_, rule, _ = estimator._tuned([(evidence, task, sets if self.held_out else None)])
         estimator._watch_sets(self.whole, rule)
 
     def _calibrate_by_twin(self):
         """Calibrate on a third of the samples, scored by a model that learns from the others for as many epochs."""
         estimator, task = self.estimator, self.task
         rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
-        folds = folds_of(len(rows))
+        folds = folds_of(len(rows), _TWIN_FOLDS)
         if not folds:
             return None
-        train, held = (rows[places] for places in folds[0])
-        part, X, rng = task.take(train), self.X[train], check_random_state(_TWIN_SEED)
-        part.weights = relative(weights[folds[0][0]])
-        model = estimator._initial(X.values, self.hidden, rng)
-        optimizer = estimator._configure(MinibatchOptimizer(model, rng), len(X))
-        visit = visits(estimator, optimizer, part, X, rng)
+        (train, held), (train_weights, held_weights) = ([a[places] for places in folds[0]] for a in (rows, weights))
+        part, unseen = task.take(train), task.take(held)
+        part.weights, unseen.weights = relative(train_weights), held_weights
+        twin = self._epochs(self.X[train], part, check_random_state(_TWIN_SEED))
         for _ in range(estimator.n_iter_):
-            visit()
-        unseen = task.take(held)
-        unseen.weights = weights[folds[0][1]]
-        sets = None if estimator._single else SeenSets(self.whole.gold[train], weights[folds[0][0]])
-        return self._calibrate(estimator._evidence(model, self.X.values[held]), unseen, sets)
+            twin.visit()
+        sets = None if estimator._single else SeenSets(self.whole.gold[train], train_weights)
+        return self._calibrate(estimator._evidence(twin.model(), self.X.values[held]), unseen, sets)
 
     def _calibrate(self, evidence, task, sets):
         """Calibrate on held-out samples; return the better decision rule, or None if no sets were seen."""
         self.estimator._calibrate(evidence, task)
         if sets is None or task.known is not None:
             return None
-        part = task.take(np.arange(min(len(evidence), _MOST_HELD)))
-        return self.estimator._better_rule([(evidence[: len(part.weights)], part, sets)])
+        return self.estimator._better_rule([(evidence, task, sets)])
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""

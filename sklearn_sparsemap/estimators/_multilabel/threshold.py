@@ -96,7 +96,7 @@ def best_threshold(scores, thresholds=GRID):
 
 
 class Tuning:
-    """Comparison of thresholds on held-out samples, with and without seen sets.
+    """Comparison of thresholds on held-out samples, by the rules "threshold" and "seen".
 
     The criterion is the example F1. If seen sets can be chosen, it is the subset accuracy among thresholds within a
     point of the highest F1.
@@ -104,7 +104,7 @@ class Tuning:
     Parameters
     ----------
     plain, seen : bool
-        Whether the rules "threshold" and "seen" can be chosen.
+        Whether the rules "threshold" and "seen" can be chosen. Without seen sets, the rule is always "threshold".
     decay : float, default=1.0
         Factor by which the weights of earlier samples are multiplied when samples are added; below 1 for streams.
     """
@@ -121,27 +121,17 @@ class Tuning:
             before = 0.0 if self._seen is None else self._decay * self._seen
             self._seen = before + sets.threshold_scores(probabilities, gold, weights)
 
-    def f1(self):
-        """Return the mean example F1 at the best threshold."""
-        return float(self._best()[0][0]) / self._weight
-
     def best(self):
-        """Return the best threshold, and the rule: "seen" or "threshold"."""
-        _, threshold, draws = self._best()
-        return threshold, "seen" if draws else "threshold"
-
-    def _best(self):
-        """Return sums of F1 and of exact matches, the threshold, and whether to use seen sets."""
-        kinds = [(False, self._plain, GRID)] if self._is_plain or self._seen is None else []
-        kinds += [(True, self._seen, SEEN_GRID)] if self._seen is not None else []
-        highest = max(totals[0].max() for _, totals, _ in kinds)
-        enough = (highest - SPARED_F1 * self._weight) if self._is_seen else highest
+        """Return the best threshold, the rule, and the mean example F1. Ties go to the seen sets."""
+        totals = {} if self._seen is None else {"seen": self._seen}
+        if self._is_plain or not totals:
+            totals["threshold"] = self._plain
+        lowest = max(f1.max() for f1, _ in totals.values()) / self._weight - SPARED_F1
         found = []
-        for draws, totals, thresholds in kinds:
-            f1, whole = totals / self._weight
-            scores = np.where(totals[0] >= enough, whole + 1e-6 * f1, f1 - 2.0) if self._is_seen else f1
+        for rule in totals:
+            (f1, whole), thresholds = totals[rule] / self._weight, SEEN_GRID if rule == "seen" else GRID
+            scores = np.where(f1 >= lowest, whole + 1e-6 * f1, f1 - 2.0) if self._is_seen else f1
             threshold = best_threshold(scores, thresholds)
             place = int(np.flatnonzero(thresholds == threshold)[0])
-            found.append((scores[place], totals[:, place], threshold, draws))
-        # Ties go to the seen sets.
-        return max(found, key=lambda each: (each[0], each[3]))[1:]
+            found.append((scores[place], threshold, rule, float(f1[place])))
+        return max(found, key=lambda each: each[0])[1:]

@@ -15,6 +15,8 @@ from .threshold import Tuning, example_f1, expected_cuts
 _WEIGHT_OF_EXACT = 3.0
 # Factor by which the threshold scores of earlier mini-batches of a stream are multiplied at each new one.
 _DECAY = 0.95
+# Maximum number of held-out samples of a fold on which decision rules are compared.
+_MOST_HELD = 1000
 
 
 class TuningMixin:
@@ -26,20 +28,30 @@ class TuningMixin:
     def _tunes_threshold(self):
         return self.threshold == "auto" and self.decision != "map" and not self._single
 
-    def _new_tuning(self):
-        return Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
+    def _tuned(self, parts):
+        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `_better_rule`."""
+        tuning = Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
+        for part in parts:
+            self._tune(tuning, *part)
+        return tuning.best()
 
-    def _tune(self, tuning, model, X, task, sets):
-        """Add samples to the comparison of thresholds; `sets` are the seen sets, or None."""
-        for rows in blocks(X.shape[0], task.n_outputs):
-            self._tune_by(tuning, self._evidence(model, X[rows]), task.take(np.arange(rows.start, rows.stop)), sets)
+    def _tune(self, tuning, evidence, task, sets):
+        """Add samples to the comparison of thresholds. Unknown labels do not count.
 
-    def _tune_by(self, tuning, evidence, task, sets):
-        """Add samples with this evidence to the comparison of thresholds; unknown labels do not count."""
-        probabilities = self._probabilities(evidence)
-        if task.known is not None:
-            probabilities = np.where(task.known, probabilities, np.finfo(np.float64).tiny)
-        tuning.add(probabilities, dense(task.gold), task.weights, sets)
+        Parameters
+        ----------
+        tuning : Tuning
+        evidence : array of shape (n_samples, n_labels)
+            As `_evidence` returns.
+        task : LabelTask
+        sets : SeenSets or None
+            Label sets of other samples.
+        """
+        for rows, part in _parts(task):
+            probabilities = self._probabilities(evidence[rows])
+            if part.known is not None:
+                probabilities = np.where(part.known, probabilities, np.finfo(np.float64).tiny)
+            tuning.add(probabilities, dense(part.gold), part.weights, sets)
 
     def _calibrate(self, evidence, task):
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
@@ -56,8 +68,8 @@ class TuningMixin:
         elif self._tunes_threshold():
             if self._running is None:
                 self._running = Tuning(plain=True, seen=False, decay=_DECAY)
-            self._tune(self._running, self._learned.model, X.values, task, None)
-            self.threshold_, _ = self._running.best()
+            self._tune(self._running, self._evidence(self._learned.model, X.values), task, None)
+            self.threshold_, *_ = self._running.best()
 
     def _watch_sets(self, task, rule=None):
         """Store the label sets of fully known training samples, and the rule of decision="auto"."""
@@ -77,11 +89,13 @@ class TuningMixin:
         Parameters
         ----------
         parts : iterable of (evidence, LabelTask, SeenSets)
-            Held-out samples, and the label sets of the samples that were not held out.
+            Held-out samples, and the label sets of the samples that were not held out. At most 1,000 samples of each
+            part are compared.
         """
         totals, threshold = np.zeros(2), self.threshold_
         for evidence, task, sets in parts:
-            probabilities, gold = self._probabilities(evidence), dense(task.gold) > 0.5
+            task = task.take(np.arange(min(len(evidence), _MOST_HELD)))
+            probabilities, gold = self._probabilities(evidence[:_MOST_HELD]), dense(task.gold) > 0.5
             expected = probabilities > expected_cuts(probabilities, threshold)[:, None]
             for k, chosen in enumerate((sets.choose(probabilities, threshold), expected)):
                 f1 = example_f1((chosen & gold).sum(axis=1), chosen.sum(axis=1) + gold.sum(axis=1))
@@ -91,11 +105,10 @@ class TuningMixin:
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         task, X = self._held_out(*held.read_first())
-        self._calibrate(self._evidence(self._learned.model, X.values), task)
+        evidence = self._evidence(self._learned.model, X.values)
+        self._calibrate(evidence, task)
         if self._tunes_threshold():
-            tuning = self._new_tuning()
-            self._tune(tuning, self._learned.model, X.values, task, self._sets)
-            self.threshold_, self._rule = tuning.best()
+            self.threshold_, self._rule, _ = self._tuned([(evidence, task, self._sets)])
 
     def _held_out(self, X, y):
         y, known = read_known(y)
@@ -110,19 +123,20 @@ class TuningMixin:
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
         if self._tunes_threshold():
-            tuning = self._new_tuning()
-            self._tune(tuning, model, X, task, self._sets)
-            return tuning.f1()
+            return self._tuned([(self._evidence(model, X), task, self._sets)])[2]
         chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
         chosen = chosen if task.known is None else chosen & task.known
         return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
 
     def _held_out_loss(self, model, X, task):
         """Return the mean loss on held-out samples."""
-        blocked = blocks(X.shape[0], task.n_outputs)
-        parts = [task.take(np.arange(rows.start, rows.stop)) for rows in blocked]
         total = sum(
-            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
-            for part, rows in zip(parts, blocked, strict=True)
+            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0] for rows, part in _parts(task)
         )
         return total / task.weights.sum()
+
+
+def _parts(task):
+    """Split a task into blocks of samples: iterator of (slice, LabelTask)."""
+    for rows in blocks(len(task.weights), task.n_outputs):
+        yield rows, task.take(np.arange(rows.start, rows.stop))
