@@ -358,12 +358,12 @@ def join_slots(groups):
         For each name of additional scores, in their order: the parts, numbered from 0 and -1 for empty slots, and the
         number of scores, 0 if they are not given.
     """
-    slots, first = [np.zeros(0, np.int64)], 0
+    slots, first = [], 0
     for parts, size in groups:
         if size:
-            slots.append(np.where(parts >= 0, parts + first, -1))
+            slots.append(parts + first * (parts >= 0) if first else parts)
             first += size
-    return as_parts(np.concatenate(slots))
+    return as_parts(np.concatenate(slots) if slots else [])
 
 
 def as_flag(name, value):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
-from .._base import Structure, as_ints, as_parts, join_slots, solver_in_tensors
+from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .n_best import best_paths
 from .sampling import draw_paths
 
@@ -85,12 +85,20 @@ class LinearChain(Structure):
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
         path = as_ints(structure, (n_steps,), 0, m - 1, form)
-        moves = path[:-1] * m + path[1:]
-        if layout == PER_STEP:
-            moves += np.arange(n_steps - 1) * m * m
-        ends = (path[:1], has_start * m), (path[-1:], has_end * m)
-        additional = join_slots([(moves, count_transitions(n_steps, m, layout)), *ends])
-        return as_parts(np.arange(n_steps) * m + path), additional
+        # Gold structures are encoded one by one, so this takes no general way.
+        additional, n_transitions = [], 0
+        if layout != NO_TRANSITIONS:
+            moves, n_transitions = path[:-1] * m + path[1:], m * m
+            if layout == PER_STEP:
+                moves += np.arange(n_steps - 1) * m * m
+                n_transitions *= n_steps - 1
+            additional.append(moves)
+        if has_start:
+            additional.append([n_transitions + path[0]])
+        if has_end:
+            additional.append([n_transitions + has_start * m + path[-1]])
+        additional = np.concatenate(additional) if additional else []
+        return as_parts(np.arange(n_steps) * m + path), as_parts(additional)
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
