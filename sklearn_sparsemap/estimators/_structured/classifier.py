@@ -324,8 +324,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, weights = self._read(structure, X, y, sample_weight, unknown=True)
-        task = self._training_task(structure, X, codes, classes, weights)
+        X, codes, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         model = self._initial_model(structure, task, X.values, classes)
         held_out = None
         if self.early_stopping:

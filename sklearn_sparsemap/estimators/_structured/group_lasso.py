@@ -301,8 +301,8 @@ default=None
     def _take_in(self, X, y, sample_weight):
         """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
         structure = self._check_params()
-        X, codes, classes, weights = self._read(structure, X, y, sample_weight)
-        task = self._training_task(structure, X, codes, classes, relative(weights))
+        X, _, classes, task = self._training_data(structure, X, y, sample_weight)
+        task.weights = relative(task.weights)
         model = warm_model(self, structure, task, X.values, classes)
         if model is None:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)

@@ -324,8 +324,8 @@ default=None
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, weights = self._read(structure, X, y)
-        task = self._training_task(structure, X, codes, classes, relative(weights))
+        X, _, classes, task = self._training_data(structure, X, y)
+        task.weights = relative(task.weights)
         self._begin(structure, classes, *self._make_groups(X))
         self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
@@ -446,8 +446,8 @@ default=None
         self._check_whole()
         if X is not None:
             classes = self.classes_ if structure.labelled else None
-            X, codes, _, weights = self._read(structure, X, y, reset=False, classes=classes)
-            task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
+            X, _, _, task = self._training_data(structure, X, y, reset=False, classes=classes)
+            self._check_task(task).weights = relative(task.weights)
         before = self._learned
         first = self._new_begin() if before.optimizer is None else before.optimizer
         self._configure(first, self._period)
