@@ -26,7 +26,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LinearStructuredModel, resolve_structure
 from .groups import GroupsMixin
-from .warm_starts import warm_model
+from .starts import warm_model
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
@@ -326,7 +326,7 @@ default=None
         features = RaggedArray(X.values[:, columns], X.indptr, shapes=X.shapes)
         strength = _DEBIAS_ALPHA if self.debias is True else float(self.debias)
         learner = Batch(
-            task, features, narrow, lambda found: found, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
+            task, features, narrow, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
         learner.run(lambda loss: False)
