@@ -14,7 +14,7 @@ from sklearn_sparsemap._core.ragged import RaggedArray
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import _fitting, average_states
-from sklearn_sparsemap.estimators._structured import classifier as _classifier
+from sklearn_sparsemap.estimators._structured import starts as _starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 from sklearn_sparsemap.training import _columns
 from sklearn_sparsemap.training._data import LinearModel, squared_norm
@@ -68,7 +68,7 @@ def assert_close(wide, narrow):
 def store(request, monkeypatch):
     """Select how weights are stored."""
     if request.param != "dense":
-        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
         monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
     if request.param == "merged":
         monkeypatch.setattr(_columns, "_MANY", 0)
@@ -107,7 +107,7 @@ def test_other_solvers_and_structures(monkeypatch):
     picks = [rows[3 * k : 3 * k + 3] for k in range(20)]
     wide, narrow = fit_both(picks, [x[:, 0] == x[:, 0].max() for x in picks], lambda x: graph, tol=0.0)
     assert_close(wide, narrow)
-    monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+    monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
     wide, narrow = fit_both(X, y, loss="hinge", solver="mira", tol=0.0)
     assert_close(wide, narrow)
 
@@ -117,7 +117,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     X, y = make_text(40)
     structure, classes = "chain", {"classes": LABELS}
     if kind == "pairs":
-        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
     if kind == "graphs":
         graph = FactorGraph()
         graph.add(AtMostOne(graph.variables(2)))

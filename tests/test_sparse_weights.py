@@ -10,7 +10,7 @@ from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.estimators._structured import classifier as _classifier
+from sklearn_sparsemap.estimators._structured import starts as _starts
 from sklearn_sparsemap.training._online.dense import TOP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -38,7 +38,7 @@ def as_large(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+            patch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
             return function()
 
     return call

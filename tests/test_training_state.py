@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.estimators import TrainingState, average_states
-from sklearn_sparsemap.estimators._structured import classifier
+from sklearn_sparsemap.estimators._structured import starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 
 
@@ -59,7 +59,7 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request, monkeypatch):
     if request.param == "adagrad, pairs":
-        monkeypatch.setattr(classifier, "_MOST_DENSE_WEIGHTS", 1)
+        monkeypatch.setattr(starts, "_MOST_DENSE_WEIGHTS", 1)
     return CASES[request.param]
 
 

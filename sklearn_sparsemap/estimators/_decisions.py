@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,7 +21,6 @@ from .._core.validation import (
     POSITIVE,
     POSITIVE_INT,
     PairOf,
-    check_numbers,
     check_parameters,
     check_same_length,
     pair_of,
@@ -36,12 +34,12 @@ from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
 from ._failures import leaves_whole
-from ._fitting import held_out_fraction, learn_online
+from ._fitting import hold_out, learn_online
 from ._learners import Batch
 from ._monitor import Monitor
 from ._progress import Progress
 from ._state.export import ArraysMixin
-from ._values import decide, ridge, rows_of, structures_for
+from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:
     from typing import Self
@@ -257,32 +255,20 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
         check_parameters(self)
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
-        y = check_numbers(y, "y")
-        check_same_length(X, np.atleast_1d(y))
-        self._structure, structures = self.structure, structures_for(self.structure, X)
-        values = check_values(structures, y, "y")
-        if X.ndim > 2 and X.shape[:-1] != values.shape:
-            raise ValueError(
-                f"X has shape {X.shape}, but y has {values.shape}; X needs the axes of y and one of features, or one "
-                "row for each sample"
-            )
+        structures, values = check_training(self.structure, X, y)
         rng = check_random_state(self.random_state)
-        self._shape, is_shared = values.shape[1:], X.ndim > 2
-        finite = values > -np.inf
-        self.scale_ = (float(np.abs(values[finite]).mean()) if finite.any() else 0.0) or 1.0
+        self._structure, self._shape, is_shared = self.structure, values.shape[1:], X.ndim > 2
+        self.scale_ = mean_size(values)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
         gold = problems.best(flat, self.n_jobs)
         rows = np.arange(len(X))
         validate = None
         if self.early_stopping:
-            rows, held = train_test_split(rows, test_size=held_out_fraction(self), random_state=rng.randint(2**31 - 1))
+            rows, held = hold_out(self, len(X), rng)
             validate = partial(self._validate, X[held], values[held], structures, held)
         features = rows_of(X[rows])
-        start = ridge(features, flat[rows], self.alpha, self.fit_intercept, is_shared)
-        self._start = start
+        self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept)
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
         task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
         progress = Progress(self, X, y, self._most_iter(solver))
@@ -321,7 +307,7 @@ class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEs
             return learn_online(self, task, X, model, self._most_iter(solver), rng)
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return Batch(
-            task, X, model, lambda found: found, alpha=self.alpha, tol=tol, max_iter=self._most_iter(solver),
+            task, X, model, alpha=self.alpha, tol=tol, max_iter=self._most_iter(solver),
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.model_selection import train_test_split
 
 from .._core.validation import pair_of
 from ..structures import Structure
@@ -29,6 +30,16 @@ def held_out_fraction(estimator):
     """Return the fraction of the samples that early stopping holds out; 0.0 without early stopping."""
     stops = estimator.early_stopping
     return estimator.validation_fraction * stops if isinstance(stops, bool | np.bool_) else float(stops)
+
+
+def hold_out(estimator, n_samples, rng, stratify=None):
+    """Return the indices of the samples to learn from, and of those that early stopping holds out."""
+    return train_test_split(
+        np.arange(n_samples),
+        test_size=held_out_fraction(estimator),
+        random_state=rng.randint(2**31 - 1),
+        stratify=stratify,
+    )
 
 
 def relative(weights):

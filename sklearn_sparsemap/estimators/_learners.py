@@ -110,16 +110,17 @@ class Batch(Learner):
     X : RaggedArray
     model : LinearModel
         The start, in float64.
-    expand : callable
-        Converts a `LinearModel` to the user's form.
+    expand : callable, default=None
+        Converts a `LinearModel` to the user's form. By default, that is the same.
     alpha, tol : float
     max_iter : int
     n_jobs : int or None
     fit_intercept : bool, default=True
     """
 
-    def __init__(self, task, X, model, expand, *, alpha, tol, max_iter, n_jobs, fit_intercept=True):
-        self.task, self.X, self.expand = task, X, expand
+    def __init__(self, task, X, model, expand=None, *, alpha, tol, max_iter, n_jobs, fit_intercept=True):
+        self.task, self.X = task, X
+        self.expand = super().expand if expand is None else expand
         self.alpha, self.tol, self.max_iter, self.n_jobs = alpha, tol, max_iter, n_jobs
         self.fit_intercept = fit_intercept
         self._model, self._merging, self.losses = model, None, []

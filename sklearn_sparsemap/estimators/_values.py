@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.linear_model import Ridge
 
+from .._core.validation import check_numbers, check_same_length
 from ..factors import FactorGraph
-from ..inference._decisions import decisions_of
+from ..inference._decisions import check_values, decisions_of
 from ..structures import Structure
 from ..training._data import LinearModel
 
@@ -32,6 +33,28 @@ def structures_for(structure, X):
     return found
 
 
+def check_training(structure, X, y):
+    """Return the structures of checked features, and the true values; raise ValueError if they do not fit."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None; pass the true values")
+    y = check_numbers(y, "y")
+    check_same_length(X, np.atleast_1d(y))
+    structures = structures_for(structure, X)
+    values = check_values(structures, y, "y")
+    if X.ndim > 2 and X.shape[:-1] != values.shape:
+        raise ValueError(
+            f"X has shape {X.shape}, but y has {values.shape}; X needs the axes of y and one of features, or one row "
+            "for each sample"
+        )
+    return structures, values
+
+
+def mean_size(values):
+    """Return the mean absolute value of allowed parts; 1.0 if it is zero, or all are forbidden."""
+    finite = values > -np.inf
+    return (float(np.abs(values[finite]).mean()) if finite.any() else 0.0) or 1.0
+
+
 def decide(structures, predicted, allowed, n_jobs):
     """Return the optimal decisions for predicted values, as ints."""
     scores = np.where(allowed, predicted, -np.inf)
@@ -40,7 +63,7 @@ def decide(structures, predicted, allowed, n_jobs):
     return np.rint(best).astype(np.int64).reshape(scores.shape)
 
 
-def ridge(features, values, alpha, fit_intercept, is_shared):
+def ridge(features, values, alpha, fit_intercept):
     """Return a ridge regression of the values, in which forbidden ones are replaced by the mean of the others."""
     finite = values > -np.inf
     mean = values[finite].mean() if finite.any() else 0.0

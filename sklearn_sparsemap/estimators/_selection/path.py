@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
@@ -19,7 +18,7 @@ from sklearn.utils.validation import _num_samples
 from ..._core.annotations import Any, Iterable, Sequence
 from ..._core.html import as_html, table
 from ..._core.validation import check_choice, check_matrix, check_n_jobs, check_positive
-from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
+from .pipeline import draw_seeds, last_step, names_of_groups, splits_of, transform_with
 
 _UNITS = ("groups", "weights")
 
@@ -220,19 +219,13 @@ def group_path(
     scorer = check_scoring(estimator, scoring)
     if model.random_state is None:
         model.random_state = draw_seeds(np.random.mtrand._rand, 1)[0]
-    if X_val is not None:
-        head, (features, features_val) = transform_with(estimator, X, y, X_val)
-        fitted = fit_all(model, features, y, budgets, unit, n_jobs)
-        split_scores = _score_all(fitted, scorer, features_val, y_val, n_jobs)[:, None]
-    else:
-        columns = []
-        for train, test in check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y):
-            y_train, y_test = _safe_indexing(y, train), _safe_indexing(y, test)
-            X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
-            _, (features, features_val) = transform_with(estimator, X_train, y_train, X_test)
-            fitted = fit_all(model, features, y_train, budgets, unit, n_jobs)
-            columns.append(_score_all(fitted, scorer, features_val, y_test, n_jobs))
-        split_scores = np.stack(columns, axis=1)
+    columns = []
+    for _, *train, X_test, y_test in splits_of(estimator, X, y, cv) if X_val is None else [(None, X, y, X_val, y_val)]:
+        head, (features, features_test) = transform_with(estimator, *train, X_test)
+        fitted = fit_all(model, features, train[1], budgets, unit, n_jobs)
+        columns.append(_score_all(fitted, scorer, features_test, y_test, n_jobs))
+    split_scores = np.stack(columns, axis=1)
+    if X_val is None:
         head, (features,) = transform_with(estimator, X, y)
         fitted = fit_all(model, features, y, budgets, unit, n_jobs)
     return GroupPath(

@@ -1,9 +1,11 @@
-"""Functions that paths and stability selection both use: earlier steps of a pipeline, names of groups, and seeds."""
+"""Functions that several kinds of selection use: earlier steps of a pipeline, names of groups, splits and seeds."""
 
 from __future__ import annotations
 
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
 from .._structured.perceptron import GroupLassoPerceptron
 
@@ -42,6 +44,12 @@ def transform_with(estimator, X, y, *others):
     head = clone(estimator[:-1])
     features = head.fit_transform(X, y)
     return head, (features, *(head.transform(other) for other in others))
+
+
+def splits_of(estimator, X, y, cv):
+    """Yield the training indices of each split, its training samples X and y, and its held-out samples X and y."""
+    for train, test in check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y):
+        yield train, *(_safe_indexing(values, part) for part in (train, test) for values in (X, y))
 
 
 def draw_seeds(rng, n):

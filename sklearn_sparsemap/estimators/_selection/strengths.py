@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
 
@@ -22,6 +21,7 @@ from .._failures import leaves_whole
 from .._progress import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 from .path import GroupPath
+from .pipeline import splits_of
 
 # Factor of the largest strength of a path. It ensures that all weights are zero there in spite of rounding.
 _ABOVE = 1.0 + 1e-6
@@ -279,8 +279,7 @@ n_jobs, verbose
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
         self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)
         scorer, columns, sizes, selected = check_scoring(model, self.scoring), [], [], []
-        for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y):
-            X_train, y_train, X_test, y_test = (_safe_indexing(a, part) for part in (train, test) for a in (X, y))
+        for train, X_train, y_train, X_test, y_test in splits_of(self, X, y, self.cv):
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
             path = StrengthPath(model, X_train, y_train, weights)
             fitted = [path.fit(alpha) for alpha in self.alphas_]

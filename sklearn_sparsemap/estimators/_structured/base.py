@@ -164,20 +164,16 @@ class LinearStructuredModel(
             For structures, one array for each sample in the shape of its scores.
         """
         structure, X = self._check_predict(X)
-        task = self._task(X)
 
-        def answer():
-            argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-            scores = self._scores(task, X, self._current, argmax, known)
-            with self._blamed(known):
-                marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
+        def answer(task, scores, additional):
+            marginals, gaps, objectives = task.marginals(scores, additional, self.n_jobs)
             if gaps is not None:
                 check_converged(gaps, objectives)
             return marginals
 
-        if is_flat(structure):
-            return answer()
-        return object_array(with_empty(X, answer, np.zeros((0, task.n_outputs))))
+        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+        marginals = self._ask(X, argmax, known, answer, np.zeros((0, len(self._current.intercept))))
+        return marginals if is_flat(structure) else object_array(marginals)
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -257,8 +253,8 @@ class LinearStructuredModel(
     def _lay_out(self, structure, X, n_outputs):
         return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
-    def _read(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
-        """Check training samples; the results are arguments of `_training_task`.
+    def _training_data(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+        """Check and lay out training samples.
 
         Parameters
         ----------
@@ -273,14 +269,11 @@ class LinearStructuredModel(
         X : RaggedArray
         codes, classes
             As `_check_data` returns them.
-        weights : array of shape (n_samples,)
+        task : Task
         """
         X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, codes, classes = self._check_data(structure, X, y, reset, classes, unknown)
-        return X, codes, classes, self._sample_weights(X, codes, classes, sample_weight)
-
-    def _training_task(self, structure, X, codes, classes, weights):
-        """Lay out samples for training."""
+        weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
@@ -291,10 +284,10 @@ class LinearStructuredModel(
         loss, cost = pair_of(self.loss, None)
         learned = task.learn(codes, weights, loss, self.temperature, cost)
         easier = structure.for_training()
-        if easier is structure:
-            return learned
-        # The first task has checked the gold structures.
-        return self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
+        if easier is not structure:
+            # The first task has checked the gold structures.
+            learned = self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
+        return X, codes, classes, learned
 
     def _forbidden(self, structure, classes):
         """Return the constraints on label sequences, a `Forbidden`; None if there are none."""
@@ -418,9 +411,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             classes = given_classes(classes, None if first else self.classes_)
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        data = self._read(structure, X, y, sample_weight, reset=first, classes=classes)
-        task = self._training_task(structure, *data)
-        return first, structure, classes, data[0], task if first else self._check_task(task)
+        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes)
+        return first, structure, classes, X, task if first else self._check_task(task)
 
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""

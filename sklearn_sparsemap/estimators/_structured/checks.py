@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_feature_names, validate_data
 
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
@@ -19,7 +19,6 @@ from ..._core.validation import (
 from ...structures import Structure
 from ...training._structure_task import UNKNOWN, is_flat, object_array
 from .empty import accepts_empty
-from .feature_names import check_names_of_features
 from .labels import check_padding, check_target, encode_labels, flatten_labels, sorted_labels, where_known
 
 # The remedy in messages about samples with several labels.
@@ -45,7 +44,7 @@ class ChecksMixin:
             values = validate_data(self, X, **_CHECKS, reset=False)
             X = _one_row_each(values, dtype)
         else:
-            check_names_of_features(self, _split(structure, X)[0], reset=False)
+            _check_names_of_features(self, _split(structure, X)[0], reset=False)
             X = _check_structured(structure, X, self.n_features_in_, dtype, accepts_empty(structure))
         check_magnitude(X, dtype)
         return X
@@ -107,7 +106,7 @@ class ChecksMixin:
             raise ValueError(
                 "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
             )
-        check_names_of_features(self, _split(structure, X)[0], reset=reset)
+        _check_names_of_features(self, _split(structure, X)[0], reset=reset)
         X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
         check_same_length(X, y)
         return X
@@ -167,3 +166,36 @@ def _check_structured(structure, X, n_features, dtype, allow_empty=False):
 def _split(structure, X):
     """Return the features of samples, and the extra arguments of the function of graphs, if any, else None."""
     return (X, None) if isinstance(structure, Structure) else structure.split(X)
+
+
+def _check_names_of_features(estimator, X, *, reset):
+    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
+
+    Samples have names if they are data frames with equal columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `reset`, it gets `feature_names_in_` if the samples have names.
+    X : sequence of samples
+        In the user's form.
+    reset : bool
+        Whether to store the names, in a fit, or to check them.
+
+    Raises
+    ------
+    ValueError
+        If columns differ between samples, or from those of the fit.
+    """
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X):
+        first = X[0]
+    if not hasattr(first, "columns"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    names = list(first.columns)
+    for i, sample in enumerate(X):
+        if list(getattr(sample, "columns", ())) != names:
+            raise ValueError(f"X[{i}] has other columns than X[0]; give all samples the same, in the same order")
+    _check_feature_names(estimator, first, reset=reset)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy import sparse
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -26,12 +24,11 @@ from ..._core.validation import (
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
-from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._failures import leaves_whole
 from .._fitting import (
     adjust_optimizer,
-    held_out_fraction,
+    hold_out,
     learn_batch,
     learn_online,
     new_optimizer,
@@ -43,7 +40,7 @@ from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
 from .constraints import Forbidden
 from .new_labels import add_labels
-from .warm_starts import check_startable, warm_model
+from .starts import check_startable, new_model, warm_model
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -57,9 +54,6 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 _LBFGS_TOL = 1e-3
 # Maximum number of weights for which L-BFGS is preferred: it is exact and needs no tuning.
 _MOST_BATCH_WEIGHTS = 50_000
-# Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
-# Dense weights are a third faster to update, and several times faster in prediction.
-_MOST_DENSE_WEIGHTS = 2**24
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
@@ -324,9 +318,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, weights = self._read(structure, X, y, sample_weight, unknown=True)
-        task = self._training_task(structure, X, codes, classes, weights)
-        model = self._initial_model(structure, task, X.values, classes)
+        X, codes, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
+        model = warm_model(self, structure, task, X.values, classes)
+        if model is None:
+            model = new_model(task, X.values, self._solver)
+        elif self._solver == "lbfgs":
+            model = model.dense()
         held_out = None
         if self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, codes, task)
@@ -406,7 +403,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            self._learned = Learned(self._new_model(task, X.values))
+            self._learned = Learned(new_model(task, X.values, self._solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         self._mask = task.mask
@@ -450,33 +447,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
         return Forbidden(self.constraints, classes)
 
-    def _new_model(self, task, X):
-        """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
-
-        Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
-        """
-        n_features, n_outputs = X.shape[1], task.n_outputs
-        is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
-        few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
-        sparse_coef = is_large and few_move and task.sequential and self._solver != "lbfgs"
-        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
-
-    def _initial_model(self, structure, task, X, classes):
-        """Return a zero model or, with `warm_start`, the current one."""
-        model = warm_model(self, structure, task, X, classes)
-        if model is None:
-            return self._new_model(task, X)
-        return model.dense() if self._solver == "lbfgs" else model
-
     def _hold_out(self, structure, X, codes, task):
         """Split off the held-out samples; return X and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
-        train, held = train_test_split(
-            np.arange(len(X)),
-            test_size=held_out_fraction(self),
-            random_state=rng.randint(2**31 - 1),
-            stratify=codes if is_flat(structure) else None,
-        )
+        train, held = hold_out(self, len(X), rng, codes if is_flat(structure) else None)
         X_held, gold, held_task = X[held], codes[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():

@@ -26,7 +26,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LinearStructuredModel, resolve_structure
 from .groups import GroupsMixin
-from .warm_starts import warm_model
+from .starts import warm_model
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
@@ -307,8 +307,8 @@ default=None
     def _take_in(self, X, y, sample_weight):
         """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
         structure = self._check_params()
-        X, codes, classes, weights = self._read(structure, X, y, sample_weight)
-        task = self._training_task(structure, X, codes, classes, relative(weights))
+        X, _, classes, task = self._training_data(structure, X, y, sample_weight)
+        task.weights = relative(task.weights)
         model = warm_model(self, structure, task, X.values, classes)
         if model is None:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
@@ -332,7 +332,7 @@ default=None
         features = RaggedArray(X.values[:, columns], X.indptr, shapes=X.shapes)
         strength = _DEBIAS_ALPHA if self.debias is True else float(self.debias)
         learner = Batch(
-            task, features, narrow, lambda found: found, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
+            task, features, narrow, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
         learner.run(lambda loss: False)

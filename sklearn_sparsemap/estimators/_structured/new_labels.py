@@ -1,7 +1,12 @@
 """Labels that are new in a mini-batch of a stream."""
 
+from copy import copy
+
+import numpy as np
+
+from ..._core.shapes import size_of, split_flat
 from .._partitions import flat_labels
-from .._state.growth import with_more_outputs
+from .._state.optimizers import BLANK
 from .labels import codes_of, sorted_labels
 
 
@@ -29,9 +34,45 @@ def add_labels(estimator, structure, y, classes):
     if known and len(labels) > len(known):
         estimator._check_whole()
         places, shapes_of = codes_of(known, labels), estimator._structure.learned_shapes
-        state = with_more_outputs(estimator.get_training_state(), places, len(labels), shapes_of)
+        state = _with_more_outputs(estimator.get_training_state(), places, len(labels), shapes_of)
         forbidden = estimator._forbidden(structure, labels)
         mask = 0.0 if forbidden is None else forbidden.mask()
         state.attributes = state.attributes | {"classes_": labels, "_mask": mask}
         estimator.set_training_state(state)
     return labels
+
+
+def _with_more_outputs(state, places, n_outputs, shapes_of):
+    """Return the training state of a model with more outputs. The weights of the new outputs are zero.
+
+    Parameters
+    ----------
+    state : TrainingState
+        State of a linear model.
+    places : int array of shape (n_outputs_before,), ascending
+        New index of each old output.
+    n_outputs : int
+        New number of outputs.
+    shapes_of : callable
+        Maps a number of outputs to the shapes of the additional scores.
+
+    Returns
+    -------
+    state : TrainingState
+        All weights are copied.
+    """
+    n_features, n_before = state.shape
+    before, after = shapes_of(n_before), shapes_of(n_outputs)
+    found = copy(state)
+    found.shape = n_features, n_outputs
+    found.places = state.places // n_before * n_outputs + places[state.places % n_before]
+    found.dense = {}
+    for slot, values in state.dense.items():
+        grown = np.full(n_outputs + size_of(after), BLANK.get(slot, 0.0), values.dtype)
+        grown[:n_outputs][places] = values[:n_before]
+        old, new = split_flat(values[n_before:], before), split_flat(grown[n_outputs:], after)
+        for name, own in old.items():
+            axes = [places if n != m else np.arange(n) for n, m in zip(own.shape, new[name].shape)]
+            new[name][np.ix_(*axes)] = own
+        found.dense[slot] = grown
+    return found

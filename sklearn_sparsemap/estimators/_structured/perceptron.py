@@ -27,18 +27,18 @@ from ...structures import Structure
 from ...training._curve import Course, mean_of
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference
 from .._fitting import learn_batch, relative, visits
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._progress import CallbackSupportMixin, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .groups import GroupsMixin
 from .phases import AUTO, MIRA, Phase, PhasesMixin, final_state, wide_model
-from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
+from .size_warning import norms_before_shrinking
 
 # Range of step sizes for which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 
 
-class GroupLassoPerceptron(SelectionMixin, PhasesMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(PhasesMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features during online learning: the "sparseptron".
 
     Training alternates online steps with shrinkage of each group of features as a whole, by the proximal operator of
@@ -324,8 +324,8 @@ default=None
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, weights = self._read(structure, X, y)
-        task = self._training_task(structure, X, codes, classes, relative(weights))
+        X, _, classes, task = self._training_data(structure, X, y)
+        task.weights = relative(task.weights)
         self._begin(structure, classes, *self._make_groups(X))
         self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
@@ -334,42 +334,6 @@ default=None
             return visits(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
 
         return self._learn_phases(data, visit_with, len(X), norms)
-
-    def _learn_partitions(self, source, classes, n_samples, held, rng):
-        self._take_first(source, classes)
-        return self._learn_phases(
-            (source.source, None), lambda optimizer: partial(source.visit, self, optimizer, rng), n_samples
-        )
-
-    def _learn_phases(self, data, visit_with, n_samples, norms=None):
-        """Select groups, then learn the weights of the selected groups again.
-
-        Parameters
-        ----------
-        data : tuple
-            X and y in the user's form.
-        visit_with : callable
-            Maps an optimiser to the function that visits all samples, and returns their mean loss.
-        n_samples : int
-        norms : array, default=None
-            See `warn_of_sizes`.
-        """
-        first, debiases = self._learned.optimizer, self._selects and self.debias is not None
-        n_epochs = self.max_iter + debiases * self.debias_max_iter
-        monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
-        self._configure(first, n_samples)
-        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter))
-        # The last shrinkage enforces the budget.
-        self._configure(first, n_samples)
-        if self._selects:
-            self._select(first)
-            warn_of_sizes(self, norms, first.alive_groups())
-        if debiases and not monitor.stopped:
-            last = self._debiasing_optimizer(first, n_samples)
-            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter))
-        monitor.take()
-        monitor.end()
-        return self
 
     @leaves_whole
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
@@ -446,8 +410,8 @@ default=None
         self._check_whole()
         if X is not None:
             classes = self.classes_ if structure.labelled else None
-            X, codes, _, weights = self._read(structure, X, y, reset=False, classes=classes)
-            task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
+            X, _, _, task = self._training_data(structure, X, y, reset=False, classes=classes)
+            self._check_task(task).weights = relative(task.weights)
         before = self._learned
         first = self._new_begin() if before.optimizer is None else before.optimizer
         self._configure(first, self._period)
@@ -486,15 +450,6 @@ default=None
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = Learned(optimizer=optimizer)
         return task, X
-
-    def _new_begin(self):
-        """Return an optimiser that starts from the current model."""
-        model = self._learned.model
-        n_features, n_outputs, n_additional = model.sizes
-        self.groups_._check(n_features)
-        optimizer = self._new_optimizer(n_outputs, n_additional)
-        optimizer.load(model, self._learned.final["shrunk"])
-        return optimizer
 
     def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""

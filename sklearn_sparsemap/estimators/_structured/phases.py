@@ -1,10 +1,15 @@
 """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
 
+from __future__ import annotations
+
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import pair_of
 from ...penalties import Groups
@@ -14,7 +19,9 @@ from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...training._online.pairs import COUNT
 from .._failures import warn_user
 from .._learners import Epochs
+from .._progress import Progress
 from .._state.learned import Learned
+from .size_warning import warn_of_sizes
 
 # A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
 MIRA, AUTO = "mira", "auto"
@@ -67,7 +74,52 @@ class Phase(Epochs):
 
 
 class PhasesMixin:
-    """The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+    """The phases of `GroupLassoPerceptron`, and the attributes that they leave."""
+
+    def _learn_partitions(self, source, classes, n_samples, held, rng):
+        self._take_first(source, classes)
+        return self._learn_phases(
+            (source.source, None), lambda optimizer: partial(source.visit, self, optimizer, rng), n_samples
+        )
+
+    def _learn_phases(self, data, visit_with, n_samples, norms=None):
+        """Select groups, then learn the weights of the selected groups again.
+
+        Parameters
+        ----------
+        data : tuple
+            X and y in the user's form.
+        visit_with : callable
+            Maps an optimiser to the function that visits all samples, and returns their mean loss.
+        n_samples : int
+        norms : array, default=None
+            See `warn_of_sizes`.
+        """
+        first, debiases = self._learned.optimizer, self._selects and self.debias is not None
+        n_epochs = self.max_iter + debiases * self.debias_max_iter
+        monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
+        self._configure(first, n_samples)
+        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter))
+        # The last shrinkage enforces the budget.
+        self._configure(first, n_samples)
+        if self._selects:
+            self._select(first)
+            warn_of_sizes(self, norms, first.alive_groups())
+        if debiases and not monitor.stopped:
+            last = self._debiasing_optimizer(first, n_samples)
+            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter))
+        monitor.take()
+        monitor.end()
+        return self
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the current model."""
+        model = self._learned.model
+        n_features, n_outputs, n_additional = model.sizes
+        self.groups_._check(n_features)
+        optimizer = self._new_optimizer(n_outputs, n_additional)
+        optimizer.load(model, self._learned.final["shrunk"])
+        return optimizer
 
     def _new_optimizer(self, n_outputs, n_additional, columns=None):
         """Return an optimiser that selects groups or, given selected columns, one that learns their weights again."""
@@ -175,6 +227,47 @@ class PhasesMixin:
         model = wide_model(last, self.n_features_in_, self._budget.weights)
         vars(self).update(self._ended_phases(monitor.losses, first, last, model))
         self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        selected = np.flatnonzero(self._state("selected"))
+        if self._selects and not self._state("shrunk"):
+            warn_user(
+                "groups have not been shrunk yet, so selected_groups_ are all groups that have weights; shrinkage is "
+                f"after every shrink_every={self._period} samples, at the end of fit and by finalize()"
+            )
+        return selected
+
+    @property
+    def loss_curve_(self) -> Any:
+        check_is_fitted(self)
+        return self._losses.entries
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        return self._state("norms")
+
+    @property
+    def sigma_(self) -> float:
+        return float(self._state("sigma")[0])
+
+    @property
+    def implied_alpha_(self) -> float:
+        return float(self._state("sigma")[1])
+
+    @property
+    def memory_curve_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 1]
+
+    @property
+    def memory_steps_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 0]
+
+    def _state(self, name):
+        """Return an attribute of the finished training or, in a stream, of the optimiser."""
+        check_is_fitted(self)
+        optimizer = self._learned.optimizer
+        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
     @property
     def _latest_loss(self):

@@ -57,7 +57,7 @@ class QuestionsMixin:
                 for result in results
             ]
 
-        return self._ask(X, "sparsemap", known, answer, [(self._no_labels(), 1.0)])
+        return self._ask_by_name(X, "sparsemap", known, answer, [(self._no_labels(), 1.0)])
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the `k` structures with the highest scores for each sample.
@@ -83,15 +83,12 @@ class QuestionsMixin:
         """
         check_positive("k", k, integer=True)
         _, X = self._check_predict(X)
-        task = self._task(X)
 
-        def answer():
-            scores = self._scores(task, X, self._current, "map", known)
-            with self._blamed(known):
-                results = task.n_best(*scores, int(k), self.n_jobs)
+        def answer(task, scores, additional):
+            results = task.n_best(scores, additional, int(k), self.n_jobs)
             return [[(self._as_labels(s), value) for s, value in best] for best in results]
 
-        return with_empty(X, answer, [(self._no_labels(), 0.0)])
+        return self._ask(X, "map", known, answer, [(self._no_labels(), 0.0)])
 
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
         """Compute the log-probability of structures under the model's Gibbs distribution.
@@ -123,8 +120,8 @@ class QuestionsMixin:
             return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
 
         if not structure.labelled:
-            return np.array(self._ask(X, "gibbs", None, of_structures))
-        completions, total = (self._ask(X, "gibbs", known, log_partitions, 0.0) for known in (y, None))
+            return np.array(self._ask_by_name(X, "gibbs", None, of_structures))
+        completions, total = (self._ask_by_name(X, "gibbs", known, log_partitions, 0.0) for known in (y, None))
         return np.minimum(np.subtract(completions, total), 0.0)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:
@@ -159,7 +156,7 @@ class QuestionsMixin:
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
             return [[self._as_labels(s) for s in structures] for structures in drawn]
 
-        return self._ask(X, "gibbs", known, answer, [self._no_labels()] * int(n_samples))
+        return self._ask_by_name(X, "gibbs", known, answer, [self._no_labels()] * int(n_samples))
 
     def _check_gibbs(self, what):
         self._check_predict_ready()
@@ -170,7 +167,7 @@ class QuestionsMixin:
             )
 
     def _ask(self, X, argmax, known, answer, of_empty=None):
-        """Return the result of each sample of a structure.
+        """Return the result of each sample.
 
         Parameters
         ----------
@@ -178,7 +175,7 @@ class QuestionsMixin:
         argmax, known
             As in `_scores`.
         answer : callable
-            Maps the scores of each sample with rows, and the additional scores by name, to their results.
+            Maps the task of the samples that have rows, their scores and the additional scores to their results.
         of_empty : object, default=None
             The result of a sample without rows.
         """
@@ -187,9 +184,17 @@ class QuestionsMixin:
         def of_rows():
             scores, additional = self._scores(task, X, self._current, argmax, known)
             with self._blamed(known):
-                return answer(list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes))
+                return answer(task, scores, additional)
 
         return with_empty(X, of_rows, of_empty)
+
+    def _ask_by_name(self, X, argmax, known, answer, of_empty=None):
+        """Return the result of each sample; `answer` maps a list of scores, and additional scores by name, to them."""
+
+        def in_shapes(task, scores, additional):
+            return answer(list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes))
+
+        return self._ask(X, argmax, known, in_shapes, of_empty)
 
     def _blamed(self, known):
         """Return a context for inference with known entries; see `blamed_on_known`."""

@@ -1,62 +1,12 @@
-"""Attributes of `GroupLassoPerceptron` about its selection, and a warning if only the sizes of groups determined it."""
-
-from __future__ import annotations
+"""A warning of `GroupLassoPerceptron` if only the sizes of groups determined its selection."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, NDArray
 from .._failures import warn_user
 from .groups import group_names
-from .phases import final_state
 
 # Maximum number of groups named in a warning.
 _SHOWN = 3
-
-
-class SelectionMixin:
-    """Attributes of `GroupLassoPerceptron` about its selection of groups."""
-
-    @property
-    def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected"))
-        if self._selects and not self._state("shrunk"):
-            warn_user(
-                "groups have not been shrunk yet, so selected_groups_ are all groups that have weights; shrinkage is "
-                f"after every shrink_every={self._period} samples, at the end of fit and by finalize()"
-            )
-        return selected
-
-    @property
-    def loss_curve_(self) -> Any:
-        check_is_fitted(self)
-        return self._losses.entries
-
-    @property
-    def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms")
-
-    @property
-    def sigma_(self) -> float:
-        return float(self._state("sigma")[0])
-
-    @property
-    def implied_alpha_(self) -> float:
-        return float(self._state("sigma")[1])
-
-    @property
-    def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve")[:, 1]
-
-    @property
-    def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve")[:, 0]
-
-    def _state(self, name):
-        """Return an attribute of the finished training or, in a stream, of the optimiser."""
-        check_is_fitted(self)
-        optimizer = self._learned.optimizer
-        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
 
 
 def norms_before_shrinking(estimator, task, X):

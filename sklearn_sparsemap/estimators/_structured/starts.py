@@ -1,6 +1,26 @@
 """Models from which training starts or continues."""
 
 import numpy as np
+from scipy import sparse
+
+from ...losses import LOSSES
+from ...training._data import LinearModel
+
+# Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
+# Dense weights are a third faster to update, and several times faster in prediction.
+_MOST_DENSE_WEIGHTS = 2**24
+
+
+def new_model(task, X, solver):
+    """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
+
+    Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
+    """
+    n_features, n_outputs = X.shape[1], task.n_outputs
+    is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
+    few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
+    sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
+    return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
 
 def warm_model(estimator, structure, task, X, classes):
