@@ -255,10 +255,6 @@ def test_functions_that_functions_make_of_kernels_are_loaded(installed, run):
 
 
 USE_FEATURES = """
-import runpy, sys
-# As python -m sklearn_sparsemap.compile features --n-jobs 1 does.
-sys.argv[1:] = ["features", "--n-jobs", "1"]
-runpy.run_module("sklearn_sparsemap.compile", run_name="__main__", alter_sys=True)
 import sklearn_sparsemap.compile
 from sklearn_sparsemap import compile
 from sklearn_sparsemap._compile_ahead import main
@@ -282,8 +278,9 @@ except SystemExit as left:
 def test_compile_ahead():
     """In the cache of all tests, some of which then find what is compiled here."""
     cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
-    out = python(PACKAGE.parent, "-c", USE_FEATURES, **cache)
+    out = python(PACKAGE.parent, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1", **cache)
     assert out.stderr.startswith("1/1: features in "), out.stderr
+    out = python(PACKAGE.parent, "-c", USE_FEATURES, **cache)
     assert out.stdout == "2 0 0\n2\n"
     assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 
