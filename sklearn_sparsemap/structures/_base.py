@@ -349,23 +349,6 @@ def as_parts(parts):
     return np.ascontiguousarray(parts, dtype=np.int32)
 
 
-def join_slots(groups):
-    """Return the additional slots of a structure.
-
-    Parameters
-    ----------
-    groups : list of (parts, size)
-        For each name of additional scores, in their order: the parts, numbered from 0 and -1 for empty slots, and the
-        number of scores, 0 if they are not given.
-    """
-    slots, first = [], 0
-    for parts, size in groups:
-        if size:
-            slots.append(parts + first * (parts >= 0) if first else parts)
-            first += size
-    return as_parts(np.concatenate(slots) if slots else [])
-
-
 def as_flag(name, value):
     """Return the value of the parameter `name` as a bool; raise ValueError if it is neither True nor False."""
     if not isinstance(value, bool | np.bool_):

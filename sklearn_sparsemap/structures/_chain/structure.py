@@ -8,7 +8,7 @@ from ..._core.annotations import Any, Mapping, NDArray
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
 from .n_best import best_paths
 from .sampling import draw_paths
 
@@ -85,13 +85,11 @@ class LinearChain(Structure):
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
         form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
         path = as_ints(structure, (n_steps,), 0, m - 1, form)
-        # Gold structures are encoded one by one, so this takes no general way.
-        additional, n_transitions = [], 0
+        additional, n_transitions = [], count_transitions(n_steps, m, layout)
         if layout != NO_TRANSITIONS:
-            moves, n_transitions = path[:-1] * m + path[1:], m * m
+            moves = path[:-1] * m + path[1:]
             if layout == PER_STEP:
                 moves += np.arange(n_steps - 1) * m * m
-                n_transitions *= n_steps - 1
             additional.append(moves)
         if has_start:
             additional.append([n_transitions + path[0]])

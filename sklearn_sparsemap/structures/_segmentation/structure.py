@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_ints, as_parts, join_slots, solver_in_tensors
+from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
 
@@ -131,7 +131,7 @@ class Segmentation(Structure):
         lengths[first] = (after - first - 1) * m + labels
         moves[first[1:] - 1] = labels[:-1] * m + labels[1:]
         ends = (labels[:1], start * m), (labels[-1:], end * m)
-        additional = join_slots([(lengths, durations * longest * m), (moves, transitions * m * m), *ends])
+        additional = _join_slots([(lengths, durations * longest * m), (moves, transitions * m * m), *ends])
         return as_parts(slots), additional
 
     def _spans_of(self, structure, n, m):
@@ -192,3 +192,20 @@ def _runs_of(structure, n, m):
     labels = as_ints(structure, (n,), 0, m - 1, form)
     first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
     return np.column_stack([first, np.append(first[1:], n), labels[first]])
+
+
+def _join_slots(groups):
+    """Return the additional slots of a structure.
+
+    Parameters
+    ----------
+    groups : list of (parts, size)
+        For each name of additional scores, in their order: the parts, numbered from 0 and -1 for empty slots, and the
+        number of scores, 0 if they are not given.
+    """
+    slots, first = [], 0
+    for parts, size in groups:
+        if size:
+            slots.append(parts + first * (parts >= 0) if first else parts)
+            first += size
+    return as_parts(np.concatenate(slots) if slots else [])

@@ -4,6 +4,8 @@ References: Massias, Gramfort and Salmon, Celer: a fast solver for the lasso wit
 Bertrand, Klopfenstein, Bannier, Gidel and Massias, Beyond L1: faster and better sparse models with skglm. NeurIPS 2022.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from .._data import LinearModel
@@ -119,15 +121,24 @@ class GroupLassoSolver:
 
     def excluded(self):
         """Return a mask of the groups that have no weights at any minimum, as far as the gap proves it."""
-        task, penalty, smoothness = self.task, self.penalty, self.task.smoothness()
-        if smoothness is None:
+        penalty = self.penalty
+        if self._squares is None:
             return np.zeros(penalty.groups.n_groups, bool)
-        row_weights = np.repeat(smoothness * task.weights / self._problem.total_weight, np.diff(task.row_ptr))
         point, slopes = self._descent.point, self.slopes()
         largest = penalty.scale_into_ball(slopes)
         slopes *= self._problem.dual_factor(point, largest)
         gap = self._problem.gap(point, largest)
-        return excluded_groups(penalty, slopes, squared_norms(self.X, row_weights), gap)
+        return excluded_groups(penalty, slopes, self._squares, gap)
+
+    @cached_property
+    def _squares(self):
+        """The argument `squares` of `excluded_groups`, the same for all penalties; None if it is unknown."""
+        task = self.task
+        smoothness = task.smoothness()
+        if smoothness is None:
+            return None
+        of_samples = smoothness * task.weights / task.weights.sum()
+        return squared_norms(self.X, np.repeat(of_samples, np.diff(task.row_ptr)))
 
     def _descend(self, target, least, max_iter, watch):
         """Descend on the working set until its gap is at most `target`, at a kink at most `least`.
