@@ -75,7 +75,9 @@ def weights_of(model):
 
 
 @pytest.mark.parametrize(("kind", "n_problems"), [("multiclass", 50), ("chain", 20), ("tree", 65), ("matching", 65)])
-def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems):
+def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems, monkeypatch):
+    # Without the further iterations for small problems, the gaps are as large as the tolerance allows.
+    monkeypatch.setattr(solver, "_SMALL", 0)
     n_compared = 0
     for seed in range(n_problems):
         # At kinks of chains, the bound of the smallest gaps takes minutes.
@@ -126,7 +128,7 @@ def test_excluded_groups_are_zero_at_the_minimum(kind, n_problems):
 
 def test_graphs_exclude_no_groups():
     rng = np.random.default_rng(0)
-    X = [rng.normal(size=(3, 8)) for _ in range(6)]
+    X = [rng.normal(size=(3, 8)) for _ in range(4)]
     model = StructuredGroupLasso(ring_of, groups=GROUP_OF, alpha=0.5, tol=1e-3).fit(X, [x[:, 0] > 0 for x in X])
     assert len(model.excluded_groups_) == 0
 
@@ -165,7 +167,7 @@ def ring_of(x):
 @pytest.mark.parametrize("loss", ["sparsemap", "margin_sparsemap"])
 def test_the_gap_of_factor_graphs(loss):
     rng, n_compared = np.random.default_rng(0), 0
-    X = [rng.normal(size=(n, 8)) for n in rng.integers(3, 6, 15)]
+    X = [rng.normal(size=(n, 8)) for n in rng.integers(3, 6, 8)]
     y = [x[:, 0] + x[:, 1] + rng.normal(size=len(x)) > 0 for x in X]
     full = StructuredGroupLasso(ring_of, loss=loss, groups=GROUP_OF, alpha=0.05).fit(X, y)
     assert full.dual_gap_ <= 1e-6
@@ -388,8 +390,8 @@ def test_verbose_and_stopping(capsys):
 def test_a_path_is_one_fit_for_each_strength(l1_ratio):
     X, y = data(100, 12)
     parameters = {"groups": np.arange(12) // 3, "loss": "crf", "l1_ratio": l1_ratio}
-    alphas, coefs, gaps = structured_group_lasso_path(X, y, n_alphas=6, eps=0.05, **parameters)
-    assert (np.diff(alphas) < 0).all() and alphas[-1] == pytest.approx(0.05 * alphas[0]) and (gaps <= 1e-6).all()
+    alphas, coefs, gaps = structured_group_lasso_path(X, y, n_alphas=6, eps=0.1, **parameters)
+    assert (np.diff(alphas) < 0).all() and alphas[-1] == pytest.approx(0.1 * alphas[0]) and (gaps <= 1e-6).all()
     assert not coefs[0].any() and coefs[1].any()
     # Slightly below the largest strength the first weights appear.
     assert StructuredGroupLasso(alpha=0.98 * alphas[0], **parameters).fit(X, y).coef_.any()
@@ -423,8 +425,9 @@ def test_wrong_paths_are_refused(arguments, message):
 
 def test_cross_validation_chooses_the_strength():
     X, y = data(120, 12)
-    model = StructuredGroupLassoCV(groups=np.arange(12) // 3, loss="crf", n_alphas=5, cv=3).fit(X, y)
-    assert model.split_scores_.shape == (5, 3) and model.alpha_ == model.alphas_[model.mean_scores_.argmax()]
+    alphas = [0.2, 0.1, 0.05, 0.02]
+    model = StructuredGroupLassoCV(groups=np.arange(12) // 3, loss="crf", alphas=alphas, cv=3).fit(X, y)
+    assert model.split_scores_.shape == (4, 3) and model.alpha_ == model.alphas_[model.mean_scores_.argmax()]
     alone = StructuredGroupLasso(groups=np.arange(12) // 3, loss="crf", alpha=model.alpha_).fit(X, y)
     np.testing.assert_array_equal(model.coef_, alone.coef_)
     assert model.path_.best_budget in model.alphas_ and "alpha" in str(model.path_).splitlines()[0]

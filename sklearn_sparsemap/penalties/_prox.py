@@ -212,7 +212,9 @@ class GroupLasso(Penalty):
         return self._known
 
     def value(self, weights: ArrayLike) -> float:
-        weights = _check_weights(weights)
+        return self._value(_check_weights(weights))
+
+    def _value(self, weights):
         groups, group_weights = self._resolve(len(weights))
         l1, norms = float(np.abs(weights).sum()), float(group_weights @ groups.norms(weights))
         return self.l1_ratio * (self.alpha * l1) + (1.0 - self.l1_ratio) * (self.alpha * norms)
@@ -245,9 +247,14 @@ class GroupLasso(Penalty):
         (array([1.053, 0.357, 1.053]), True)
         """
         check_positive("step", step, zero=True)
-        weights, strength = _check_weights(weights), step * self.alpha
+        weights = _check_weights(weights)
+        self._resolve(len(weights))[0]._check(len(weights))
+        return self._shrink(weights, step)
+
+    def _shrink(self, weights, step):
+        """Return the proximal operator and its gap for weights and groups that have been checked."""
+        strength = step * self.alpha
         groups, group_weights = self._resolve(len(weights))
-        groups._check(len(weights))
         if self.l1_ratio > 0:
             weights = _soft_threshold(weights, strength * self.l1_ratio)
             strength *= 1.0 - self.l1_ratio
