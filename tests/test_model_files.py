@@ -19,7 +19,7 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap.estimators._state.export import _digest_of
+from sklearn_sparsemap._core.export import _digest_of
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
