@@ -182,7 +182,7 @@ def damages(arrays, rng):
     )  # fmt: skip
     for key in arrays.keys() - {"json", "sha256"}:
         for change in changes:
-            with suppress(IndexError, TypeError, ValueError):
+            with suppress(IndexError, TypeError, ValueError, OverflowError):
                 yield {**arrays, key: change(arrays[key])}
     text = str(arrays["json"])
     for _ in range(100):

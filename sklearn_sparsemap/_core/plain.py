@@ -115,7 +115,7 @@ class Writer:
             return self._object(value, place)
         if isinstance(value, np.dtype):
             return {"dtype": value.str}
-        if isinstance(value, type) and issubclass(value, int | float | np.generic) and _type_of(value.__name__) is value:
+        if isinstance(value, type) and _type_of(value.__name__) is value:
             return {"type": value.__name__}
         raise NotPlainError(f"{place} is {value!r:.200}, which has no plain form")
 
@@ -208,8 +208,9 @@ class Reader:
 
 
 def _type_of(name):
-    """Return the type of numbers with a name, such as float or numpy.float32."""
-    return {"int": int, "float": float}.get(name) or getattr(np, name, None)
+    """Return the type of numbers with a name, such as float or float32, or None."""
+    found = {"int": int, "float": float}.get(name) or getattr(np, name, None)
+    return found if isinstance(found, type) and issubclass(found, int | float | np.generic) else None
 
 
 _READERS = {
