@@ -174,7 +174,7 @@ def test_wrong_files_are_refused():
         read(np.load(io.BytesIO(bytes(data))))
 
 
-def damages(arrays, rng):
+def damages(arrays, rng, n_texts=100):
     """Yield arrays of which one has other values, another type or shape, or whose text differs."""
     changes = (
         lambda a: a[:-1], lambda a: a[..., None], lambda a: a.astype(str), lambda a: a * 0 + 10**9, lambda a: a - 5,
@@ -185,7 +185,7 @@ def damages(arrays, rng):
             with suppress(IndexError, TypeError, ValueError, OverflowError):
                 yield {**arrays, key: change(arrays[key])}
     text = str(arrays["json"])
-    for _ in range(100):
+    for _ in range(n_texts):
         first = int(rng.integers(len(text)))
         piece = rng.choice(["", "9", '"', "-", "{", "null", "]"])
         yield {**arrays, "json": np.array(text[:first] + piece + text[first + int(rng.integers(3)) :])}

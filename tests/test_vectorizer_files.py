@@ -244,7 +244,7 @@ def test_forged_files_crash_nothing(written, name):
     """Reading works or raises a ValueError; later calls may then raise any exception, but they do not crash."""
     kind, arrays = written[name]
     n_refused = n_read = 0
-    for damaged in damages(arrays, np.random.default_rng(0)):
+    for damaged in damages(arrays, np.random.default_rng(0), 40):
         try:
             again = kind.from_arrays(forged(damaged))
         except ValueError:
@@ -253,4 +253,4 @@ def test_forged_files_crash_nothing(written, name):
         n_read += 1
         with suppress(Exception), np.errstate(all="ignore"):
             again.covers(SENTENCES, TAGS, ["long", "short"] * 2) if name == "pipeline" else rows_of(again)
-    assert n_refused > 50 and n_read > 1
+    assert n_refused > 30 and n_read > 1

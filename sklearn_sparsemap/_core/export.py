@@ -38,7 +38,7 @@ class ArraysMixin:
             add_form(f"{place.partition('.')[0]}.{cls.__name__}", cls, Form(cls._from_plain, cls._plain_parts))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted estimator as a dict of arrays, in a format that later versions of the package read.
+        """Return the fitted object as a dict of arrays, in a format that later versions of the package read.
 
         The arrays hold numbers and text, no pickled objects. Save them by
         ``numpy.savez(path, **model.to_arrays())``.
@@ -48,19 +48,20 @@ class ArraysMixin:
         arrays : dict of str -> ndarray
             Copies of all arrays of the model. The entry ``"json"`` is a text: the version of the format, the class, its
             parameters and fitted attributes, with references to the other entries. ``"sha256"`` is a digest, which
-            detects damage. A parameter that is a function, or an object of your own class, is stored only by its name.
-            Metadata requests and callbacks are left out.
+            detects damage. A parameter that is a function, an object of your own class or a scikit-learn estimator, or
+            that contains one, is stored only by its name. Metadata requests, callbacks and the choice of `set_output`
+            are left out.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
+            If the object is not fitted.
         ValueError
-            If the model contains an object of your own class, such as a label.
+            If a fitted attribute contains an object of your own class, such as a label, or a scikit-learn estimator.
 
         See Also
         --------
-        from_arrays : Restores the estimator.
+        from_arrays : Restores the object.
 
         Examples
         --------
@@ -73,6 +74,13 @@ class ArraysMixin:
         >>> _ = file.seek(0)
         >>> StructuredSparseMAPClassifier.from_arrays(np.load(file)).predict(np.eye(3)).tolist()
         ['a', 'b', 'a']
+
+        The vectorizer of a pipeline likewise:
+
+        >>> from sklearn_sparsemap.features import TemplateVectorizer
+        >>> vectorizer = TemplateVectorizer(["word[0]"]).fit([["the", "dog"]])
+        >>> TemplateVectorizer.from_arrays(vectorizer.to_arrays()).get_feature_names_out().tolist()
+        ['word[0]=the', 'word[0]=dog']
         """
         self._check_fitted()
         writer, parts = Writer(), self._plain_parts()
@@ -89,22 +97,22 @@ class ArraysMixin:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], **parameters: Any) -> Self:
-        """Restore a fitted estimator from the arrays of `to_arrays`.
+        """Restore a fitted object from the arrays of `to_arrays`.
 
-        No code in the arrays is run, and only objects of classes of this package are made. Predictions are equal bit by
-        bit. Training continues as from the original model, up to rounding.
+        No code in the arrays is run, and only objects of classes of this package are made, and pipelines. Predictions
+        and rows of features are equal bit by bit. Training continues as from the original model, up to rounding.
 
         Parameters
         ----------
         arrays : mapping of str -> ndarray
             As `to_arrays` returned, or as ``numpy.load(path)`` opened.
         **parameters
-            Parameters of the estimator that replace the stored ones. Required for functions and objects of your own
-            classes, such as ``structure=`` of a model of factor graphs.
+            Parameters that replace the stored ones. Required for those that are stored only by name, such as
+            ``structure=`` of a model of factor graphs, or ``derived_fields=`` with functions of your own.
 
         Returns
         -------
-        model : estimator
+        model : object
             Fitted.
 
         Raises
