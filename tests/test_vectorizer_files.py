@@ -95,12 +95,18 @@ def test_functions_are_given_again():
     # A model without a plain form is given again, and its calibration is kept.
     model, X, y = fitted("flat")
     pipeline = make_pipeline(StandardScaler().fit(X), model)
-    arrays = (scaled := ConformalStructures(pipeline).conformalize(X, y)).to_arrays()
-    assert not any(name.startswith("parameters.") for name in arrays)
+    scaled = ConformalStructures(pipeline).conformalize(X, y)
+    arrays = scaled.to_arrays()
     with pytest.raises(ValueError, match=r"(?s)fitted_estimator was Pipeline.*fitted_estimator=\.\.\."):
         ConformalStructures.from_arrays(arrays)
     again = ConformalStructures.from_arrays(arrays, fitted_estimator=pipeline)
     assert_equal_parts(covered(again, X, y, None), covered(scaled, X, y, None))
+
+
+def test_no_arrays_are_left_of_a_parameter_without_a_plain_form():
+    writer = plain.Writer()
+    assert "absent" in writer.parameter("own", [np.zeros(2), object()])
+    assert not writer.arrays
 
 
 def test_what_has_no_plain_form_or_no_fit_is_named():
