@@ -1,6 +1,7 @@
-"""Small fitted estimators of all kinds, for tests of files; run as a script, it writes tests/data/models."""
+"""Small fitted estimators and vectorizers, for tests of files; run as a script, it adds those that tests/data lacks."""
 
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,19 @@ from sklearn_sparsemap import (
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Hierarchy, Implies, Label, Pair
+from sklearn_sparsemap.features import (
+    ArcVectorizer,
+    GrandparentVectorizer,
+    RowUnion,
+    SiblingVectorizer,
+    Template,
+    TemplateVectorizer,
+    TokenDictVectorizer,
+)
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
+from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import DependencyTree, LinearProgram, SequenceBudget, Subset
 
 FILES = Path(__file__).parent / "data" / "models"
@@ -99,13 +111,81 @@ def predictions(model, X):
     return [np.array(list(map(repr, part))) if part.dtype == object else part for part in parts]
 
 
+SENTENCES = [
+    [{"word": word, "pos": word[:1], "n": len(word)} for word in text.split()]
+    for text in ("the dog barks", "a | cat", "the cat \ud800 sleeps", "a dog")
+]
+TAGS = [["D", "N", "V"], ["D", "D", "N"], ["D", "N", "N", "V"], ["D", "N"]]
+
+
+def vectorizers():
+    """Return unfitted vectorizers by their names."""
+    return {
+        "tokens": TemplateVectorizer(["word[0]", Template([("pos", -1), ("suffix2", 0)]), "n[1]"], dtype=np.float32),
+        "arcs": ArcVectorizer(["head.word[0]|mod.pos[-1]|between.pos", "direction|distance"], n_jobs=1),
+        "relations": ArcVectorizer(["distance"], dtype=int),
+        "dicts": TokenDictVectorizer(min_count=2, dtype=np.dtype(np.float32)),
+        "hashed_tokens": TemplateVectorizer(["word[0]", "n[1]"], n_features=30),
+        "hashed_dicts": TokenDictVectorizer(n_features=30),
+        "siblings": SiblingVectorizer(["sib.pos[0]|mod.pos[0]"], n_features=10),
+        "grandparents": GrandparentVectorizer(["grand.pos[0]|mod.pos[0]"], n_features=10),
+        "union": RowUnion([("words", TemplateVectorizer(["word[0]"])), ("dicts", TokenDictVectorizer())]),
+    }
+
+
+def rows_of(vectorizer):
+    """Return the rows of a vectorizer for known and unknown words, and the names of columns, as a list of arrays."""
+    rows = vectorizer.transform(
+        [*SENTENCES, [{"word": "new", "pos": "d", "n": 3}, {"word": "cat", "pos": "c", "n": 9}]]
+    )
+    groups = np.zeros(0) if rows.groups is None else rows.groups
+    names = np.array([name.encode("utf-8", "surrogatepass") for name in vectorizer.get_feature_names_out()])
+    return [rows.values.data, rows.values.indices, rows.values.indptr, rows.indptr, groups, names]
+
+
+@lru_cache(maxsize=1)
+def conformal():
+    """Return calibrated sets of structures by name, each with its samples, structures and groups."""
+    pipeline = make_structured_pipeline(TemplateVectorizer(["word[0]", "pos[-1]"]), models()["chain"][0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        pipeline.fit(SENTENCES, TAGS)
+    (flat, _, kinds), (sets, X, Y) = fitted("flat"), fitted("sets")
+    of_sentences = ["long", "short", "long", "short"]
+    cases = {
+        "pipeline": (ConformalStructures(pipeline, 0.4, risk="parts"), SENTENCES, TAGS, of_sentences),
+        "classes": (ConformalStructures(flat, 0.8, groups="class"), draw()["flat"][0], kinds, None),
+        "label_sets": (ConformalStructures(sets, 0.8, max_size=3, score="log_loss"), X, Y, None),
+    }
+    return {name: (model.conformalize(*data), *data) for name, (model, *data) in cases.items()}
+
+
+def covered(model, X, y, groups):
+    """Return the thresholds, coverage and sets of a conformal model, as a list of arrays."""
+    thresholds, sets = model.threshold_, model.predict_set(X, groups)
+    flat = [pair for own in sets for pair in own]
+    return [
+        np.array(list(thresholds.values()) if isinstance(thresholds, dict) else [thresholds]),
+        np.array([value for _, value in flat]),
+        np.concatenate([np.ravel(structure) for structure, _ in flat]),
+        np.array([len(own) for own in sets]),
+        *(model.truncated_, model.nonconformity(X, y), model.covers(X, y, groups)),
+    ]
+
+
 def write_files():
-    """Write a file of each estimator, with its predictions."""
+    """Write a file of each model and vectorizer, with its results, unless there is one."""
     FILES.mkdir(parents=True, exist_ok=True)
-    for name in models():
-        model, X, _ = fitted(name)
-        np.savez_compressed(FILES / f"{name}.npz", **model.to_arrays())
-        np.savez_compressed(FILES / f"{name}-predicted.npz", *predictions(model, X))
+    made = {name: (lambda name=name: (fitted(name)[0], predictions(*fitted(name)[:2]))) for name in models()}
+    for name, vectorizer in vectorizers().items():
+        made[name] = lambda vectorizer=vectorizer: (vectorizer.fit(SENTENCES), rows_of(vectorizer))
+    for name, case in conformal().items():
+        made[f"conformal_{name}"] = lambda case=case: (case[0], covered(*case))
+    for name, make in made.items():
+        if not (FILES / f"{name}.npz").exists():
+            model, results = make()
+            np.savez_compressed(FILES / f"{name}.npz", **model.to_arrays())
+            np.savez_compressed(FILES / f"{name}-predicted.npz", *results)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap.estimators._state.export import _digest_of
+from sklearn_sparsemap._core.export import _digest_of
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -174,7 +174,7 @@ def test_wrong_files_are_refused():
         read(np.load(io.BytesIO(bytes(data))))
 
 
-def damages(arrays, rng):
+def damages(arrays, rng, n_texts=100):
     """Yield arrays of which one has other values, another type or shape, or whose text differs."""
     changes = (
         lambda a: a[:-1], lambda a: a[..., None], lambda a: a.astype(str), lambda a: a * 0 + 10**9, lambda a: a - 5,
@@ -182,10 +182,10 @@ def damages(arrays, rng):
     )  # fmt: skip
     for key in arrays.keys() - {"json", "sha256"}:
         for change in changes:
-            with suppress(IndexError, TypeError, ValueError):
+            with suppress(IndexError, TypeError, ValueError, OverflowError):
                 yield {**arrays, key: change(arrays[key])}
     text = str(arrays["json"])
-    for _ in range(100):
+    for _ in range(n_texts):
         first = int(rng.integers(len(text)))
         piece = rng.choice(["", "9", '"', "-", "{", "null", "]"])
         yield {**arrays, "json": np.array(text[:first] + piece + text[first + int(rng.integers(3)) :])}

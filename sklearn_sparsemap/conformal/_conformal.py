@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.export import ArraysMixin
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
 from ..estimators._failures import warn_user
@@ -27,7 +28,7 @@ _FIRST, _GROWTH = 8, 4
 _ROUNDING = 1e-9
 
 
-class ConformalStructures(DocLinkMixin, BaseEstimator):
+class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     """Sets of structures that contain the gold structure with a chosen probability.
 
     Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the
@@ -200,7 +201,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
 
     @property
     def threshold_(self) -> Any:
-        self._check_calibrated()
+        self._check_fitted()
         thresholds = self._thresholds(self.groups_)
         return thresholds if self.groups is not None or self._by_array else thresholds[None]
 
@@ -259,7 +260,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
 
     def _limits(self, X, y, groups):
         """Return the `Nonconformity` of samples, and the threshold of each."""
-        self._check_calibrated()
+        self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
         of_samples = self._groups_of(found, X, groups, y)
@@ -285,7 +286,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
             For each sample the structure of least nonconformity first, at most `max_size`. A structure is as `predict`
             of the estimator returns it. `truncated_` tells which lists are not complete.
         """
-        self._check_calibrated()
+        self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
         by_class = self.groups == "class"
@@ -306,7 +307,7 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
         argmax, score = SCORES[self.score]
         return score(samples_of(model, transformed(steps, X), argmax))
 
-    def _check_calibrated(self):
+    def _check_fitted(self):
         if not hasattr(self, "nonconformity_"):
             raise NotFittedError("this ConformalStructures is not calibrated yet; call conformalize")
         check_parameters(self)
@@ -365,6 +366,17 @@ class ConformalStructures(DocLinkMixin, BaseEstimator):
             size = min(_GROWTH * size, most)
         inside = [pair for pair in best if pair[1] <= limit]
         return inside[: self.max_size], len(inside) > self.max_size
+
+    def _restore(self, fitted, learned):
+        super()._restore(fitted, learned)
+        self._check_fitted()
+        rows = [self.nonconformity_, *getattr(self, "part_nonconformity_", [])]
+        for row in rows:
+            if not isinstance(row, np.ndarray) or row.dtype != np.float64 or row.ndim != 1 or np.isnan(row).any():
+                raise ValueError("nonconformities must be arrays of float64 with one axis, without NaN")
+        n = len(rows[0])
+        if type(self._by_array) is not bool or len(_check_hashable(self.groups_)) != n or len(rows) not in (1, n + 1):
+            raise ValueError(f"there must be a group of each of {n} calibration samples, and an array of its parts")
 
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.

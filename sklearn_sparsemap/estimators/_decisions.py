@@ -38,7 +38,7 @@ from ._fitting import hold_out, learn_online
 from ._learners import Batch
 from ._monitor import Monitor
 from ._progress import Progress
-from ._state.export import ArraysMixin
+from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _LBFGS_TOL = 1e-4
 _MOST_ROUNDS = 1
 
 
-class DecisionFocusedRegressor(ArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
+class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
     """Linear regression of the values of parts, trained for good decisions: predict, then optimise.
 
     A decision is a choice of parts, for example the items of a knapsack or the edges of a path. It maximises the

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Callable, DTypeLike, Mapping, NDArray, Self, Sequence
+from .._core.export import ArraysMixin
 from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
 from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
@@ -16,10 +17,10 @@ from ._encoding import EncodedTokens
 from ._fields import check_derived_fields
 from ._rows.output import RaggedTransformer
 from ._template import as_templates
-from ._tokens.columns import HashedColumns
+from ._tokens.columns import HashedColumns, Vocabulary
 
 
-class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
+class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
     A subclass defines three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
@@ -124,7 +125,7 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of templates.
 
-    A subclass names the kind of its templates, the default ones and its plan. It defines
+    A subclass names the kind of its templates, the default ones, its plan and its vocabulary. It defines
     `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and
     `_columns_of_rows(model, encoded, columns)`, which returns the columns of all rows, distinct and ascending in each
     row, the beginnings of rows, and the beginnings of sentences.
@@ -133,6 +134,8 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     _template_kind: ClassVar[Any]
     _default_templates: ClassVar[Callable[[], list[Any]]]
     _plan_of: ClassVar[Any]
+    _vocabulary_of: ClassVar[Any] = Vocabulary
+    _special = "_vocabulary"
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "templates": "no_validation",
@@ -214,7 +217,32 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """Check the parameters and lay out the templates."""
         self._check_parameters()
         templates = self._default_templates() if self.templates is None else self.templates
-        return self._plan_of(as_templates(templates, self._template_kind), check_derived_fields(self.derived_fields))
+        return self._plan(templates, self.derived_fields)
+
+    def _plan(self, templates, derived_fields):
+        check_derived_fields(derived_fields)
+        return self._plan_of(as_templates(templates, self._template_kind), derived_fields)
+
+    def _described(self):
+        vocabulary = getattr(self, "_vocabulary", None)
+        if vocabulary is None:
+            return None
+        plan = vocabulary.plan
+        return {
+            **{"templates": list(plan.templates), "derived_fields": plan.derived_fields},
+            **{name: getattr(vocabulary, name) for name in ("codes", "values", "firsts", "column_ptr")},
+        }
+
+    def _restore(self, fitted, learned):
+        super()._restore(fitted, learned)
+        self._check_parameters()
+        self._vocabulary = None
+        if self.n_features is not None:
+            self._model()
+        if learned is not None:
+            plan = self._plan(learned.pop("templates"), learned.pop("derived_fields"))
+            self._vocabulary = self._vocabulary_of(plan, **learned)
+            self._vocabulary.check()
 
     def _read(self, X):
         return EncodedTokens(self._model().plan, X)

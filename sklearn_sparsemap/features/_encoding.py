@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._core.jit import readonly
-from ._fields import Tokens, hash_values
+from ._fields import Tokens, check_derived_fields, hash_values
 
 
 class Plan:
@@ -12,8 +12,8 @@ class Plan:
     Parameters
     ----------
     templates : tuple of templates of one class
-    derived_fields : mapping
-        Name to (source field, function).
+    derived_fields : mapping or None
+        Name to (source field, function). None is `DERIVED_FIELDS`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class EncodedTokens:
     """
 
     def __init__(self, plan, X):
-        tokens = Tokens(X, plan.derived_fields)
+        tokens = Tokens(X, check_derived_fields(plan.derived_fields))
         self.indptr = tokens.indptr
         lengths = np.diff(self.indptr)
         if plan.n_roots and not lengths.all():

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
 from .._core.doc_link import DocLinkMixin
+from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
 
 
@@ -112,6 +113,11 @@ class StructuredPipeline(DocLinkMixin, Pipeline):
             X = step.transform(X)
         last.partial_fit(X, y, **params)
         return self
+
+
+# For files of estimators that hold a pipeline.
+for _cls in (StructuredPipeline, Pipeline):
+    add_form(f"pipeline.{_cls.__name__}", _cls)
 
 
 def make_structured_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> StructuredPipeline:

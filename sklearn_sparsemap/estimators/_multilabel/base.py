@@ -19,7 +19,7 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._failures import warn_of_convergence
 from .._partitions import PartitionsMixin
-from .._state.export import ArraysMixin
+from .._state.export import LearnedArraysMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import close_gold, read_known
@@ -32,7 +32,7 @@ _INEXACT = 1e-6
 
 
 class LabelSetClassifier(
-    TrainingStateMixin, ArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
+    TrainingStateMixin, LearnedArraysMixin, PartitionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
 ):
     """Prediction by `MultilabelLPSparseMAP`.
 

@@ -28,7 +28,7 @@ from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.export import ArraysMixin
+from .._state.export import LearnedArraysMixin
 from .._state.learned import TrainingStateMixin
 from .checks import SEVERAL_LABELS, ChecksMixin
 from .empty import rows_only, with_empty, without_empty
@@ -63,7 +63,7 @@ def _has_proba(estimator):
 
 
 class LinearStructuredModel(
-    ChecksMixin, LearnedWeightsMixin, ArraysMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
+    ChecksMixin, LearnedWeightsMixin, LearnedArraysMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
 ):
     """Base class of estimators whose scores of parts are linear in the features.
 

@@ -130,6 +130,14 @@ class ArcVocabulary(Vocabulary):
     For the others see `Vocabulary`.
     """
 
+    _first_shape = (3,)
+
+    def check(self):
+        heads, mods, middles = self.firsts.T
+        if ((middles < 0) | (middles >= self._n_places()) | (heads == mods)).any():
+            raise ValueError("first occurrences must have different heads and modifiers, and a place between")
+        super().check()
+
     def _keys(self):
         keys = np.empty(len(self.firsts), dtype=np.uint64)
         arcs = self.plan.arrays(self.codes, self.values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..._core.plain import add_form
 from .._template import SidedTemplate
 
 
@@ -65,6 +66,9 @@ class ArcTemplate(SidedTemplate):
         SidedTemplate.__post_init__(self)
         if sum(atom[0] == "between" for atom in self.atoms) > 1:
             raise ValueError(f"an arc template has at most one atom of between; got {str(self)!r}")
+
+
+add_form("features.ArcTemplate", ArcTemplate)
 
 
 def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, Callable, DTypeLike, Mapping, Sequence
 from .._base import BaseTemplateVectorizer
-from .columns import ArcPlan, arcs_of, as_columns, fill, learn_arcs
+from .columns import ArcPlan, ArcVocabulary, arcs_of, as_columns, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
 
 
@@ -99,6 +99,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     _template_kind = ArcTemplate
     _default_templates = staticmethod(dependency_templates)
     _plan_of = ArcPlan
+    _vocabulary_of = ArcVocabulary
     _parameter_constraints = {**BaseTemplateVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
 
     def __init__(

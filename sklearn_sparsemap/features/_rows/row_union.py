@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, NDArray, Self, Sequence
+from ..._core.export import ArraysMixin
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix, check_samples
 from .output import MetaRaggedTransformer
@@ -17,7 +18,7 @@ from .output import MetaRaggedTransformer
 _WORDS = "drop", "passthrough"
 
 
-class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
+class RowUnion(ArraysMixin, MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
     """Concatenate the columns of several vectorizers for the same samples.
 
     Parameters
@@ -96,7 +97,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         -------
         rows : RaggedArray of shape (n_samples,)
         """
-        self._check()
+        self._check(self.transformers)
         fitted = [(name, part if isinstance(part, str) else clone(part)) for name, part in self.transformers]
         rows = self._join(fitted, "fit_transform", X, y)
         self._fitted = fitted
@@ -162,12 +163,16 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         # Without a fit, the parts need none.
         return getattr(self, "_fitted", self.transformers)
 
-    def _check(self):
-        names = [name for name, _ in self.transformers]
+    def _restore(self, fitted, learned):
+        super()._restore(fitted, learned)
+        self._check(self._parts)
+
+    def _check(self, transformers):
+        names = [name for name, _ in transformers]
         if not names:
             raise ValueError("transformers is empty; give at least one (name, transformer)")
         self._validate_names(names)
-        for name, transformer in self.transformers:
+        for name, transformer in transformers:
             if isinstance(transformer, str) and transformer in _WORDS:
                 continue
             if not (hasattr(transformer, "transform") and hasattr(transformer, "fit")):

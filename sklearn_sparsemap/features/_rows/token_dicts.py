@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, DTypeLike, NDArray
+from ..._core.indices import are_places
 from ..._core.ragged import RaggedArray
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
@@ -114,6 +115,18 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     def n_features_out_(self) -> int:
         self._check_fitted()
         return len(self._vocabulary) if self.n_features is None else int(self.n_features)
+
+    def _restore(self, fitted, learned):
+        super()._restore(fitted, learned)
+        self._check_parameters()
+        vocabulary = getattr(self, "_vocabulary", {})
+        n, attributes = len(vocabulary), getattr(self, "template_names_", [])
+        if not all(isinstance(name, str) for name in [*vocabulary, *attributes]):
+            raise ValueError("names of columns and attributes must be strings")
+        if list(vocabulary.values()) != list(range(n)):
+            raise ValueError(f"the columns must be numbered from 0 to {n - 1}, each name once")
+        if n and not are_places(self.groups_, len(attributes), n):
+            raise ValueError(f"groups_ must hold the number of an attribute for each of {n} columns")
 
     def _read(self, X):
         if self.n_features is not None:

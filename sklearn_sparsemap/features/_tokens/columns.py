@@ -1,9 +1,11 @@
 """The columns of n-grams: those seen in training, or a fixed number of them by hashes."""
 
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
+from ..._core.indices import are_ends
 from ..._core.jit import readonly
 from ..._core.threads import over_ranges
 from .._encoding import hash_codes
@@ -117,11 +119,41 @@ class Vocabulary(Columns):
         The columns of template j are ``column_ptr[j]:column_ptr[j + 1]``.
     """
 
+    _first_shape: ClassVar[tuple[int, ...]] = ()
+
     def __init__(self, plan, codes, values, firsts, column_ptr):
         super().__init__(plan, column_ptr)
         self.codes = codes
         self.values = values
         self.firsts = firsts
+
+    def check(self):
+        """Raise ValueError unless kernels may read the arrays, and each column has an n-gram of its own."""
+        plan, firsts, n_places = self.plan, self.firsts, self._n_places()
+        if not len(self.codes) == len(self.values) == len(plan.fields):
+            raise ValueError(f"codes and values must be those of the fields {plan.fields}")
+        for codes, values in zip(self.codes, self.values):
+            if codes.dtype.kind != "u" or codes.shape != (n_places,):
+                raise ValueError("codes must be unsigned integers, one for each place")
+            if codes.max(initial=0) >= len(plan.padding) + len(values):
+                raise ValueError("codes must be places in the padding and the values of a field")
+            if len(set(values)) < len(values) or not {*map(type, values)} <= {str, int}:
+                raise ValueError("the values of a field must be strings and integers, each once")
+        # A root is just before its sentence.
+        low, high = plan.before - plan.n_roots, n_places - plan.after
+        if firsts.dtype != np.int32 or firsts.shape[1:] != self._first_shape or not firsts.flags.c_contiguous:
+            raise ValueError(f"first occurrences must be a C-contiguous int32 array (n_columns, *{self._first_shape})")
+        ends = firsts.reshape(len(firsts), -1)[:, :2]
+        if ((ends < low) | (ends >= high)).any():
+            raise ValueError(f"the places of first occurrences must be from {low} to {high - 1}")
+        if self.column_ptr.dtype != np.int64 or not are_ends(self.column_ptr, len(firsts), len(plan.templates)):
+            raise ValueError(f"column_ptr must be int64, and rise from 0 to the number of columns, {len(firsts)}")
+        # Equal n-grams share a slot.
+        if np.count_nonzero(self.tables[-1]) < len(firsts):
+            raise ValueError("two columns have the same n-gram")
+
+    def _n_places(self):
+        return len(self.codes[0]) if self.codes else np.iinfo(np.int32).max
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name not in ("tables", "groups")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..._core.plain import add_form
 from .._template import BaseTemplate, check_place, is_int
 
 
@@ -72,6 +73,9 @@ class Template(BaseTemplate):
     @staticmethod
     def _text_of(atom):
         return f"{atom[0]}[{atom[1]}]"
+
+
+add_form("features.Template", Template)
 
 
 def ngrams(field: str, n: int | tuple[int, int], window: int) -> list[Template]:

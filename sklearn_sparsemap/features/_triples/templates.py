@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..._core.plain import add_form
 from .._template import SidedTemplate
 
 
@@ -55,6 +56,9 @@ class SiblingTemplate(SidedTemplate):
 
     WHAT: ClassVar = "a sibling template"
     SIDES: ClassVar = ("head", "sib", "mod")
+
+
+add_form("features.SiblingTemplate", SiblingTemplate)
 
 
 def sibling_templates(*, fine_pos: str | None = None) -> list[SiblingTemplate]:
@@ -134,6 +138,9 @@ class GrandparentTemplate(SidedTemplate):
 
     WHAT: ClassVar = "a grandparent template"
     SIDES: ClassVar = ("grand", "head", "mod")
+
+
+add_form("features.GrandparentTemplate", GrandparentTemplate)
 
 
 def grandparent_templates(*, fine_pos: str | None = None) -> list[GrandparentTemplate]:
