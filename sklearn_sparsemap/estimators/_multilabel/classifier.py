@@ -20,7 +20,6 @@ from ..._core.validation import (
     Number,
     PairOf,
     check_parameters,
-    check_positive,
     check_sample_weight,
     pair_of,
 )
@@ -37,9 +36,10 @@ from .data import (
     close_gold,
     leave_out_violations,
     read_constraints,
+    read_hidden_layer_sizes,
     read_known,
 )
-from .solvers import SOLVERS, way_of_fit
+from .solvers import AUTO_DROPOUT, SOLVERS, way_of_fit
 from .targets import TargetsMixin
 from .tuning import TuningMixin
 
@@ -243,7 +243,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         "loss": [StrOptions(set(LABEL_LOSSES))],
         "alpha": [*_ALPHA, PairOf(_ALPHA, [NOT_NEGATIVE])],
         "eta0": [POSITIVE, None, PairOf([POSITIVE, None], [POSITIVE])],
-        "dropout": [Number(Real, 0, 1, closed="left")],
+        "dropout": [Number(Real, 0, 1, closed="left"), None],
         "batch_size": [POSITIVE_INT, None],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
@@ -263,11 +263,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         self,
         label_graph: Literal["full", "tree"] | ArrayLike | None = None,
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
-        hidden_layer_sizes: Sequence[int] = (),
+        hidden_layer_sizes: Sequence[int] | Literal["auto"] = "auto",
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
         alpha: float | Literal["auto"] | tuple[float | Literal["auto"], float] = "auto",
         eta0: float | tuple[float, float] | None = None,
-        dropout: float = 0.0,
+        dropout: float | None = None,
         batch_size: int | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -339,7 +339,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         hidden = self._check_params()
         data = X, y
         X, task = self._read(X, y, classes, sample_weight, first=True)
-        fit = way_of_fit(self, hidden)(self, X, task, hidden)
+        fit = way_of_fit(self, X, task, hidden)
         monitor = self.monitor_class(self, Progress(self, *data, fit.learner.max_iter), **fit.watch)
         monitor.follow(fit.learner)
         monitor.take()
@@ -393,7 +393,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             self._check_unchanged(hidden)
         X, task = self._read(X, y, classes, sample_weight, first, partial=True)
         if first:
-            self._learned = Learned(self._initial(X.values, hidden, check_random_state(self.random_state)))
+            self._learned = Learned(self._initial(X.values, hidden or [], check_random_state(self.random_state)))
             self._sets, self._rule = None, "threshold"
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
@@ -409,9 +409,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         if self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        fitted = [coef.shape[1] for coef in self._learned.model.coefs[:-1]]
-        if fitted != hidden:
-            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+        if hidden is not None and tuple(hidden) != self.hidden_layer_sizes_:
+            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {self.hidden_layer_sizes_}; fit a clone")
 
     def _read(self, X, y, classes, sample_weight, first, partial=False):
         """Check training samples, and lay them out; at the first call, begin a model with their labels.
@@ -460,18 +459,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         """Set an optimiser's parameters, which may have changed since it was made; return it."""
         batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
         rate, edge_rate = pair_of(self.eta0, None)
-        if rate is None and len(self.hidden_layer_sizes):
+        if rate is None and len(optimizer.network.coefs) > 1:
             rate = _NETWORK_RATE
         elif rate is None:
             n_steps = 1.0 if stream else n_samples / batch_size
             rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         alpha, edge_alpha = pair_of(self.alpha, _EDGE_ALPHA)
+        usual = AUTO_DROPOUT if isinstance(self.hidden_layer_sizes, str) else 0.0
         optimizer.configure(
             rates=(rate, rate if edge_rate is None else edge_rate),
             alphas=(_ADAM_ALPHA if alpha == "auto" else alpha, edge_alpha),
             batch_size=batch_size,
             n_jobs=self.n_jobs,
-            dropout=self.dropout,
+            dropout=usual if self.dropout is None else self.dropout,
         )
         return optimizer
 
@@ -489,10 +489,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _check_params(self):
-        """Check the parameters; return the sizes of the hidden layers."""
+        """Check the parameters; return the hidden layers as `read_hidden_layer_sizes` does."""
         check_parameters(self)
-        if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
-            raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
-        for size in self.hidden_layer_sizes:
-            check_positive("each of hidden_layer_sizes", size, integer=True)
-        return [int(size) for size in self.hidden_layer_sizes]
+        return read_hidden_layer_sizes(self.hidden_layer_sizes)
