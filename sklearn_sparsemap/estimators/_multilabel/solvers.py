@@ -200,7 +200,7 @@ class LbfgsFit:
                 learner.run(partial(_is_settled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
-            loss = float(estimator._calibrate(evidence, task).sum())
+            loss = np.sum(estimator._calibrate(evidence, task))
             first = loss if first is None else first
             if loss < (1.0 - _PROGRESS) * lowest:
                 mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
