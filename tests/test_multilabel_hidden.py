@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.estimators._multilabel import solvers
 from sklearn_sparsemap.factors import Hierarchy
 
 # Few epochs are enough here.
-QUICK = {"tol": 0.02, "random_state": 0, "n_jobs": 1}
+QUICK = {"tol": 0.02, "max_iter": 30, "random_state": 0, "n_jobs": 1}
 
 
 def make(kind, n_samples=2000, noise=0.3):
@@ -53,17 +54,64 @@ def test_a_network_is_chosen_if_labels_are_not_linear(curved):
     assert model.score(X_test, Y_test) > linear.score(X_test, Y_test) + 0.2
 
 
-def test_it_is_the_same_as_the_network_that_is_asked_for(curved):
+def test_it_is_the_network_that_may_be_asked_for(curved):
     X, Y, model = curved
-    asked = MultilabelLPSparseMAP(hidden_layer_sizes=(300,), dropout=0.3, **QUICK).fit(X, Y)
-    np.testing.assert_array_equal(asked.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(asked.predict(X), model.predict(X))
-    assert (asked.alpha_, asked.n_iter_, asked._rule) == (model.alpha_, model.n_iter_, model._rule)
+    asked = MultilabelLPSparseMAP(hidden_layer_sizes=(300,), dropout=0.3, random_state=0, tol=0.0)
+    with pytest.warns(ConvergenceWarning, match="still improving"):
+        asked.set_params(max_iter=model.n_iter_).fit(X, Y)
+    np.testing.assert_array_equal(asked.decision_function(X), model.decision_function(X))
+    assert (asked.alpha_, asked.n_iter_) == (model.alpha_, model.n_iter_)
+    assert len(model.loss_curve_) == model.n_iter_
+    assert np.abs(asked.predict_proba(X) - model.predict_proba(X)).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("losses", "max_iter", "expected"),
+    [
+        # Linear scores, then the network after 30, 35, 40, ... epochs, in multiples of a common loss.
+        ([1.0, 0.99, 0.98, 0.97, 0.96, 0.96, 0.97], None, 45),
+        ([1.0, 0.99, 0.9899, 0.9898], None, 30),
+        ([1.0, 0.99, 0.995, 0.98, 0.99, 0.985], None, 40),
+        ([1.0, 0.99, 0.98], 33, 33),
+        ([1.0, 0.99], 3, 3),
+        ([1.0, 1.0], None, None),
+        ([1.0, 1.01], None, None),
+    ],
+)
+def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, max_iter, expected):
+    left = iter(losses)
+
+    def scripted(self, evidence):
+        return np.full(len(evidence), next(left))
+
+    monkeypatch.setattr(solvers.Trial, "_losses", scripted)
+    X, Y = make("linear")
+    model = MultilabelLPSparseMAP(**QUICK | {"max_iter": max_iter, "tol": 1.0}).fit(X, Y)
+    assert next(left, None) is None
+    assert model.hidden_layer_sizes_ == ((300,) if expected else ())
+    assert expected is None or model.n_iter_ == expected
+
+
+def test_losses_are_calibrated_on_the_other_half(curved):
+    X, Y, _ = curved
+    estimator = MultilabelLPSparseMAP(**QUICK)
+    data, task = estimator._read(X, Y, None, None, first=True)
+    unfitted = estimator._calibration
+    trial = solvers.Trial(solvers.LbfgsFit(estimator, data, task), unfitted)
+    gold, n = trial.task.gold.astype(float), len(trial.held)
+    evidence = np.random.default_rng(0).normal(size=gold.shape)
+    found = trial._losses(evidence)
+    for half in (0, 1):
+        other = [i for i in range(n) if i % 2 != half]
+        curves = unfitted.fit(evidence[other], gold[other], np.ones((len(other), 1)))
+        for i in range(half, n, 2):
+            (p,) = curves.probabilities(evidence[[i]])
+            assert found[i] == pytest.approx(-np.log(np.where(gold[i] > 0, p, 1.0 - p)).sum())
 
 
 def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
     found = []
-    monkeypatch.setattr(solvers, "in_errors", lambda gains, weights: found.append(gains.copy()) or 0.0)
+    monkeypatch.setattr(solvers, "least_gain", lambda gains, weights: found.append(gains.copy()) or 0.0)
     X, Y = make("curved")
     for seed in (0, 1):
         MultilabelLPSparseMAP(random_state=seed).fit(X, Y)
@@ -81,7 +129,7 @@ def test_linear_scores_are_chosen_if_they_are_as_good():
 
 @pytest.mark.parametrize(
     "params",
-    [{"loss": "hinge", "max_iter": 200}, {"label_graph": "full"}, {"solver": "adam"}, {"solver": "lbfgs"}],
+    [{"loss": "hinge"}, {"label_graph": "full"}, {"solver": "adam"}, {"solver": "lbfgs"}],
     ids=str,
 )
 def test_without_the_choice_of_a_solver_scores_are_linear(params):
@@ -89,20 +137,22 @@ def test_without_the_choice_of_a_solver_scores_are_linear(params):
     assert MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y).hidden_layer_sizes_ == ()
 
 
-@pytest.mark.parametrize("kind", ["sparse", "few samples", "many features"])
+@pytest.mark.parametrize("kind", ["sparse", "few samples", "many features", "many labels"])
 def test_no_network_is_trained_for_sparse_wide_or_few_data(no_network, kind):
     X, Y = make("curved", 1999 if kind == "few samples" else 2000)
     if kind == "sparse":
         X = sparse.csr_array(X)
     if kind == "many features":
         X = np.hstack([X, np.random.default_rng(0).normal(size=(2000, 97))])
+    if kind == "many labels":
+        Y = np.hstack([Y] * 34)
     assert MultilabelLPSparseMAP(**QUICK).fit(X, Y).hidden_layer_sizes_ == ()
 
 
 def test_streams_are_linear(no_network):
     X, Y = make("curved")
     assert MultilabelLPSparseMAP(**QUICK).partial_fit(X, Y).hidden_layer_sizes_ == ()
-    model = MultilabelLPSparseMAP(max_iter=20, **QUICK | {"tol": 0.1})
+    model = MultilabelLPSparseMAP(**QUICK | {"tol": 0.1})
     assert model.fit_partitions([(X[:1000], Y[:1000]), (X[1000:], Y[1000:])]).hidden_layer_sizes_ == ()
 
 
@@ -148,13 +198,13 @@ def test_networks_are_chosen_for_all_kinds_of_data(kind):
     model.predict(X)
 
 
-def test_in_errors_is_the_mean_over_its_standard_error():
+def test_the_least_gain_is_two_standard_errors_below_the_mean():
     rng = np.random.default_rng(0)
     gains, weights = rng.normal(0.1, 1.0, size=50), rng.integers(1, 4, size=50).astype(float)
-    ones = np.ones(50)
-    assert solvers.in_errors(gains, ones) == pytest.approx(gains.mean() / (gains.std() / np.sqrt(50)))
+    least = gains.mean() - 2.0 * gains.std() / np.sqrt(50)
+    assert solvers.least_gain(gains, np.ones(50)) == pytest.approx(least)
     mean = sum(w * g for w, g in zip(weights, gains, strict=True)) / sum(weights)
     variance = sum((w * (g - mean)) ** 2 for w, g in zip(weights, gains, strict=True)) / sum(weights) ** 2
-    assert solvers.in_errors(weights * gains, weights) == pytest.approx(mean / np.sqrt(variance))
-    assert solvers.in_errors(7.0 * weights * gains, 7.0 * weights) == pytest.approx(mean / np.sqrt(variance))
-    assert solvers.in_errors(np.zeros(3), np.ones(3)) == 0.0
+    for scale in (1.0, 7.0):
+        found = solvers.least_gain(scale * weights * gains, scale * weights)
+        assert found == pytest.approx(mean - 2.0 * np.sqrt(variance))

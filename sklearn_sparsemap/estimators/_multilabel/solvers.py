@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
+from ..._core.blocks import dense
 from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
@@ -43,14 +44,16 @@ _FEWEST_HELD_OUT = 50
 # The network that hidden_layer_sizes="auto" compares with linear scores: its hidden layers, and its dropout. Of 100 and
 # 300 units, and dropout of 0 and 0.3, it has the lowest log loss in cross-validation on ImCLEF07A.
 AUTO_HIDDEN, AUTO_DROPOUT = [300], 0.3
-# Smallest number of samples, and of samples for each feature, for the comparison. With fewer, linear scores are level
-# or better, except on few data sets, and the comparison would take longer than their fit.
-_FEWEST_COMPARED, _FEWEST_FOR_FEATURE = 2000, 20
-# Number of samples that the network visits in the comparison, and bounds of its epochs. With more, comparisons take
-# longer and hardly become more certain.
+# Smallest number of samples, and of samples for each feature and for each label, for the comparison. With fewer samples,
+# the comparison takes longer than the fit of linear scores, and networks are rarely better.
+_FEWEST_COMPARED, _FEWEST_FOR_EACH = 2000, 20
+# Number of samples that the network visits until it is compared, and bounds of its epochs. With more visits, comparisons
+# take longer and hardly become more certain.
 _TRIAL_VISITS, _TRIAL_EPOCHS = 40_000, (5, 30)
-# Number of standard errors by which the log loss of the network must be lower.
+# Number of standard errors by which the log loss of the network must then be lower.
 _CLEARLY = 2.0
+# Number of epochs between measurements of the log loss afterwards. Training ends after two without progress.
+_STRIDE = 5
 
 
 def way_of_fit(estimator, X, task, hidden):
@@ -85,42 +88,83 @@ def way_of_fit(estimator, X, task, hidden):
         return AdamFit(estimator, X, task, hidden or [])
     unfitted = estimator._calibration
     linear = LbfgsFit(estimator, X, task)
-    if hidden is None and estimator.solver == "auto" and network_is_better(linear, unfitted):
-        estimator._calibration = unfitted
-        return AdamFit(estimator, X, task, AUTO_HIDDEN)
+    if hidden is None and estimator.solver == "auto" and _is_for_networks(linear):
+        trial = Trial(linear, unfitted)
+        if trial.is_better():
+            estimator._calibration = unfitted
+            return AdamFit(estimator, X, task, AUTO_HIDDEN, trial)
     return linear
 
 
-def network_is_better(linear, unfitted):
-    """Tell whether a network has a lower log loss than linear scores, on the held-out samples of the first fold.
+def _is_for_networks(linear):
+    """Tell whether features are dense, and samples are enough for a network to be worth a trial."""
+    X, n_labels = linear.learner.X.values, linear.task.n_outputs
+    n_samples, n_features = X.shape
+    return not sparse.issparse(X) and n_samples >= max(_FEWEST_COMPARED, _FEWEST_FOR_EACH * max(n_features, n_labels))
 
-    The network is trained for a few epochs only, so it is compared to its disadvantage. Both are calibrated on the
-    samples on which they are compared. With sparse features, and few samples, the answer is False without training.
+
+class Trial:
+    """A network that learns from the samples of the first fold of linear scores, and is compared on the held-out ones.
 
     Parameters
     ----------
     linear : LbfgsFit
     unfitted : Calibration
+
+    Attributes
+    ----------
+    n_epochs : int
+        Number of epochs with the lowest log loss.
+    unseen : (evidence, LabelTask, SeenSets)
+        The held-out samples, scored by the network after that many epochs, and the label sets of the other samples.
     """
-    estimator, task, X = linear.estimator, linear.task, linear.learner.X
-    n_samples, n_features = X.values.shape
-    if sparse.issparse(X.values) or n_samples < max(_FEWEST_COMPARED, _FEWEST_FOR_FEATURE * n_features):
-        return False
-    train, held = linear.folds[0]
-    part, unseen = task.take(train), task.take(held)
-    part.weights = relative(part.weights)
-    learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-    for _ in range(int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))):
-        learner.visit()
-    shadow, found = copy(estimator), []
-    for evidence in (linear.evidence[held], estimator._evidence(learner.model(), X.values[held])):
-        shadow._calibration = unfitted
-        found.append(shadow._calibrate(evidence, unseen))
-    return in_errors(found[0] - found[1], unseen.weights) > _CLEARLY
+
+    def __init__(self, linear, unfitted):
+        estimator, task, X = linear.estimator, linear.task, linear.learner.X
+        self.estimator, self.unfitted, (train, held) = estimator, unfitted, linear.folds[0]
+        part, self.task, self.held = task.take(train), task.take(held), X.values[held]
+        part.weights = relative(part.weights)
+        self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
+        self.linear_losses = self._losses(linear.evidence[held])
+        self.sets = None if estimator._single else SeenSets(linear.gold[train], task.weights[train])
+        self.n_first = int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))
+
+    def is_better(self):
+        """Train the network until its log loss no longer falls; return whether it is clearly below the linear one.
+
+        If it is not after the first epochs, training ends there.
+        """
+        most, done, lowest = self.learner.max_iter, min(self.n_first, self.learner.max_iter), np.inf
+        self._visit(done)
+        while True:
+            evidence = self.estimator._evidence(self.learner.model(), self.held)
+            losses = self._losses(evidence)
+            if lowest == np.inf and least_gain(self.linear_losses - losses, self.task.weights) <= 0.0:
+                return False
+            if losses.sum() < (1.0 - _PROGRESS) * lowest:
+                lowest, self.n_epochs, self.unseen = losses.sum(), done, (evidence, self.task, self.sets)
+            if done == most or done - self.n_epochs >= 2 * _STRIDE:
+                return True
+            self._visit(min(_STRIDE, most - done))
+            done = min(done + _STRIDE, most)
+
+    def _visit(self, n_epochs):
+        for _ in range(n_epochs):
+            self.learner.visit()
+
+    def _losses(self, evidence):
+        """Return the log loss of each held-out sample, calibrated on the other half of them."""
+        gold, losses = dense(self.task.gold), np.empty(len(evidence))
+        weights = self.task.weights[:, None] * (np.ones((1, 1)) if self.task.known is None else self.task.known)
+        halves = slice(0, None, 2), slice(1, None, 2)
+        for own, other in (halves, halves[::-1]):
+            calibration = self.unfitted.fit(evidence[other], gold[other], weights[other])
+            losses[own] = calibration.losses(evidence[own], gold[own], weights[own])
+        return losses
 
 
-def in_errors(gains, weights):
-    """Return the mean of weighted gains, divided by its standard error.
+def least_gain(gains, weights):
+    """Return the mean gain of samples minus a multiple of its standard error.
 
     Parameters
     ----------
@@ -129,14 +173,15 @@ def in_errors(gains, weights):
     weights : array of shape (n_samples,)
     """
     deviations = gains - weights * gains.sum() / weights.sum()
-    return gains.sum() / max(np.sqrt(deviations @ deviations), np.finfo(np.float64).tiny)
+    return (gains.sum() - _CLEARLY * np.sqrt(deviations @ deviations)) / weights.sum()
 
 
-def epochs_of(estimator, X, task, hidden, rng):
-    """Return the learner of a new model by Adam."""
+def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
+    """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
     optimizer = MinibatchOptimizer(estimator._initial(X.values, hidden, rng), rng)
     estimator._configure(optimizer, len(X))
-    return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), estimator._most_iter("adam"))
+    visit = visits(estimator, optimizer, task, X, rng)
+    return Epochs(optimizer, visit, n_epochs or estimator._most_iter("adam"), is_enough=n_epochs is not None)
 
 
 class LbfgsFit:
@@ -200,7 +245,7 @@ class LbfgsFit:
                 learner.run(partial(_is_settled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
-            loss = np.sum(estimator._calibrate(evidence, task))
+            loss = estimator._calibrate(evidence, task)
             first = loss if first is None else first
             if loss < (1.0 - _PROGRESS) * lowest:
                 mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
@@ -246,29 +291,42 @@ def _is_settled(losses, loss):
 class AdamFit:
     """A fit by Adam on mini-batches. The threshold is tuned, and training is stopped early, on held-out samples.
 
-    Attributes are those of `LbfgsFit`, and so are parameters, except for the sizes of the hidden layers.
+    Attributes are those of `LbfgsFit`, and so are the first three parameters.
+
+    Parameters
+    ----------
+    hidden : list of int
+        Sizes of the hidden layers.
+    trial : Trial, default=None
+        Gives the number of epochs, and the held-out samples. By default, they depend on the parameters of the estimator.
     """
 
-    def __init__(self, estimator, X, task, hidden):
+    def __init__(self, estimator, X, task, hidden, trial=None):
         rng = check_random_state(estimator.random_state)
-        self.estimator, self.hidden, self.whole, self.held_out = estimator, hidden, task, None
-        X, task = self._hold_out(X, task, rng)
+        self.estimator, self.hidden, self.whole, self.held_out, self.trial = estimator, hidden, task, None, trial
+        X, task = self._hold_out(X, task, rng) if trial is None else (X, copy(task))
         estimator._watch_sets(task)
         task.weights = relative(task.weights)
         if np.prod(task.gold.shape) <= _DENSE_CELLS:
             task.gold = task.gold.astype(bool).toarray()
         self.X, self.task = X, task
-        self.watch = {"watch_loss": True}
+        self.watch = {"watch_loss": trial is None}
         if estimator.early_stopping and self.held_out:
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
-        self.learner = epochs_of(estimator, X, task, hidden, rng)
+        self.learner = epochs_of(estimator, X, task, hidden, rng, trial and trial.n_epochs)
         estimator.alpha_ = self.learner.optimizer.alphas[0]
 
     def finish(self):
         """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
         estimator, sets = self.estimator, self.estimator._sets
+        if self.trial is not None:
+            rule = self._calibrate(*self.trial.unseen)
+            if estimator._tunes_threshold():
+                estimator.threshold_, rule, _ = estimator._tuned([self.trial.unseen])
+            estimator._watch_sets(self.whole, rule)
+            return
         X, task = self.held_out or (self.X.values, self.task)
         if self.held_out or estimator._tunes_threshold():
             evidence = estimator._evidence(estimator._learned.model, X)

@@ -54,12 +54,12 @@ class TuningMixin:
             tuning.add(probabilities, dense(part.gold), part.weights, sets)
 
     def _calibrate(self, evidence, task):
-        """Calibrate probabilities on the evidence of held-out samples; return the log loss of each sample."""
+        """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
         weights = task.weights[:, None] if task.known is None else task.weights[:, None] * task.known
         gold = dense(task.gold)
         if weights.any():
             self._calibration = self._calibration.fit(evidence, gold, weights)
-        return self._calibration.losses(evidence, gold, weights)
+        return float(self._calibration.losses(evidence, gold, weights).sum())
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
