@@ -166,7 +166,7 @@ def test_a_chosen_network_is_trained_further(curved):
 
 
 def test_a_chosen_network_is_stored(curved):
-    X, Y, model = curved
+    X, _, model = curved
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     restored = MultilabelLPSparseMAP.from_arrays(model.to_arrays())
