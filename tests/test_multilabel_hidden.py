@@ -137,6 +137,11 @@ def test_without_the_choice_of_a_solver_scores_are_linear(params):
     assert MultilabelLPSparseMAP(**QUICK | {"tol": 0.1} | params).fit(X, Y).hidden_layer_sizes_ == ()
 
 
+def test_a_network_that_diverges_is_not_chosen():
+    X, Y = make("curved")
+    assert MultilabelLPSparseMAP(eta0=1e300, **QUICK).fit(X, Y).hidden_layer_sizes_ == ()
+
+
 @pytest.mark.parametrize("kind", ["sparse", "few samples", "many features", "many labels"])
 def test_no_network_is_trained_for_sparse_wide_or_few_data(no_network, kind):
     X, Y = make("curved", 1999 if kind == "few samples" else 2000)
@@ -175,20 +180,22 @@ def test_a_chosen_network_is_stored(curved):
     assert clone(model).hidden_layer_sizes == "auto"
 
 
-@pytest.mark.parametrize("kind", ["one label", "unknown", "hierarchy", "weights", "threshold", "logistic"])
+@pytest.mark.parametrize(
+    "kind", ["one label", "unknown", "unknown, threshold", "hierarchy", "weights", "threshold", "logistic"]
+)
 def test_networks_are_chosen_for_all_kinds_of_data(kind):
     X, Y = make("curved")
     params, weights = {}, None
     if kind == "one label":
         Y = Y @ [4, 2, 1]
-    if kind == "unknown":
+    if kind.startswith("unknown"):
         Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.5, Y, np.nan)
     if kind == "hierarchy":
         Y[:, 0] |= Y[:, 1]
         params["constraints"] = Hierarchy([None, 0, None])
     if kind == "weights":
         weights = np.random.default_rng(1).random(len(X))
-    if kind == "threshold":
+    if kind.endswith("threshold"):
         params["threshold"] = "auto"
     if kind == "logistic":
         params["loss"] = "logistic"

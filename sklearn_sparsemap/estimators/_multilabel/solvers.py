@@ -126,16 +126,19 @@ class Trial:
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
         self.linear_losses = self._losses(linear.evidence[held])
-        self.sets = None if estimator._single else SeenSets(linear.gold[train], task.weights[train])
+        # The rows of samples with unknown labels are not their label sets.
+        has_sets = not estimator._single and task.known is None
+        self.sets = SeenSets(linear.gold[train], task.weights[train]) if has_sets else None
         self.n_first = int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))
 
     def is_better(self):
         """Train the network until its log loss no longer falls; return whether it is clearly below the linear one.
 
-        If it is not after the first epochs, training ends there.
+        If it is not after the first epochs, or if training diverges, training ends there.
         """
         most, done, lowest = self.learner.max_iter, min(self.n_first, self.learner.max_iter), np.inf
-        self._visit(done)
+        if not self._visit(done):
+            return False
         while True:
             evidence = self.estimator._evidence(self.learner.model(), self.held)
             losses = self._losses(evidence)
@@ -143,14 +146,15 @@ class Trial:
                 return False
             if losses.sum() < (1.0 - _PROGRESS) * lowest:
                 lowest, self.n_epochs, self.unseen = losses.sum(), done, (evidence, self.task, self.sets)
-            if done == most or done - self.n_epochs >= 2 * _STRIDE:
+            more = min(_STRIDE, most - done)
+            if not more or done - self.n_epochs >= 2 * _STRIDE or not self._visit(more):
                 return True
-            self._visit(min(_STRIDE, most - done))
-            done = min(done + _STRIDE, most)
+            done += more
 
     def _visit(self, n_epochs):
-        for _ in range(n_epochs):
-            self.learner.visit()
+        """Train for some epochs; return whether the loss is finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return all(np.isfinite(self.learner.visit()) for _ in range(n_epochs))
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
