@@ -7,7 +7,8 @@ DIR holds hmc/*.arff.gz. Features at zero mean and unit variance, missing ones a
 is added to it. With --shares less than 1, this fraction of the training labels is known, the others are NaN for the
 model. Area under the precision-recall curve over all pairs of a sample and a class, AU(PRC), by predict_proba; example
 F1, with a threshold of 0.5 (rules in prediction: of the projected probabilities); fraction of the predictions with a
-class but not its parent.
+class but not its parent. By default, the estimator chooses between linear scores and a network; --hidden alone means
+linear scores.
 
 --speed times projections onto trees of 4,000 classes, and fits with and without rules.
 """
@@ -43,7 +44,7 @@ def parse_arguments():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with hmc/")
     parser.add_argument("--sets", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--shares", nargs="+", type=float, default=[0.01, 0.1, 1.0])
-    parser.add_argument("--hidden", nargs="*", type=int, default=[])
+    parser.add_argument("--hidden", nargs="*", type=int, help="hidden layers; without numbers, linear scores")
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--max-iter", type=int)
     parser.add_argument("--loss", choices=("sparsemap", "logistic"), default="sparsemap")
@@ -80,7 +81,7 @@ def run(args, name, share):
     X, Y, X_test, Y_test, parents = load(args.data, name)
     rules, known = Hierarchy(parents), np.random.default_rng(0).random(Y.shape) < share
     options = {"decision": args.decision, "loss": args.loss, "random_state": 0}
-    options["hidden_layer_sizes"] = tuple(args.hidden)
+    options |= {} if args.hidden is None else {"hidden_layer_sizes": tuple(args.hidden)}
     options |= {"dropout": args.dropout, "max_iter": args.max_iter} if args.hidden else {}
     partly = np.where(known, Y, np.nan) if share < 1.0 else Y
     plain = MultilabelLPSparseMAP(**options)

@@ -6,10 +6,10 @@ DIR holds multilabel/*.arff.gz and hmc/*.arff.gz. Thirteen sets: parts of the te
 features, hierarchies (as plain label sets), and three that are generated. All models see the same features: rows of
 sparse ones scaled to unit length, dense ones to unit variance. ``--rows`` limits the rows of the training part.
 
-Models: MultilabelLPSparseMAP as it is, and with the logistic loss; OneVsRestClassifier(LogisticRegression) with C out
-of 0.1, 1, 10 and 100 by three folds, once for example F1 and once for log loss, each column with the better of the two;
-ClassifierChain with the first of these C in a random order; a random forest of 200 trees, which is not linear; and ours
-stacked on the forest's out-of-fold probabilities.
+Models: MultilabelLPSparseMAP as it is, and with the logistic loss (on ImCLEF07A both may choose a network);
+OneVsRestClassifier(LogisticRegression) with C out of 0.1, 1, 10 and 100 by three folds, once for example F1 and once
+for log loss, each column with the better of the two; ClassifierChain with the first of these C in a random order; a
+random forest of 200 trees, which is not linear; and ours stacked on the forest's out-of-fold probabilities.
 
 Columns, on the test part, all but the last in percent: example F1, subset accuracy, precision at 1, 3 and 5, label
 ranking average precision, mean average precision (over labels that occur), Brier score, log loss (probabilities within

@@ -655,7 +655,7 @@ def test_labels_by_name():
         ({"constraints": [AtMost(["a"], 1)]}, "the labels are 0, 1, 2, 3, 4, ...; name them by `classes` of fit"),
         ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
         ({"decision": "round"}, "'decision' parameter .* must be a str among .* Got 'round'"),
-        ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
+        ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be 'auto' or a tuple such as \(100,\)"),
         ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
         ({"batch_size": 2.5}, r"'batch_size' parameter .* must be an int in the range \[1, inf\) or None"),
         ({"alpha": ("auto", -1.0)}, r"'alpha' parameter .* a pair of .* Got \('auto', -1.0\)"),

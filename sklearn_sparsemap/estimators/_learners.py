@@ -71,12 +71,14 @@ class Epochs(Learner):
         The merged columns of the optimiser's weights.
     sparse_coef : bool, default=False
         Whether the user's model has sparse `coef`, if columns are merged.
+    is_enough : bool, default=False
+        Whether training has converged after `max_iter` epochs, because this number was chosen on held-out samples.
     """
 
     step_name = "epoch"
 
-    def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False):
-        self.optimizer, self.visit, self.max_iter = optimizer, visit, max_iter
+    def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False, is_enough=False):
+        self.optimizer, self.visit, self.max_iter, self.is_enough = optimizer, visit, max_iter, is_enough
         self.columns, self.sparse_coef = columns, sparse_coef
 
     @property
@@ -91,6 +93,8 @@ class Epochs(Learner):
         for _ in range(self.max_iter):
             if watch(self.visit() + self.optimizer.penalty()):
                 return ""
+        if self.is_enough:
+            return ""
         name = self.optimizer.name
         return f"{name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
 

@@ -388,6 +388,10 @@ class LabelSetClassifier(
     def intercepts_(self) -> list[NDArray[np.float64]]:
         return self._fitted("_learned").model.intercepts
 
+    @property
+    def hidden_layer_sizes_(self) -> tuple[int, ...]:
+        return tuple(coef.shape[1] for coef in self.coefs_[:-1])
+
     def _fitted(self, name):
         check_is_fitted(self)
         return self.__dict__[name]

@@ -81,12 +81,12 @@ class Calibration:
             return values / values.sum(axis=1)[:, None]
         return np.clip(expit(values), np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
-    def loss(self, scores, gold, weights):
-        """Return the weighted sum of the log losses of all labels."""
+    def losses(self, scores, gold, weights):
+        """Return the weighted sum of the log losses of all labels, for each sample."""
         if self.single:
-            return -float((weights * gold * np.log(np.maximum(self.probabilities(scores), 1e-300))).sum())
+            return -(weights * gold * np.log(np.maximum(self.probabilities(scores), 1e-300))).sum(axis=1)
         signs = 2.0 * gold - 1.0
-        return -float((weights * log_expit(signs * self.log_odds(scores))).sum())
+        return -(weights * log_expit(signs * self.log_odds(scores))).sum(axis=1)
 
 
 def _binned(scores, gold, weights):

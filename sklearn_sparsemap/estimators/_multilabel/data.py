@@ -1,11 +1,11 @@
-"""The user's input about labels: indicator matrices, names, the label graph, constraints."""
+"""The user's input: indicator matrices, names, the label graph, constraints, hidden layers."""
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.blocks import blocks, dense
-from ..._core.validation import check_matrix
+from ..._core.validation import check_matrix, check_positive
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from .._failures import warn_user
@@ -164,6 +164,17 @@ def names_in_edges(constraints, n_labels):
         if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
             return constraint.labels
     return None
+
+
+def read_hidden_layer_sizes(sizes):
+    """Return the sizes of the hidden layers: list of int; None for "auto"."""
+    if isinstance(sizes, str) and sizes == "auto":
+        return None
+    if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
+        raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
+    for size in sizes:
+        check_positive("each of hidden_layer_sizes", size, integer=True)
+    return [int(size) for size in sizes]
 
 
 def read_constraints(constraints, names):

@@ -59,7 +59,7 @@ class TuningMixin:
         gold = dense(task.gold)
         if weights.any():
             self._calibration = self._calibration.fit(evidence, gold, weights)
-        return self._calibration.loss(evidence, gold, weights)
+        return float(self._calibration.losses(evidence, gold, weights).sum())
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
