@@ -98,7 +98,7 @@ class GraphDecisions:
     def best(self, scores, n_jobs=None):
         late = {}
         options = {"numbers": range(len(scores)), "map_time_limit": MAP_TIME_LIMIT}
-        found = best_assignments(self._problems(scores), n_jobs, late=late, **options)
+        found = best_assignments(self._problems(scores), late, n_jobs, **options)
         warn_of_time_limit(late, MAP_TIME_LIMIT)
         return found.structure.astype(np.float64)
 

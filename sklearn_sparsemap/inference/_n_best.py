@@ -42,11 +42,13 @@ def n_best(
     scores : array-like, or a list of them
         As in `map_inference`.
     k : int
-        Number of structures. Fewer are returned if fewer are allowed.
+        Number of structures. Fewer are returned if fewer are allowed, or, with a warning, if the search in a graph
+        ends without one.
     n_jobs : int, default=None
         Number of threads over the searches of one partition.
     **additional : array-like
-        Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`.
+        Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`, the
+        limit of each of the `k` searches.
 
     Returns
     -------
