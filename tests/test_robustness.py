@@ -640,3 +640,9 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     run(again, order[:n_steps])
     for name in ("intercept", "additional"):
         assert np.array_equal(getattr(interrupted.model(), name), getattr(again.model(), name))
+
+
+def test_scores_in_a_sparse_vector_are_refused():
+    # A sparse matrix has two axes, one more than the scores of this structure, but is no list of samples.
+    with pytest.raises(ValueError, match=r"scores must be dense.*toarray"):
+        map_inference(Simplex(), sparse.csr_array(np.eye(3)))

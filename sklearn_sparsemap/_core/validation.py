@@ -125,6 +125,9 @@ def is_batch(scores, ndim):
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim == ndim + 1
+    if sparse.issparse(scores):
+        # It has no length. As a sample, it is refused with a remedy.
+        return False
     depth = 0
     while not hasattr(scores, "ndim") and isinstance(scores, list | tuple) and len(scores):
         scores = scores[0]
