@@ -646,3 +646,9 @@ def test_scores_in_a_sparse_vector_are_refused():
     # A sparse matrix has two axes, one more than the scores of this structure, but is no list of samples.
     with pytest.raises(ValueError, match=r"scores must be dense.*toarray"):
         map_inference(Simplex(), sparse.csr_array(np.eye(3)))
+
+
+def test_y_without_a_length_is_refused():
+    for wrong in (iter(Y), 3):
+        with pytest.raises(ValueError, match="y must be a sequence with one structure a sample"):
+            StructuredSparseMAPClassifier("chain").fit(X, wrong)
