@@ -652,3 +652,11 @@ def test_y_without_a_length_is_refused():
     for wrong in (iter(Y), 3):
         with pytest.raises(ValueError, match="y must be a sequence with one structure a sample"):
             StructuredSparseMAPClassifier("chain").fit(X, wrong)
+
+
+def test_sample_weights_that_overflow_are_refused():
+    rows = np.concatenate(X)
+    weights = np.r_[1e300, np.ones(len(rows) - 1)]
+    for estimator, y in ((MultilabelLPSparseMAP(), rows > 0.0), (StructuredSparseMAPClassifier(), rows[:, 0] > 0.0)):
+        with pytest.raises(ValueError, match=r"sample_weight\[0\] is 1e\+300; .* divide all weights"):
+            estimator.fit(rows, y, sample_weight=weights)
