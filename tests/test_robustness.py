@@ -660,3 +660,11 @@ def test_sample_weights_that_overflow_are_refused():
     for estimator, y in ((MultilabelLPSparseMAP(), rows > 0.0), (StructuredSparseMAPClassifier(), rows[:, 0] > 0.0)):
         with pytest.raises(ValueError, match=r"sample_weight\[0\] is 1e\+300; .* divide all weights"):
             estimator.fit(rows, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("max_iter", [10**30, np.int32(1000), np.uint64(1000)])
+def test_max_iter_is_any_int(max_iter):
+    graph = FactorGraph()
+    graph.variables(2)
+    assert lp_sparsemap(graph, [1.0, 2.0], max_iter=max_iter).converged
+    assert sparsemap(LinearChain(), np.eye(2), max_iter=max_iter).converged
