@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
+from sklearn_sparsemap.inference import _n_best
 from sklearn_sparsemap.inference._graph import branch
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import LinearChain, Matching, Subset
@@ -157,3 +158,19 @@ def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
         assert n_best(graph, scores, 2) == []
     with pytest.warns(ConvergenceWarning, match="no assignment was found"):
         normalized_regret(scores[None], np.zeros((1, 25)), graph)
+
+
+def test_a_partition_searches_a_few_sets_at_once(monkeypatch):
+    # All sets of a partition of 20,000 items together would need 3 GB.
+    scores, sizes, search = np.random.default_rng(0).normal(size=30), [], _n_best.map_where_feasible
+    expected = n_best(Subset(2, 28), scores, 40)
+
+    def counted(structure, problems, n_jobs):
+        sizes.append(problems.scores.size)
+        return search(structure, problems, n_jobs)
+
+    monkeypatch.setattr(_n_best, "map_where_feasible", counted)
+    monkeypatch.setattr(_n_best, "_MOST_SCORES", 100)
+    found = n_best(Subset(2, 28), scores, 40)
+    assert max(sizes) <= 100
+    assert [(y.tolist(), value) for y, value in found] == [(y.tolist(), value) for y, value in expected]
