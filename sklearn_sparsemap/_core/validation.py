@@ -463,12 +463,6 @@ def check_sample_weight(sample_weight, n_samples):
     if len(weights) != n_samples:
         raise ValueError(f"sample_weight has {len(weights)} entries for {n_samples} samples")
     check_not_negative(weights, "sample_weight", "weights")
-    if weights.max(initial=0.0) > LARGEST_SCORE:
-        i = int(weights.argmax())
-        raise ValueError(
-            f"sample_weight[{i}] is {weights[i]:g}; weights beyond {LARGEST_SCORE:g} overflow in sums: divide all "
-            "weights by the largest one"
-        )
     if not weights.any():
         raise ValueError("all sample weights are zero; at least one must be positive")
     return weights
