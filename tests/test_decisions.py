@@ -13,7 +13,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import DecisionFocusedRegressor, map_inference
-from sklearn_sparsemap.factors import Budget, FactorGraph
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph
+from sklearn_sparsemap.inference import _decisions
 from sklearn_sparsemap.inference._decisions import decisions_of
 from sklearn_sparsemap.losses import PerturbedFenchelYoungLoss, SPOPlusLoss
 from sklearn_sparsemap.metrics import normalized_regret
@@ -327,3 +328,12 @@ def test_the_score_compares_as_many_values_as_samples():
     model = DecisionFocusedRegressor(Subset(1, 2)).fit(X, V)
     with pytest.raises(ValueError, match="inconsistent numbers of samples: 10 and 3"):
         model.score(X, V[:3])
+
+
+def test_the_best_decision_in_a_graph_warns_if_time_runs_out(monkeypatch):
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(*[AtMostOne(u[pair]) for pair in ([0, 1], [1, 2], [2, 0])])
+    monkeypatch.setattr(_decisions, "MAP_TIME_LIMIT", 1e-9)
+    with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 1 samples \(1\)"):
+        normalized_regret([[1.0, -1.0, -1.0], [1.0, 1.0, 1.0]], np.eye(3)[:2], graph)

@@ -543,6 +543,7 @@ def test_wrong_input_is_refused():
         (good, None, {}, "'pairs' need scores"),
         (good, {"pairs": np.zeros(2)}, {}, r"shape \(2,\)"),
         (good, {"pairs": [0, np.nan, 0]}, {}, "contains nan; pair scores must be finite"),
+        (good, {"pairs": [0, -1e308, 0]}, {}, r"beyond 1e\+100"),
         (good, {"pairs": [0, -np.inf, 0]}, {}, "AtMostOne"),
         (good, {**pairs, "other": 1}, {}, "names 'other'"),
         (good, {**pairs, "chain": np.zeros((3, 3))}, {}, "must be a dict"),

@@ -481,3 +481,8 @@ def test_the_scorers_of_rankings_take_probabilities():
     X, Y = make_multilabel_classification(60, 5, n_classes=4, random_state=0)
     model = MultilabelLPSparseMAP().fit(X, Y)
     assert precision_at_3_scorer(model, X, Y) == precision_at_k(Y, model.predict_proba(X), 3)
+
+
+def test_labels_of_spans_that_cannot_be_hashed_are_named():
+    with pytest.raises(ValueError, match=r"must be strings such as 'B-NP' or 'O'; got \[1\]"):
+        span_f1_score([["O", [1]]], [["O", "O"]])

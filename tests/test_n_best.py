@@ -5,10 +5,14 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from registry import RANDOM
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
-from sklearn_sparsemap.structures import LinearChain, Subset
+from sklearn_sparsemap.inference import _n_best
+from sklearn_sparsemap.inference._graph import branch
+from sklearn_sparsemap.metrics import normalized_regret
+from sklearn_sparsemap.structures import LinearChain, Matching, Subset
 
 
 def as_key(structure):
@@ -131,3 +135,42 @@ def test_wrong_keywords_of_graphs_are_named():
         for name, wrong in (("tol", -1.0), ("tol", "small"), ("map_time_limit", 0.0), ("map_time_limit", "short")):
             with pytest.raises(ValueError, match=f"{name} must be a positive number; got {wrong!r}"):
                 function(graph, [1.0, 2.0], *arguments, **{name: wrong})
+
+
+def two_matchings(n):
+    """Return a graph of two matchings over the same variables in another order, which is hard, and scores."""
+    rng, graph = np.random.default_rng(0), FactorGraph()
+    u, orders = graph.variables(n * n), (np.arange(n * n), rng.permutation(n * n))
+    graph.add(*[StructureFactor(Matching(), u[order.reshape(n, n)]) for order in orders])
+    return graph, rng.normal(size=n * n)
+
+
+def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
+    graph, scores = two_matchings(5)
+    best = map_inference(graph, scores, map_time_limit=None)
+    monkeypatch.setattr(branch, "MOST_NODES", 1)
+    # No limit of time is no limit of relaxations either.
+    again = map_inference(graph, scores, map_time_limit=None)
+    assert again.value == best.value and again.bound - again.value <= 1e-9
+    with pytest.warns(ConvergenceWarning, match=r"1 samples \(0\).*no assignment was found"):
+        assert map_inference(graph, scores).value == -np.inf
+    with pytest.warns(ConvergenceWarning, match="no assignment was found"):
+        assert n_best(graph, scores, 2) == []
+    with pytest.warns(ConvergenceWarning, match="no assignment was found"):
+        normalized_regret(scores[None], np.zeros((1, 25)), graph)
+
+
+def test_a_partition_searches_a_few_sets_at_once(monkeypatch):
+    # All sets of a partition of 20,000 items together would need 3 GB.
+    scores, sizes, search = np.random.default_rng(0).normal(size=30), [], _n_best.map_where_feasible
+    expected = n_best(Subset(2, 28), scores, 40)
+
+    def counted(structure, problems, n_jobs):
+        sizes.append(problems.scores.size)
+        return search(structure, problems, n_jobs)
+
+    monkeypatch.setattr(_n_best, "map_where_feasible", counted)
+    monkeypatch.setattr(_n_best, "_MOST_SCORES", 100)
+    found = n_best(Subset(2, 28), scores, 40)
+    assert max(sizes) <= 100
+    assert [(y.tolist(), value) for y, value in found] == [(y.tolist(), value) for y, value in expected]

@@ -96,6 +96,8 @@ def test_trees_with_names_are_checked():
     for options in ({"labels": []}, {"labels": ["a", "a"]}, {"labels": ["a"], "n_labels": 2}):
         with pytest.raises(ValueError, match="labels must be different names, and are given instead of n_labels"):
             DependencyTree(**options)
+    with pytest.raises(ValueError, match="for a number of labels pass n_labels; got 3"):
+        DependencyTree(labels=3)
     tree = DependencyTree(single_root=True, labels=NAMES)
     assert tree.repair([(0, "root"), (0, "obj"), (2, "obj")]).tolist() == [[0, "root"], [1, "obj"], [2, "obj"]]
     assert tree.misfits([(0, "root"), (0, "obj")]) and not tree.misfits([(0, "root"), (1, "obj")])

@@ -640,3 +640,31 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     run(again, order[:n_steps])
     for name in ("intercept", "additional"):
         assert np.array_equal(getattr(interrupted.model(), name), getattr(again.model(), name))
+
+
+def test_scores_in_a_sparse_vector_are_refused():
+    # A sparse matrix has two axes, one more than the scores of this structure, but is no list of samples.
+    with pytest.raises(ValueError, match=r"scores must be dense.*toarray"):
+        map_inference(Simplex(), sparse.csr_array(np.eye(3)))
+
+
+def test_y_without_a_length_is_refused():
+    for wrong in (iter(Y), 3):
+        with pytest.raises(ValueError, match="y must be a sequence with one structure a sample"):
+            StructuredSparseMAPClassifier("chain").fit(X, wrong)
+
+
+def test_sample_weights_that_overflow_are_refused():
+    rows = np.concatenate(X)
+    weights = np.r_[1e300, np.ones(len(rows) - 1)]
+    for fit in (MultilabelLPSparseMAP().fit, MultilabelLPSparseMAP().partial_fit):
+        with pytest.raises(ValueError, match=r"sample_weight\[0\] is 1e\+300; .* divide all weights"):
+            fit(rows, rows > 0.0, sample_weight=weights)
+
+
+@pytest.mark.parametrize("max_iter", [10**30, np.int32(1000), np.uint64(1000)])
+def test_max_iter_is_any_int(max_iter):
+    graph = FactorGraph()
+    graph.variables(2)
+    assert lp_sparsemap(graph, [1.0, 2.0], max_iter=max_iter).converged
+    assert sparsemap(LinearChain(), np.eye(2), max_iter=max_iter).converged

@@ -125,6 +125,9 @@ def is_batch(scores, ndim):
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim == ndim + 1
+    if sparse.issparse(scores):
+        # It has no length. As a sample, it is refused with a remedy.
+        return False
     depth = 0
     while not hasattr(scores, "ndim") and isinstance(scores, list | tuple) and len(scores):
         scores = scores[0]
@@ -440,6 +443,8 @@ def check_no_missing(labels, what="y"):
 
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples."""
+    if not hasattr(y, "__len__"):
+        raise ValueError(f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}")
     if len(X) != len(y):
         raise ValueError(
             f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"

@@ -89,7 +89,8 @@ def argmax_problems(
     """
     if max_iter is None:
         max_iter = most_calls(_n_parts(problems).max())
-    max_iter = min(max_iter, np.iinfo(np.int64).max)
+    # Kernels take no other ints, such as int32.
+    max_iter = min(int(max_iter), np.iinfo(np.int64).max)
     own, n, solution = structure.polytope_solver, len(problems.sizes), None
     if argmax != "sparsemap":
         oracle = structure.marginal_oracle if argmax == "gibbs" else structure.oracle

@@ -9,7 +9,8 @@ from ..graphs.arrays import FORBIDDEN
 from ..numerics.loops import OBJECTIVE, Problems
 from ..structures import Structure
 from ._batch import argmax_problems
-from ._graph.map import best_assignments, relax
+from ._graph.exact import warn_of_time_limit
+from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ._graph.problems import GraphProblems, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
 from ._problems import check_structure, plan_of
@@ -95,7 +96,10 @@ class GraphDecisions:
         return solutions.marginals, solutions.objective
 
     def best(self, scores, n_jobs=None):
-        found = best_assignments(self._problems(scores), n_jobs, numbers=range(len(scores)))
+        late = {}
+        options = {"numbers": range(len(scores)), "map_time_limit": MAP_TIME_LIMIT}
+        found = best_assignments(self._problems(scores), late, n_jobs, **options)
+        warn_of_time_limit(late, MAP_TIME_LIMIT)
         return found.structure.astype(np.float64)
 
 

@@ -183,9 +183,7 @@ class LabelGraph:
         found, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
             numbers = sum(map(len, found)) + np.arange(len(problems.scores))
-            best = best_assignments(
-                problems, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit, late=late
-            )
+            best = best_assignments(problems, late, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit)
             found.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from ._problems import lay_out, problems_of
 
 if TYPE_CHECKING:
     from ..structures import Structure
+
+# Number of scores that are searched at once, which bounds the memory of large samples.
+_MOST_SCORES = 1 << 22
 
 
 def n_best(
@@ -42,11 +45,13 @@ def n_best(
     scores : array-like, or a list of them
         As in `map_inference`.
     k : int
-        Number of structures. Fewer are returned if fewer are allowed.
+        Number of structures. Fewer are returned if fewer are allowed, or, with a warning, if the search in a graph
+        ends without one.
     n_jobs : int, default=None
         Number of threads over the searches of one partition.
     **additional : array-like
-        Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`.
+        Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`, the
+        limit of each of the `k` searches.
 
     Returns
     -------
@@ -104,21 +109,28 @@ def _best_of(structure, sample, k, n_jobs):
 def partition(structure, sample, k, n_jobs=None):
     """Return the slots and values of the `k` best structures by partition (Lawler 1972; Murty 1968 for matchings)."""
     search, found = _Search(structure, sample, n_jobs), []
-    search.add([((), ())])
+    search.add([((), ())], k)
     while search.heap and len(found) < k:
         value, _, slots, required, forbidden = heapq.heappop(search.heap)
         found.append((slots, -value))
         if len(found) < k:
             own = slots[slots >= 0].tolist()
             parts = [part for part in own if part not in required]
-            below = [((*required, *parts[:i]), (*forbidden, part)) for i, part in enumerate(parts)]
+            others = []
             if not structure.fixed_size:
                 # Also partition the structures that contain all of its parts and further ones.
                 known = {*own, *forbidden}
                 others = [part for part in range(sample.n_parts) if part not in known]
-                below += [((*required, *parts, part), (*forbidden, *others[:i])) for i, part in enumerate(others)]
-            search.add(below)
+            search.add(_below(parts, others, required, forbidden), k - len(found))
     return found
+
+
+def _below(parts, others, required, forbidden):
+    """Yield the required and the forbidden parts of the sets that partition the structures below one."""
+    for i, part in enumerate(parts):
+        yield (*required, *parts[:i]), (*forbidden, part)
+    for i, part in enumerate(others):
+        yield (*required, *parts, part), (*forbidden, *others[:i])
 
 
 class _Search:
@@ -129,10 +141,15 @@ class _Search:
         self.places, self.bonus = structure.places(sample.dims), bonus_for(sample)
         self._ties = count()
 
-    def add(self, sets):
-        """Push the best structure of each set that is not empty onto the heap."""
-        if not sets:
-            return
+    def add(self, sets, k):
+        """Push the best structure of each set that is not empty onto the heap; the `k` best ones are needed."""
+        sets, size = iter(sets), max(_MOST_SCORES // self.sample.n_parts, 1)
+        while some := list(islice(sets, size)):
+            self._add_some(some)
+            if len(self.heap) > 2 * k + size:
+                self.heap = heapq.nsmallest(k, self.heap)
+
+    def _add_some(self, sets):
         sample, n, scores = self.sample, len(sets), np.tile(self.sample.scores, (len(sets), 1))
         for own, (required, forbidden) in zip(scores, sets):
             own[list(forbidden)] = -np.inf

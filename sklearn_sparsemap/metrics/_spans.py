@@ -156,7 +156,12 @@ def _parse_labels(true, pred):
     prefixes = []
     codes = []
     types = {}
-    for label in dict.fromkeys(chain(true, pred)):
+    try:
+        distinct = dict.fromkeys(chain(true, pred))
+    except TypeError:
+        # A list or another unhashable object, which the check below names.
+        distinct = chain(true, pred)
+    for label in distinct:
         if not isinstance(label, str):
             raise ValueError(f"labels of spans must be strings such as 'B-NP' or 'O'; got {label!r}")
         prefix, _, name = label.partition("-")

@@ -177,7 +177,7 @@ class GraphTask(Task):
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
                 own, numbers = problems.take(left), [places[k] for k in left]
-                best = best_assignments(own, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit, late=late)
+                best = best_assignments(own, late, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit)
                 for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.validation import (
     FRACTION,
+    LARGEST_SCORE,
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
@@ -432,6 +433,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         y, known = read_known(y)
         X, gold, classes, single = self._check_data(X, y, first, classes, partial, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))
+        if weights.max(initial=0.0) > LARGEST_SCORE:
+            i = int(weights.argmax())
+            raise ValueError(
+                f"sample_weight[{i}] is {weights[i]:g}; weights beyond {LARGEST_SCORE:g} overflow in sums: divide all "
+                "weights by the largest one"
+            )
         if first:
             self._begin(self._make_graph(classes, single, gold, weights), classes, single)
         self._check_known(known, self._graph)

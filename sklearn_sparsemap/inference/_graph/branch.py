@@ -7,8 +7,8 @@ import numpy as np
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
-# Maximum number of relaxations of a search.
-_MOST_NODES = 500
+# Maximum number of relaxations of a search with a deadline.
+MOST_NODES = 500
 # Maximum number of sweeps of coordinate ascent.
 _MOST_SWEEPS = 50
 # Marginals within this distance of 0 or 1 count as integral.
@@ -31,7 +31,8 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     relax : callable
         See `sklearn_sparsemap.inference._graph.map.relax`.
     deadline : float or None
-        The `working_time` at which the search ends, if it has found an assignment.
+        The `working_time` at which the search ends, if it has found an assignment. It also ends after `MOST_NODES`
+        relaxations. None searches until the result is proven to be optimal.
 
     Returns
     -------
@@ -45,8 +46,9 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     branching = _TableBranching(problem) if problem.layout.tables is not None else _StructureBranching(problem, size)
     best, best_joint, best_value = branching.round(u, joint)
     nodes, n_nodes, unsolved, end = [(bound, problem.scores[0])], 0, -np.inf, np.inf if deadline is None else deadline
+    most = np.inf if deadline is None else MOST_NODES
     # Without an assignment to return, the search continues after the deadline.
-    while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or working_time() < end):
+    while nodes and n_nodes < most and (best_value == -np.inf or working_time() < end):
         bound, scores = nodes.pop()
         if bound <= best_value + tol * size:
             continue
@@ -59,11 +61,12 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
         rounded, rounded_joint, value = branching.round(u, found.joint[0])
         if value > best_value:
             best, best_joint, best_value = rounded, rounded_joint, value
-        if not gap <= size:
+        children = branching.split(scores, u)
+        if gap <= size:
+            bound = min(bound, problem.values(found.marginals, found.joint)[0] + gap)
+        elif not children:
             unsolved = max(unsolved, bound)
-            continue
-        bound = min(bound, problem.values(found.marginals, found.joint)[0] + gap)
-        nodes.extend((bound, child) for child in branching.split(scores, u))
+        nodes.extend((bound, child) for child in children)
     return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
 
 

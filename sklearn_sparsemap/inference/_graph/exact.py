@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._core.highs import milp
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
+from .branch import MOST_NODES
 
 # Largest violation of a row by an assignment. Entries of rows are integers.
 _TOL = 1e-6
@@ -149,17 +150,24 @@ def _rows(n_columns, *entries):
 
 
 def warn_of_time_limit(late, time_limit):
-    """Warn of samples whose search was not completed; `late` maps their indices to the possible loss."""
+    """Warn of samples whose search is not complete; `late` maps their indices to the possible loss."""
     if not late:
         return
     samples, gap = sorted(late), max(late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
     loss = f"the scores of the assignments found are at most {gap:.3g} below the best"
     if gap == np.inf:
-        loss = "how far the assignments found are from the best is unknown, because not even the relaxation was solved"
+        loss = (
+            "for at least one, no assignment was found (its value is -inf), or how far it is from the best is unknown, "
+            "because not even the relaxation was solved"
+        )
+    if time_limit is None:
+        end, remedy = "did not solve all relaxations", "scale the scores to similar sizes"
+    else:
+        end = f"ended after {MOST_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
+        remedy = "raise map_time_limit, or set it to None for an unlimited search"
     warnings.warn(
-        f"the search for the best assignment ended at map_time_limit={time_limit:g} seconds for {len(samples)} samples "
-        f"({which}): {loss}; raise map_time_limit, or set it to None for an unlimited search",
+        f"the search for the best assignment {end} for {len(samples)} samples ({which}): {loss}; {remedy}",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -71,7 +71,7 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time
     groups, many = problems_by_graph(graph, scores, additional)
     results, late = [None] * sum(len(places) for places, _ in groups), {}
     for places, problems in groups:
-        found = best_assignments(problems, n_jobs, tol, places if many else None, map_time_limit, late)
+        found = best_assignments(problems, late, n_jobs, tol, places if many else None, map_time_limit)
         shape = problems.layout.shape_variables
         for i, structure, value, integral, bound, u in zip(places, *found):
             results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
@@ -79,18 +79,18 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time
     return results if many else results[0]
 
 
-def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_limit=MAP_TIME_LIMIT, late=None):
+def best_assignments(problems, late, n_jobs=None, tol=1e-9, numbers=None, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignments of samples that are laid out for the kernels.
 
     Parameters
     ----------
     problems : GraphProblems
+    late : dict
+        Output: the possible loss of each sample whose search is not complete, by its index.
     numbers : sequence of int, default=None
         Indices of the samples in the user's list; None for a single sample.
     map_time_limit : float or None
         Maximum number of seconds for a sample.
-    late : dict
-        Output: the possible loss of each sample for which time ran out, by its index.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
         best.marginals[k], best.joint[k] = assignment
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
         name = 0 if names is None else names[k]
-        if time_limit is not None and value < bound and bounds[k] - value > tol * sizes[k]:
+        if value < bound and bounds[k] - value > tol * sizes[k]:
             late[name] = bounds[k] - value
         if bound == -np.inf:
             _refuse(problems.layout, relaxed.marginals[k], "scores" if names is None else f"scores[{name}]")

@@ -60,11 +60,14 @@ def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
     found = []
     while len(found) < k:
         try:
-            best = best_assignments(problem, n_jobs, tol, numbers, map_time_limit, late)
+            best = best_assignments(problem, late, n_jobs, tol, numbers, map_time_limit)
         except ValueError as error:
             if found and str(error).startswith("infeasible"):
                 break
             raise
+        if best.value[0] == -np.inf:
+            # The search ended without an assignment, of which `late` tells.
+            break
         found.append((best.structure[0], float(best.value[0])))
         # At least one variable differs from this assignment.
         layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structure[0])

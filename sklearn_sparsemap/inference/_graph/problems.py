@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.validation import check_numbers, check_scores
+from ..._core.validation import LARGEST_SCORE, check_numbers, check_scores
 from ...factors._forms import check_finite
 from ...factors._graph import FactorGraph
 from ...graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
@@ -215,6 +215,8 @@ def _pair_scores(value, factor, what):
     if not np.isfinite(array).all():
         bad = array.ravel()[np.argmin(np.isfinite(array.ravel()))]
         raise ValueError(f"{what} contains {bad}; pair scores must be finite. To forbid a pair use AtMostOne")
+    if np.abs(array).max(initial=0.0) > LARGEST_SCORE:
+        raise ValueError(f"{what} has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale all scores")
     return array
 
 

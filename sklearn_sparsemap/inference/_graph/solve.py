@@ -322,7 +322,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     aim = tol * _AIM["pairwise" if method == "newton" and layout.only_pairs else method]
     if method == "newton" and len(arrays.structures):
         aim = max(aim, min(tol, _FINEST))
-    limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), None
+    limits, n_steps = np.array([min(int(max_iter), np.iinfo(np.int64).max), MOST_STRUCTURE_CALLS]), None
     # If links are not kept, the time of a sample depends on its fractional pairs.
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):

@@ -111,6 +111,10 @@ class DependencyTree(Structure):
         labels: Sequence[Any] | None = None,
     ) -> None:
         if labels is not None:
+            if not hasattr(labels, "__iter__"):
+                raise ValueError(
+                    f"labels must be a list of names; for a number of labels pass n_labels; got {labels!r}"
+                )
             self.labels = tuple(labels)
             if not self.labels or len(set(self.labels)) < len(self.labels) or n_labels not in (None, len(self.labels)):
                 raise ValueError(f"labels must be different names, and are given instead of n_labels; got {labels!r}")
