@@ -74,10 +74,15 @@ def weights_of(model):
     return [model.coef_.T.copy(), model.intercept_.copy(), *(additional[name].copy() for name in NAMES if additional)]
 
 
-@pytest.mark.parametrize(("kind", "n_problems"), [("multiclass", 50), ("chain", 20), ("tree", 65), ("matching", 65)])
-def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems, monkeypatch):
-    # Without the further iterations for small problems, the gaps are as large as the tolerance allows.
+@pytest.fixture
+def only_to_tol(monkeypatch):
+    """Without the further iterations for small problems, gaps are as large as the tolerance allows."""
     monkeypatch.setattr(solver, "_SMALL", 0)
+
+
+@pytest.mark.parametrize(("kind", "n_problems"), [("multiclass", 50), ("chain", 20), ("tree", 65), ("matching", 65)])
+@pytest.mark.usefixtures("only_to_tol")
+def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems):
     n_compared = 0
     for seed in range(n_problems):
         # At kinks of chains, the bound of the smallest gaps takes minutes.
@@ -96,6 +101,7 @@ def test_the_gap_bounds_the_distance_to_the_minimum_of_the_twin(kind, n_problems
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
+@pytest.mark.usefixtures("only_to_tol")
 def test_the_gap_bounds_the_distance_of_an_early_end(kind):
     n_compared = 0
     for seed in range(8):
@@ -140,6 +146,7 @@ def end_early(model, max_iter, X, y):
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 10.0])
+@pytest.mark.usefixtures("only_to_tol")
 def test_the_gap_holds_far_from_the_found_transitions(alpha):
     # In the gold, label 0 never follows label 1, and each sequence begins with label 0: these scores move far.
     rng, X, y = np.random.default_rng(0), [], []
@@ -179,6 +186,7 @@ def test_the_gap_of_factor_graphs(loss):
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "chain", "tree", "matching"])
+@pytest.mark.usefixtures("only_to_tol")
 def test_from_zero_the_twin_finds_the_same_minimum_and_groups(kind):
     for seed in range(3):
         loss = "sparsemap" if kind == "matching" else "crf"
