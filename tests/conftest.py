@@ -46,6 +46,16 @@ def site():
         del sys.modules["_site"]
 
 
+@pytest.fixture(scope="session")
+def fresh_python():
+    """Return a function that runs code in a process that has imported nothing of the package; see `fresh`."""
+    from fresh import FreshPython
+
+    run = FreshPython()
+    yield run
+    run.close()
+
+
 @pytest.fixture
 def mended(monkeypatch):
     """The samples that operations of PyTorch leave to the compiled solver."""

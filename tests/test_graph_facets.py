@@ -1,7 +1,5 @@
 """Structures in graphs by their facets, and graphs that are one matching, against structures and other solvers."""
 
-import subprocess
-import sys
 from collections import Counter
 
 import naive_facets
@@ -332,7 +330,7 @@ def test_which_graphs_are_matchings():
     assert not is_matching(20, *[lambda u, k=k: Xor([u[k]]) for k in range(20)] * 2)
 
 
-def test_what_graphs_compile():
+def test_what_graphs_compile(fresh_python):
     code = """
 import numpy as np
 from sklearn_sparsemap import lp_sparsemap
@@ -359,4 +357,5 @@ graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
 lp_sparsemap(graph, np.eye(2))
 assert "matching_multipliers_range" in used()
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    out = fresh_python(code)
+    assert out.returncode == 0, out.stderr
