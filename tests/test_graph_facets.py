@@ -5,13 +5,13 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
-from numba import njit
+from numba import types
 from numpy.testing import assert_allclose
 from registry import Instance
 from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import readonly
+from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, PARTS, entry, readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
 from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
@@ -25,7 +25,8 @@ from sklearn_sparsemap.structures._subset.facets import subset_equations, subset
 from sklearn_sparsemap.structures._tree.cuts import tree_equations, tree_facets
 
 
-@njit
+# As an entry, it is compiled once for all runs of the tests.
+@entry(types.void(PARTS, types.int64, PARTS, PARTS, FLOATS_2D_OUT))
 def project(block, n_blocks, ends, parts, directions):
     ints, factor, shares = tight_face(block, n_blocks, ends, parts)
     for d in range(directions.shape[0]):

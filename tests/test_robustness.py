@@ -407,8 +407,8 @@ model.set_params(max_iter=10**6, tol=0.0)
 
 def press():
     # Again and again: Python drops an interrupt that arrives while a destructor or a weak reference's callback runs.
-    for _ in range(20):
-        time.sleep(1.0)
+    for _ in range(60):
+        time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -464,7 +464,7 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain
 for code in sys.argv[1:]:
     exec(code)
     solve(**small)
-    for delay in (0.1, 0.4):
+    for delay in (0.05, 0.2):
         threading.Timer(delay, _thread.interrupt_main).start()
         began = time.perf_counter()
         try:
