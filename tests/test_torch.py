@@ -2,8 +2,6 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -484,9 +482,9 @@ print(len(found), all(torch.equal(a, b) for a, b in zip(found, expected, strict=
 """
 
 
-def test_workers_of_a_data_loader_solve_too():
+def test_workers_of_a_data_loader_solve_too(fresh_python):
     # In a process of its own: where JAX has threads, too, none should be forked.
-    out = subprocess.run([sys.executable, "-c", WORKERS], capture_output=True, text=True, timeout=300)
+    out = fresh_python(WORKERS)
     assert out.stdout.split() == ["4", "True"], out.stderr
 
 
