@@ -1,6 +1,8 @@
 """Small fitted estimators of all kinds, for tests of files; run as a script, it writes tests/data/models."""
 
 import warnings
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +82,12 @@ def models():
 
 
 def fitted(name):
-    """Return a fitted estimator, and its data."""
+    """Return a fitted estimator, and its data: copies, which may be changed."""
+    return deepcopy(_fitted(name))
+
+
+@cache
+def _fitted(name):
     model, data = models()[name]
     X, y = draw()[data]
     with warnings.catch_warnings():
