@@ -8,9 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 # seconds until a code is stopped
 TIMEOUT = 600
 
@@ -60,8 +58,9 @@ class FreshPython:
     def __init__(self):
         self._forks = None
 
-    def __call__(self, code, *arguments, folder=ROOT, environment=None):
-        """Run code with the modules of a folder; return a `CompletedProcess`."""
+    def __call__(self, code, *arguments, folder=None, environment=None):
+        """Run code in a folder, by default the present one; return a `CompletedProcess`."""
+        folder = os.getcwd() if folder is None else str(folder)
         environment = {**os.environ} if environment is None else environment
         command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
         if not hasattr(os, "fork"):
@@ -72,7 +71,7 @@ class FreshPython:
             self._forks = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "-c", FORKS], cwd=os.path.dirname(sys.executable), **pipes
             )
-        print(json.dumps([str(folder), code, arguments, environment]), file=self._forks.stdin, flush=True)
+        print(json.dumps([folder, code, arguments, environment]), file=self._forks.stdin, flush=True)
         return subprocess.CompletedProcess(command, *json.loads(self._forks.stdout.readline()))
 
     def close(self):
