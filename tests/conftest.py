@@ -13,8 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Beside the sources, not among them.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
-# The tests multiply small matrices only: more threads of BLAS just wait for each other, three times as long.
+# The tests multiply small matrices only: more threads of BLAS or PyTorch just wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell's background jobs ignore Ctrl-C, and so would the tests of it, for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,6 +44,16 @@ def site():
         patch.syspath_prepend(str(ROOT / "doc"))
         yield importlib.import_module("_site")
         del sys.modules["_site"]
+
+
+@pytest.fixture(scope="session")
+def fresh_python():
+    """Return a function that runs code in a process that has imported nothing of the package; see `fresh`."""
+    from fresh import FreshPython
+
+    run = FreshPython()
+    yield run
+    run.close()
 
 
 @pytest.fixture

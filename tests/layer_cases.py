@@ -74,6 +74,17 @@ def nested(flat):
     return out
 
 
+def of_one_vector(function, inputs):
+    """Return a function of tensors as one of a vector, and this vector: `gradcheck` then has one input to move."""
+    vector = inputs[0].new_tensor(np.concatenate([part.detach().ravel() for part in inputs])).requires_grad_()
+    sizes = [part.numel() for part in inputs]
+
+    def of_vector(vector):
+        return function(*[part.reshape(own.shape) for part, own in zip(vector.split(sizes), inputs)])
+
+    return of_vector, vector
+
+
 def heaviest_run(scores, additional):
     """Return the best two or three neighbours, and the place of the score of their number."""
     runs = [(scores[i : i + n].sum() + additional[n - 2], i, n) for n in (2, 3) for i in range(len(scores) - n + 1)]

@@ -1,7 +1,8 @@
 """Small fitted estimators and vectorizers, for tests of files; run as a script, it adds those that tests/data lacks."""
 
 import warnings
-from functools import lru_cache
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,12 @@ def models():
 
 
 def fitted(name):
-    """Return a fitted estimator, and its data."""
+    """Return a fitted estimator, and its data: copies, which may be changed."""
+    return deepcopy(_fitted(name))
+
+
+@cache
+def _fitted(name):
     model, data = models()[name]
     X, y = draw()[data]
     with warnings.catch_warnings():
@@ -143,7 +149,7 @@ def rows_of(vectorizer):
     return [rows.values.data, rows.values.indices, rows.values.indptr, rows.indptr, groups, names]
 
 
-@lru_cache(maxsize=1)
+@cache
 def conformal():
     """Return calibrated sets of structures by name, each with its samples, structures and groups."""
     pipeline = make_structured_pipeline(TemplateVectorizer(["word[0]", "pos[-1]"]), models()["chain"][0])

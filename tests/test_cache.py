@@ -1,10 +1,7 @@
 """Compiled code on disk: what an upgrade leaves, and what a full disk or a crash does to it."""
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -67,79 +64,32 @@ print(marginal_inference(Simplex(), [0.0, 0.0]).marginals.sum(), compile_statist
 """
 
 
-# Importing Numba and scikit-learn takes longer than most of these tests. So one process imports them, and a fork of it
-# runs each code that it reads.
-FORKS = """
-import json, os, sys, traceback
-import sklearn.base
-from numba import config, njit
-
-njit(lambda x: x + 1)(1)
-for line in sys.stdin:
-    folder, code, environment = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        failed = 0
-        try:
-            os.chdir(folder)
-            os.environ.clear()
-            os.environ.update(environment)
-            config.reload_config()
-            exec(code, {})
-        except BaseException:
-            failed = 1
-            traceback.print_exc(file=sys.stdout)
-        sys.stdout.flush()
-        os._exit(failed)
-    _, status = os.waitpid(child, 0)
-    print("end", status, flush=True)
-"""
-
-
 def environment(**variables):
     """Return the environment of a process whose cache is in its copy of the package."""
     return {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | variables
 
 
-def python(folder, *arguments, **variables):
-    """Run Python on the copy of the package in a folder."""
-    command = [sys.executable, *arguments]
-    out = subprocess.run(command, cwd=folder, env=environment(**variables), capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
-    return out
+@pytest.fixture(scope="module")
+def python(fresh_python):
+    """Return a function that runs code on the copy of the package in a folder, in a process of its own."""
+
+    def run_fresh(folder, code, *arguments, **variables):
+        out = fresh_python(code, *arguments, folder=folder, environment=environment(**variables))
+        assert out.returncode == 0, out.stderr
+        return out
+
+    return run_fresh
 
 
 @pytest.fixture(scope="module")
-def run():
-    """Return a function that runs code on the copy of the package in a folder, in a process of its own.
+def run(python):
+    """Return such a function that returns a number found by compiled code, and how many entries were compiled."""
 
-    It returns a number that compiled code finds, and how many entries it compiled.
-    """
-    if not hasattr(os, "fork"):
+    def run_small(folder, code="import small; small.use()", **variables):
+        found, compiled = python(folder, code, **variables).stdout.split()
+        return float(found), int(compiled)
 
-        def run_alone(folder, code="import small; small.use()", **variables):
-            found, compiled = python(folder, "-c", code, **variables).stdout.split()
-            return float(found), int(compiled)
-
-        yield run_alone
-        return
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    # In a folder from which the package cannot be imported.
-    with subprocess.Popen([sys.executable, "-c", FORKS], cwd=os.path.dirname(sys.executable), **pipes) as forks:
-
-        def run_fork(folder, code="import small; small.use()", **variables):
-            print(json.dumps([str(folder), code, environment(**variables)]), file=forks.stdin, flush=True)
-            lines = []
-            for line in iter(forks.stdout.readline, ""):
-                lines.append(line)
-                if line.startswith("end "):
-                    break
-            assert lines[1:] == ["end 0\n"], "".join(lines)
-            found, compiled = lines[0].split()
-            return float(found), int(compiled)
-
-        yield run_fork
-        forks.stdin.close()
+    return run_small
 
 
 @pytest.fixture
@@ -275,12 +225,15 @@ except SystemExit as left:
 """
 
 
-def test_compile_ahead():
+AHEAD = "import runpy; runpy.run_module('sklearn_sparsemap.compile', run_name='__main__', alter_sys=True)"
+
+
+def test_compile_ahead(python):
     """In the cache of all tests, some of which then find what is compiled here."""
     cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
-    out = python(PACKAGE.parent, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1", **cache)
+    out = python(PACKAGE.parent, AHEAD, "features", "--n-jobs", "1", **cache)
     assert out.stderr.startswith("1/1: features in "), out.stderr
-    out = python(PACKAGE.parent, "-c", USE_FEATURES, **cache)
+    out = python(PACKAGE.parent, USE_FEATURES, **cache)
     assert out.stdout == "2 0 0\n2\n"
     assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
@@ -17,7 +16,8 @@ from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile import mode
 from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, kernel
 
-TESTS = Path(__file__).resolve().parent
+# The code imports modules of the tests, too.
+IMPORTS = f"import sys; sys.path.append({str(Path(__file__).resolve().parent)!r})\n"
 USE_ALL = """
 import json, warnings
 import numpy as np
@@ -71,16 +71,16 @@ print(json.dumps([found, compile_statistics()]))
 """
 
 
-def run(code, **environment):
-    """Run Python in another process with these environment variables; return its output."""
-    # As for the tests, their folder is where modules are imported from.
-    folders = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    out = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": folders, **environment}, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
-    return out.stdout
+@pytest.fixture(scope="module")
+def run(fresh_python):
+    """Return a function that runs Python in another process with environment variables, and returns its output."""
+
+    def run_fresh(code, **variables):
+        out = fresh_python(IMPORTS + code, environment={**os.environ, **variables})
+        assert out.returncode == 0, out.stderr
+        return out.stdout
+
+    return run_fresh
 
 
 TREES = """
@@ -96,7 +96,7 @@ print(solved)
 
 
 @pytest.fixture(scope="module")
-def without_the_compiler():
+def without_the_compiler(run):
     """Return the lines that a process without the compiler writes."""
     return run(USE_ALL + TREES, NUMBA_DISABLE_JIT="1").splitlines()
 
@@ -136,7 +136,7 @@ for wrong in ((end + 1, 0, 0), (0, ends + 1, 0), (0, 0, 8)):
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
-def test_checks_of_indices_include_the_intrinsics(plain):
+def test_checks_of_indices_include_the_intrinsics(plain, run):
     # Code of ``python -c`` has no file, so it is not cached.
     out = run(LANES, NUMBA_BOUNDSCHECK="1", SKLEARN_SPARSEMAP_PLAIN_NUMBA=plain)
     assert out.split() == ["True"] + ["IndexError"] * 3
@@ -164,7 +164,7 @@ except KeyError as error:
 """
 
 
-def test_plain_numba():
+def test_plain_numba(run):
     assert run(PLAIN, SKLEARN_SPARSEMAP_PLAIN_NUMBA="1").split() == ["False", "0.5", "0.5", "lost"]
 
 

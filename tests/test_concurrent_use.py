@@ -1,9 +1,5 @@
 """Many Python threads that compile, fit and predict at once: the results of one thread alone."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 # In a process of its own, whose kernels nothing has loaded yet: the threads meet in the compiler and its caches.
 MANY_THREADS = """
 import sys
@@ -73,9 +69,7 @@ print(len(found))
 """
 
 
-def test_many_threads_compile_fit_and_predict_at_once():
-    root = Path(__file__).resolve().parent.parent
-    command = [sys.executable, "-W", "ignore", "-c", MANY_THREADS]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
+def test_many_threads_compile_fit_and_predict_at_once(fresh_python):
+    done = fresh_python(MANY_THREADS)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["192"]

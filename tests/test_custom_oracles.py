@@ -159,8 +159,12 @@ def test_exceptions_in_oracles_leak_nothing():
         def fail(n):
             for _ in range(n):
                 left[0] = 0
-                with pytest.raises(OracleError):
+                # `pytest.raises` takes longer than all else here.
+                try:
                     call()
+                except OracleError:
+                    continue
+                raise AssertionError("the error of the oracle was lost")
             gc.collect()
 
         fail(20)

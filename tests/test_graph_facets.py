@@ -1,19 +1,17 @@
 """Structures in graphs by their facets, and graphs that are one matching, against structures and other solvers."""
 
-import subprocess
-import sys
 from collections import Counter
 
 import naive_facets
 import numpy as np
 import pytest
-from numba import njit
+from numba import types
 from numpy.testing import assert_allclose
 from registry import Instance
 from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import readonly
+from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, PARTS, entry, readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
 from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
@@ -27,7 +25,8 @@ from sklearn_sparsemap.structures._subset.facets import subset_equations, subset
 from sklearn_sparsemap.structures._tree.cuts import tree_equations, tree_facets
 
 
-@njit
+# As an entry, it is compiled once for all runs of the tests.
+@entry(types.void(PARTS, types.int64, PARTS, PARTS, FLOATS_2D_OUT))
 def project(block, n_blocks, ends, parts, directions):
     ints, factor, shares = tight_face(block, n_blocks, ends, parts)
     for d in range(directions.shape[0]):
@@ -332,7 +331,7 @@ def test_which_graphs_are_matchings():
     assert not is_matching(20, *[lambda u, k=k: Xor([u[k]]) for k in range(20)] * 2)
 
 
-def test_what_graphs_compile():
+def test_what_graphs_compile(fresh_python):
     code = """
 import numpy as np
 from sklearn_sparsemap import lp_sparsemap
@@ -359,4 +358,5 @@ graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
 lp_sparsemap(graph, np.eye(2))
 assert "matching_multipliers_range" in used()
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    out = fresh_python(code)
+    assert out.returncode == 0, out.stderr

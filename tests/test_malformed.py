@@ -1,7 +1,5 @@
 """Malformed matrices, files, models and arguments: a ValueError, never a crash, never silence."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +16,13 @@ N_CASES = {"flat": 360, "structured": 700, "targets": 60, "files": 200, "weights
 
 
 @pytest.fixture(scope="module")
-def process():
+def process(fresh_python):
     """A process in which all cases run; return by group the lines that it wrote, and how it ended."""
     paths = [str(SCRIPT.parent), str(SCRIPT.parent.parent)]
     code = f"import sys; sys.path[:0] = {paths!r}; sys.argv = {[SCRIPT.name, *N_CASES]!r}; " + (
         f"import runpy; runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    done = fresh_python(code)
     lines, group = {name: [] for name in N_CASES}, None
     for line in done.stdout.splitlines():
         if line.startswith("group "):

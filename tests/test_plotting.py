@@ -101,8 +101,10 @@ def test_a_result_its_pairs_and_its_pieces_make_one_picture(kind):
     pairs = list(zip(result.structures, result.weights.tolist()))
     displays = [
         Display.from_predictions(result),
-        Display.from_predictions(pairs, marginals=result.marginals),
-        Display.from_predictions(result.structures[::-1], result.weights[::-1], marginals=result.marginals),
+        Display.from_predictions(pairs, marginals=result.marginals, ax=plt.figure().subplots()),
+        Display.from_predictions(
+            result.structures[::-1], result.weights[::-1], marginals=result.marginals, ax=plt.figure().subplots()
+        ),
     ]
     assert len(result.weights) > 1
     for display in displays:

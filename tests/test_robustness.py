@@ -5,8 +5,6 @@ import io
 import logging
 import pickle
 import re
-import subprocess
-import sys
 import threading
 import time
 from decimal import Decimal
@@ -394,7 +392,7 @@ def test_an_unknown_structure_is_an_error_only_when_it_is_used():
     model._repr_html_()
 
 
-def test_ctrl_c_stops_lbfgs_within_an_evaluation():
+def test_ctrl_c_stops_lbfgs_within_an_evaluation(fresh_python):
     code = """
 import signal, threading, os, time
 import numpy as np
@@ -409,8 +407,8 @@ model.set_params(max_iter=10**6, tol=0.0)
 
 def press():
     # Again and again: Python drops an interrupt that arrives while a destructor or a weak reference's callback runs.
-    for _ in range(20):
-        time.sleep(1.0)
+    for _ in range(60):
+        time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -422,7 +420,7 @@ except KeyboardInterrupt:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("interrupted", len(model.predict(X)))
 """
-    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600)
+    out = fresh_python(code)
     assert out.stdout.split() == ["interrupted", "400"], out.stderr
 
 
@@ -466,7 +464,7 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain
 for code in sys.argv[1:]:
     exec(code)
     solve(**small)
-    for delay in (0.1, 0.4):
+    for delay in (0.05, 0.2):
         threading.Timer(delay, _thread.interrupt_main).start()
         began = time.perf_counter()
         try:
@@ -481,10 +479,9 @@ for code in sys.argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def after_interrupts():
+def after_interrupts(fresh_python):
     """What one process, interrupted in each of these, says about them: by name, and all that it complains of."""
-    command = [sys.executable, "-W", "ignore", "-c", INTERRUPT, *INFERENCE.values()]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    out = fresh_python(INTERRUPT, *INFERENCE.values())
     return dict(zip(INFERENCE, out.stdout.splitlines())), out.stderr
 
 

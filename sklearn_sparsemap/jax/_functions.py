@@ -113,11 +113,11 @@ def _(handle, primals, tangents):
     found = solve(handle, *primals)
     u, v, _, keys = found
     unary, extra = tangents[:2]
+    # The product is piecewise constant in these. Within `multiply`, JAX would look for their derivatives all the same.
+    batch = jax.lax.stop_gradient((scores, additional, rows, keys))
 
     def multiply(_, directions):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
-        # The product is piecewise constant in these arguments, so no derivatives with respect to them are needed.
-        batch = jax.lax.stop_gradient((scores, additional, rows, keys))
         function = _callback(_multiply_on_host, handle, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 

@@ -342,7 +342,8 @@ def _from_ids(ids, names, what, n_features):
         names = check_names(names)
     ids = check_ids(ids, n_features, None if names is None else len(names), what)
     if names is None and what == "groups":
-        empty = np.flatnonzero(np.bincount(ids) == 0)
+        present = np.unique(ids)
+        empty = np.flatnonzero(present != np.arange(len(present)))
         if len(empty):
             raise ValueError(
                 f"group {empty[0]} is empty, although there are groups up to {ids.max()}; number the groups without "
