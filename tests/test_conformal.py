@@ -115,7 +115,7 @@ def test_covered_is_what_the_set_contains(fitted, kind):
     model, X_cal, y_cal, X, y = fitted(kind)
     if kind in ("at most", "edges", "hinge", "rings"):
         # Assignments of graphs are searched for one at a time.
-        n = 3 if kind == "edges" else 8
+        n = {"edges": 2, "rings": 8}.get(kind, 4)
         X, y = X[:n], y[:n]
     n_inside = n_outside = 0
     for level in (0.5, 0.8):

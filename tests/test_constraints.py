@@ -4,6 +4,7 @@ import itertools
 import pickle
 import re
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -72,16 +73,22 @@ def make_data(n_samples, case="bio", seed=0):
     return X, y
 
 
+@cache
+def allowed_paths(labels, n_steps, allowed):
+    """Return the allowed sequences, as places of labels, with their labels."""
+    paths = itertools.product(range(len(labels)), repeat=n_steps)
+    named = [(path, tuple(labels[k] for k in path)) for path in paths]
+    return [(path, names) for path, names in named if allowed(names)]
+
+
 def enumerate_allowed(model, x, allowed):
     """Return all allowed sequences of a sample, with their scores under weights that know no constraints."""
     scores = x @ model.coef_.T + model.intercept_
     first, last, moves = (np.where(np.isneginf(a), 0.0, a) for a in (model.start_, model.end_, model.transitions_))
     found = {}
-    for path in itertools.product(range(len(model.classes_)), repeat=len(x)):
-        labels = tuple(model.classes_[list(path)].tolist())
-        if allowed(labels):
-            value = sum(scores[t, k] for t, k in enumerate(path)) + first[path[0]] + last[path[-1]]
-            found[labels] = value + sum(moves[pair] for pair in itertools.pairwise(path))
+    for path, labels in allowed_paths(tuple(model.classes_.tolist()), len(x), allowed):
+        value = sum(scores[t, k] for t, k in enumerate(path)) + first[path[0]] + last[path[-1]]
+        found[labels] = value + sum(moves[pair] for pair in itertools.pairwise(path))
     return found
 
 
@@ -216,9 +223,7 @@ def test_partially_labelled_sequences(loss, solver):
     assert np.isfinite(model.coef_).all() and np.isfinite(model.loss_curve_).all()
     assert all(map(allowed_by_bio, model.predict(X)))
     # None before I-A can only be B-A or I-A, and so None in the first of two steps is B-A.
-    one = StructuredSparseMAPClassifier("chain", loss, constraints="bio").fit(
-        [np.eye(5)[:2], *X], [[None, "I-A"], *partial]
-    )
+    one = clone(model).fit([np.eye(5)[:2], *X], [[None, "I-A"], *partial])
     assert one.predict([np.eye(5)[:2]], known=[[None, "I-A"]])[0].tolist() == ["B-A", "I-A"]
     # The last label can be none.
     no_end = [("B-A", None), ("B-A", "O")]

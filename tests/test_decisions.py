@@ -208,7 +208,7 @@ def budget_graph():
 def test_any_structure_is_learned(name, loss):
     structure, shape = STRUCTURES[name] if name != "graph" else (budget_graph(), (5,))
     for shared in (False, True):
-        X, V = data(structure, shape, 30, shared)
+        X, V = data(structure, shape, 10, shared)
         V = V + 15.0
         model = DecisionFocusedRegressor(structure, loss, max_iter=5, n_samples=2, random_state=0)
         with warnings.catch_warnings():

@@ -41,7 +41,7 @@ def test_loss_and_gradient_equal_their_definition(name, kind):
     rng = np.random.default_rng(0)
     for options in ({}, {"scale": 0.1}, {"scale": 10.0}, {"forbid": True}, {"temperature": 0.4}, {"temperature": 3.0}):
         temperature = options.pop("temperature", 1.0)
-        for _ in range(4):
+        for _ in range(3):
             instance = RANDOM[kind](rng, **options)
             gold, place, M, theta = random_gold(instance, rng)
             loss = FenchelYoungLoss(instance.structure, name, temperature=temperature)
@@ -76,7 +76,7 @@ def test_losses_by_facets_equal_those_by_structures(structure):
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))
 def test_loss_is_zero_exactly_at_an_optimal_gold(name, kind):
     rng = np.random.default_rng(1)
-    for _ in range(8):
+    for _ in range(6):
         instance = RANDOM[kind](rng)
         gold, place, M, theta = random_gold(instance, rng)
         loss = FenchelYoungLoss(instance.structure, name)
@@ -94,7 +94,9 @@ def test_loss_is_zero_exactly_at_an_optimal_gold(name, kind):
 
 
 def along_a_line(instance, name, rng):
-    """Return the loss of a random gold structure as a function of a step in a random direction, and its slope at 0."""
+    """Return the loss of a random gold structure as a function of a step in a random direction, with its value and
+    slope at 0.
+    """
     gold, _, _, _ = random_gold(instance, rng)
     loss = FenchelYoungLoss(instance.structure, name, temperature=float(rng.choice([0.5, 1.0, 3.0])))
     direction = {n: rng.normal(size=a.shape) for n, a in instance.additional.items()}
@@ -104,9 +106,9 @@ def along_a_line(instance, name, rng):
         moved = {n: a + step * direction[n] for n, a in instance.additional.items()}
         return loss.loss_gradient(instance.scores + step * across, gold, **moved)[0]
 
-    _, gradient = loss.loss_gradient(instance.scores, gold, **instance.additional)
+    here, gradient = loss.loss_gradient(instance.scores, gold, **instance.additional)
     slope = (gradient["scores"] * across).sum() + sum((gradient[n] * d).sum() for n, d in direction.items())
-    return value_at, slope
+    return value_at, here, slope
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))
@@ -114,9 +116,8 @@ def test_loss_is_convex(name, kind):
     rng = np.random.default_rng(2)
     for _ in range(4):
         instance = RANDOM[kind](rng)
-        value_at, slope = along_a_line(instance, name, rng)
-        here = value_at(0.0)
-        for step in (-3.0, -0.7, 0.3, 2.0):
+        value_at, here, slope = along_a_line(instance, name, rng)
+        for step in (-3.0, 0.3):
             there = value_at(step)
             assert there >= here + step * slope - 1e-8
             assert value_at(step / 2) <= (here + there) / 2 + 1e-8
@@ -126,16 +127,15 @@ def test_loss_is_convex(name, kind):
 def test_gradient_equals_differences(name, kind):
     rng = np.random.default_rng(3)
     compared = 0
-    for _ in range(15):
+    for _ in range(10):
         instance = RANDOM[kind](rng)
-        value_at, slope = along_a_line(instance, name, rng)
-        here = value_at(0.0)
+        value_at, here, slope = along_a_line(instance, name, rng)
         ahead, behind = (value_at(1e-5) - here) / 1e-5, (here - value_at(-1e-5)) / 1e-5
         if kind in ("chain", "custom") and abs(ahead - behind) > 1e-3:
             continue  # a kink in the additional scores
         compared += 1
         assert (ahead + behind) / 2 == pytest.approx(slope, abs=1e-5)
-    assert compared >= 8
+    assert compared >= 5
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))

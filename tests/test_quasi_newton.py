@@ -25,15 +25,16 @@ from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
 from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
 
 
-@pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, _pairs._LONG + 3])
+@pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_directions_are_those_of_the_two_loops(n, n_jobs):
+def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
+    monkeypatch.setattr(_pairs, "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
     pairs, direction = Pairs(Pieces(n, n_jobs)), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
     assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
     np.testing.assert_array_equal(direction, -before)
-    assert pairs.most == (5 if n > _pairs._LONG else 10)
+    assert pairs.most == (5 if n > 50 * PIECE else 10)
     for i in range(pairs.most + 5):
         moved, step = rng.normal(size=n), rng.uniform(0.5, 2.0)
         after = before + step * curvature * moved
@@ -298,7 +299,7 @@ def sparse_chains(n_samples=120, n_features=6000, seed=0):
 def test_fits_do_not_depend_on_the_threads(loss):
     X, y = sparse_chains()
     fits = [
-        StructuredSparseMAPClassifier("chain", loss, solver="lbfgs", alpha=1e-2, max_iter=25, n_jobs=n_jobs).fit(X, y)
+        StructuredSparseMAPClassifier("chain", loss, solver="lbfgs", alpha=1e-2, max_iter=8, n_jobs=n_jobs).fit(X, y)
         for n_jobs in (1, 2, 5)
     ]
     assert fits[0].coef_.size > 32 * PIECE
@@ -334,7 +335,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
 @pytest.mark.parametrize("features", [np.asarray, sparse.csr_array])
 def test_fits_reach_what_scipy_reaches(loss, features):
     structure = LinearChain()
-    X, gold, targets, model = make_problem(structure, n_samples=30)
+    X, gold, targets, model = make_problem(structure, n_samples=15)
     objective = make_objective(
         structure, X, gold, targets, model, loss, 1.0, alpha=0.05, fit_intercept=True, n_jobs=None
     )

@@ -51,6 +51,7 @@ def graph_of(x):
     return ring(x.shape[0])
 
 
+@cache
 def make_rings(n_samples, seed):
     rng = np.random.default_rng(seed)
     X, y = [], []
@@ -456,23 +457,24 @@ def grid(height, width):
     return graph
 
 
+@cache
 def fitted_graphs():
     """Return three models with samples, and their graph and assignments: binary, categorical, with a structure."""
     rng = np.random.default_rng(0)
     X, y = make_rings(20, 0)
     rings = StructuredSparseMAPClassifier(graph_of, alpha=0.1).fit(X, y)
-    yield rings, X, graph_of, lambda graph: product([0, 1], repeat=graph.n_variables)
+    models = [(rings, X, graph_of, lambda graph: product([0, 1], repeat=graph.n_variables))]
     X = [rng.normal(size=(2, 2, 2)) for _ in range(12)]
     y = [x.argmax(axis=-1) + (x[..., 0] > 1) for x in X]
     grids = StructuredSparseMAPClassifier(lambda x: grid(*x.shape[:2]), alpha=0.1).fit(X, y)
     colours = [np.reshape(c, (2, 2)) for c in product(range(3), repeat=4)]
-    yield grids, X, lambda x: grid(*x.shape[:2]), lambda graph: colours
+    models.append((grids, X, lambda x: grid(*x.shape[:2]), lambda graph: colours))
     X = [rng.normal(size=(8, 2)) for _ in range(12)]
     y = [{"states": np.eye(2, dtype=int)[(x[:6:2, 0] > x[1:6:2, 0]).astype(int)], "seen": [0, 1]} for x in X]
     chains = StructuredSparseMAPClassifier(lambda x: chain_graph(3), alpha=0.1).fit(X, y)
     states = [{"states": np.eye(2, dtype=int)[list(s)], "seen": w} for s in product([0, 1], repeat=3)
               for w in product([0, 1], repeat=2)]  # fmt: skip
-    yield chains, X, lambda x: chain_graph(3), lambda graph: states
+    return [*models, (chains, X, lambda x: chain_graph(3), lambda graph: states)]
 
 
 def value_of(model, graph, x, y):
@@ -502,7 +504,7 @@ def agrees(known, y):
 def test_the_best_and_the_known_assignments_are_those_of_enumeration():
     rng, compared = np.random.default_rng(1), 0
     for model, X, graph_of_x, everything in fitted_graphs():
-        for x in X[:3]:
+        for x in X[:2]:
             graph = graph_of_x(x)
             valued = [(value, y) for y in everything(graph) if (value := value_of(model, graph, x, y)) is not None]
             valued.sort(key=lambda pair: -pair[0])
@@ -519,7 +521,7 @@ def test_the_best_and_the_known_assignments_are_those_of_enumeration():
                 compared += 1
             marginals = model.predict_marginals([x, x], known=[known, None])
             assert plain(marginals[1]) == plain(model.predict_marginals([x])[0])
-    assert compared == 27
+    assert compared == 18
 
 
 def known_part(y, rng):
@@ -532,7 +534,7 @@ def known_part(y, rng):
 
 
 def test_wrong_knowledge_of_graphs_is_named():
-    model, X, _, _ = next(fitted_graphs())
+    model, X, _, _ = fitted_graphs()[0]
     n = len(X[0])
     for known, message in (
         ([[1] * n], "agrees with known\\[0\\]"),
@@ -548,7 +550,7 @@ def test_wrong_knowledge_of_graphs_is_named():
 def test_explanations_of_graphs_add_up():
     compared = 0
     for model, X, _, _ in fitted_graphs():
-        for x in X[:4]:
+        for x in X[:3]:
             why = explain(model, x)
             (best,) = model.predict_n_best([x], 2)
             assert plain(why.predicted) == plain(best[0][0]) and plain(why.rival) == plain(best[1][0])
@@ -557,7 +559,7 @@ def test_explanations_of_graphs_add_up():
             against = explain(model, x, against=best[1][0])
             assert against.score_difference == pytest.approx(why.score_difference)
             compared += any(name.startswith(("neighbours[", "right[", "chain.", "first[")) for name in why.names)
-    assert compared >= 6
+    assert compared >= 4
 
 
 def test_names_of_features_of_graphs():

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import re
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -131,11 +132,15 @@ def test_the_guide_is_right():
 # Faults: a chain whose oracles are Python functions, to be swapped.
 
 
+@cache
+def encoded_paths(*dims):
+    return [LinearChain().encode(np.array(path), dims) for path in list_paths(dims[:2])]
+
+
 def right_path(scores, additional, dims, work, slots, extra):
     """Try all paths, the last ones first."""
     best = -np.inf
-    for path in list_paths(dims[:2])[::-1]:
-        parts, additional_parts = LinearChain().encode(np.array(path), dims)
+    for parts, additional_parts in encoded_paths(*dims)[::-1]:
         total = scores[parts].sum() + additional[additional_parts].sum()
         if total > best:
             best = total
@@ -145,7 +150,7 @@ def right_path(scores, additional, dims, work, slots, extra):
 
 def right_sum(scores, additional, dims, work):
     """Sum over all paths."""
-    pairs = [LinearChain().encode(np.array(path), dims) for path in list_paths(dims[:2])]
+    pairs = encoded_paths(*dims)
     totals = np.array([scores[parts].sum() + additional[extra].sum() for parts, extra in pairs])
     top = totals.max()
     if top == -np.inf:
@@ -382,9 +387,8 @@ def blind_to_forbidden(scores, additional, dims, work):
 
 
 def unscaled(scores, additional, dims, work):
-    pairs = [LinearChain().encode(np.array(path), dims) for path in list_paths(dims[:2])]
     value = right_sum(scores, additional, dims, work)
-    totals = [scores[parts].sum() + additional[extra].sum() for parts, extra in pairs]
+    totals = [scores[parts].sum() + additional[extra].sum() for parts, extra in encoded_paths(*dims)]
     with np.errstate(over="ignore"):
         return value if value == -np.inf else np.log(np.exp(totals).sum())
 

@@ -44,10 +44,10 @@ def _check_random(case, n_instances, count, is_complete):
     problems = [(scale * case.draw(k), scale == 1.0) for k in range(n_instances) for scale in (1.0, 1000.0)]
     pairs = [(a, b) for a in range(case.n) for b in range(a)]
     problems += [(case.draw() + 1000.0 * np.isin(range(case.n), pairs[p]), False) for p in case.some_of(len(pairs))]
-    for values, by_differences in problems:
+    for values, is_drawn in problems:
         best, _ = case.ask(values)
         if best > -np.inf:
-            _check_sum(case, values, best + count, why, is_complete, by_differences)
+            _check_sum(case, values, best + count, why, is_complete, is_drawn)
 
 
 def _check_alone(case, is_complete):
@@ -74,8 +74,8 @@ def _ask(case, values):
     return value, expected
 
 
-def _check_sum(case, values, most, why, is_complete, by_differences=False):
-    """Check the marginal oracle's value and marginals, and the results of the public functions.
+def _check_sum(case, values, most, why, is_complete, is_drawn=False):
+    """Check the marginal oracle's value and marginals; for random scores also the result of the public function.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def _check_sum(case, values, most, why, is_complete, by_differences=False):
         The reason of the bound, for messages.
     is_complete : bool
         Whether all structures are known, so that results are compared with sums over them.
-    by_differences : bool, default=False
-        Otherwise, whether to compare marginals with differences of the log-partition.
+    is_drawn : bool, default=False
+        Whether scores are random and small: differences of the log-partition then tell its derivative.
     """
     value, expected = _ask(case, values)
     totals = case.totals(values)
@@ -111,9 +111,9 @@ def _check_sum(case, values, most, why, is_complete, by_differences=False):
         )
     if is_complete:
         _compare(case, values, expected, (p / p.sum()) @ case.rows, "the sum over all structures is")
-    elif by_differences:
+    elif is_drawn:
         _compare(case, values, expected, _differences(case, values, expected), "the derivative of the log-partition is")
-    else:
+    if not is_drawn:
         return
     public = case.infer(marginal_inference, values)
     if public.log_partition != value or not np.array_equal(join(public), expected):
