@@ -119,7 +119,7 @@ def best_by_enumeration(scores, tables):
 def test_features_are_those_of_the_twin(name):
     vectorizer, template_kind, texts, naive_rows = KINDS[name]
     rng = np.random.default_rng(0)
-    sentences = make_sentences(rng, 30, most=13)
+    sentences = make_sentences(rng, 14, most=13)
     rows = vectorizer(texts, n_features=2**24).transform(sentences)
     templates = [template_kind.parse(t) if isinstance(t, str) else t for t in texts]
     column_of, n_names = {}, 0
@@ -135,8 +135,8 @@ def test_features_are_those_of_the_twin(name):
                 one = by_template[str(template)]
                 assert column_of.setdefault(one, column) == column
             n_names += len(names)
-    assert len(column_of) > 2500 and len(set(column_of.values())) > 0.99 * len(column_of)
-    assert n_names > 50_000
+    assert len(column_of) > 2000 and len(set(column_of.values())) > 0.99 * len(column_of)
+    assert n_names > 20_000
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -164,7 +164,7 @@ def test_templates_that_are_none(text):
 @pytest.mark.parametrize("n_features", [None, 3])
 def test_the_best_tree_is_that_of_the_enumeration(n_features, names):
     rng, integral = np.random.default_rng(2), 0
-    for i in range(72):
+    for i in range(40):
         scores, tables, graph, weights = random_problem(rng, 1 + i % 4, n_features, names)
         tree, value = best_by_enumeration(scores, tables)
         found = map_inference(graph, scores, additional=weights)
@@ -172,7 +172,7 @@ def test_the_best_tree_is_that_of_the_enumeration(n_features, names):
         assert found.structure.argmax(axis=0).tolist() == list(tree)
         assert found.bound >= value - 1e-6
         integral += found.integral
-    assert integral >= 36
+    assert integral >= 20
 
 
 @BOTH
@@ -319,7 +319,7 @@ def test_pairs_that_differ_are_learned(loss, name):
     rng = np.random.default_rng(8)
     sentences, trees = make_treebank(rng, 52, name)
     train, test = slice(0, 40), slice(40, 52)
-    X, options = features(sentences, name), {"loss": loss, "solver": "adagrad", "max_iter": 20, "random_state": 0}
+    X, options = features(sentences, name), {"loss": loss, "solver": "adagrad", "max_iter": 8, "random_state": 0}
     second = StructuredSparseMAPClassifier(second_order_tree, **options).fit(X[train], trees[train])
     fewer = [sample[:-1] for sample in X] if name == "grandparents" else [sample[0] for sample in X]
     structure = second_order_tree if name == "grandparents" else DependencyTree(single_root=True)

@@ -529,7 +529,7 @@ def test_what_is_learned_may_be_assigned(average):
 def test_stacks_and_series_of_samples():
     rng = np.random.default_rng(0)
     stack, labels = rng.normal(size=(12, 5, 4)), rng.integers(3, size=(12, 5))
-    model = StructuredSparseMAPClassifier("chain", alpha=0.1)
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha=0.1)
     wanted = model.fit(list(stack), list(labels)).coef_
     index = rng.permutation(12) + 7
     forms = [

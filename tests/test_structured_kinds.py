@@ -144,7 +144,7 @@ ITEMS = {
     [(kind, loss) for kind in ITEMS for loss in LOSSES if LOSSES[loss].argmax != "gibbs" or kind == "subset"],
 )
 def test_independent_items_are_chosen_as_often_as_by_logistic_regression(kind, loss):
-    (X, y), (X_test, y_test) = draw_items(150, 0), draw_items(300, 1)
+    (X, y), (X_test, y_test) = draw_items(150, 0), draw_items(150, 1)
     peer = LogisticRegression(C=1e4).fit(np.concatenate(X), np.concatenate(y))
     by_peer, gold = peer.predict(np.concatenate(X_test)), np.concatenate(y_test)
     for temperature in (1.0, 0.25) if LOSSES[loss].argmax == "sparsemap" else (1.0,):
