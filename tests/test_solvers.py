@@ -426,7 +426,7 @@ def test_large_supports_end_where_rounding_does(structure, shape, scale):
 def test_jacobian_products_equal_differences(kind, options):
     rng = np.random.default_rng(7)
     compared = 0
-    for _ in range(10):
+    for _ in range(15):
         instance = RANDOM[kind](rng, **options)
         result = sparsemap(instance.structure, instance.scores, **instance.additional)
         direction = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}
@@ -449,7 +449,7 @@ def test_jacobian_products_equal_differences(kind, options):
         assert set(gradients) == set(direction)
         total = sum((gradients[name] * direction[name]).sum() for name in direction)
         assert total == pytest.approx((v * expected).sum(), abs=1e-5)
-    assert compared >= 6
+    assert compared >= 10
 
 
 def test_jacobian_is_an_orthogonal_projector():
@@ -513,7 +513,7 @@ def test_first_class_oracles_are_what_structures_hold():
 def test_derivatives_of_the_weights_equal_differences(kind):
     rng = np.random.default_rng(14)
     compared = 0
-    for _ in range(15):
+    for _ in range(25):
         instance = RANDOM[kind](rng)
         result = sparsemap(instance.structure, instance.scores, **instance.additional)
         direction = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}
@@ -536,7 +536,7 @@ def test_derivatives_of_the_weights_equal_differences(kind):
         v = rng.normal(size=len(result.weights))
         gradients = result.weights_vjp(v)
         assert sum((gradients[n] * direction[n]).sum() for n in direction) == pytest.approx(v @ forward, abs=1e-9)
-    assert compared > 5
+    assert compared > 10
 
 
 @pytest.mark.parametrize("solver", ["auto", "active_set"])

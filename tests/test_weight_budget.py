@@ -31,7 +31,7 @@ def test_shrinkage_is_the_greedy_knapsack_of_the_twin(structure, loss):
                 structure, loss, 12, n_outputs, [(np.flatnonzero(group_of == g), d[g]) for g in range(5)], **settings,
                 budget=None, alpha=0.0, budget_weights=budget,
             )  # fmt: skip
-            for _ in range(2):
+            for _ in range(3):
                 order = rng.permutation(40)
                 run(optimizer, structure, loss, samples, gold, n_outputs, order)
                 for i in order:
