@@ -38,6 +38,12 @@ class LabelTask(Task):
         self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
 
     @property
+    def label_weights(self):
+        """Weights that broadcast to the gold labels: those of the samples, and 0 for unknown labels."""
+        weights = self.weights[:, None]
+        return weights if self.known is None else weights * self.known
+
+    @property
     def has_kinks(self):
         # Hinge has kinks everywhere. SparseMAP has a kink at an edge score of zero, where the marginal of the pair
         # jumps.

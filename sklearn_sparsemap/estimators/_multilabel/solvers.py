@@ -120,15 +120,14 @@ class Trial:
     """
 
     def __init__(self, linear, unfitted):
-        estimator, task, X = linear.estimator, linear.task, linear.learner.X
-        self.estimator, self.unfitted, (train, held) = estimator, unfitted, linear.folds[0]
-        part, self.task, self.held = task.take(train), task.take(held), X.values[held]
+        estimator, X, (train, held) = linear.estimator, linear.learner.X, linear.folds[0]
+        evidence, self.task, sets = next(linear.held_out_parts())
+        self.estimator, self.unfitted, self.held = estimator, unfitted, X.values[held]
+        part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.linear_losses = self._losses(linear.evidence[held])
-        # The rows of samples with unknown labels are not their label sets.
-        has_sets = not estimator._single and task.known is None
-        self.sets = SeenSets(linear.gold[train], task.weights[train]) if has_sets else None
+        self.linear_losses = self._losses(evidence)
+        self.sets = None if estimator._single else sets
         self.n_first = int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))
 
     def is_better(self):
@@ -158,8 +157,7 @@ class Trial:
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
-        gold, losses = dense(self.task.gold), np.empty(len(evidence))
-        weights = self.task.weights[:, None] * (np.ones((1, 1)) if self.task.known is None else self.task.known)
+        gold, weights, losses = dense(self.task.gold), self.task.label_weights, np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
         for own, other in (halves, halves[::-1]):
             calibration = self.unfitted.fit(evidence[other], gold[other], weights[other])
@@ -265,14 +263,15 @@ class LbfgsFit:
         """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
         estimator = self.estimator
         if estimator._tunes_threshold():
-            estimator.threshold_, estimator._rule, _ = estimator._tuned(self._held_out())
+            estimator.threshold_, estimator._rule, _ = estimator._tuned(self.held_out_parts())
         elif estimator._rule == "seen" and self.folds:
-            estimator._rule = estimator._better_rule(self._held_out())
+            estimator._rule = estimator._better_rule(self.held_out_parts())
 
-    def _held_out(self):
+    def held_out_parts(self):
         """Yield the held-out samples of each fold, as `_better_rule` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
+            # The rows of samples with unknown labels are not their label sets.
             sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
             yield self.evidence[held], task.take(held), sets
         if not self.folds:

@@ -55,8 +55,7 @@ class TuningMixin:
 
     def _calibrate(self, evidence, task):
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
-        weights = task.weights[:, None] if task.known is None else task.weights[:, None] * task.known
-        gold = dense(task.gold)
+        gold, weights = dense(task.gold), task.label_weights
         if weights.any():
             self._calibration = self._calibration.fit(evidence, gold, weights)
         return float(self._calibration.losses(evidence, gold, weights).sum())
