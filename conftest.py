@@ -1,10 +1,35 @@
-"""What is left out of the tests of docstrings, and the order of the files."""
+"""Modules whose docstrings cannot be tested, and the order of the files."""
 
-from importlib.util import find_spec
+from importlib import import_module
+from pathlib import Path
 
-# Layers whose library is not installed, and the command, which is no module.
+PACKAGE = Path(__file__).resolve().parent / "sklearn_sparsemap"
+# The command, which is no module.
 collect_ignore = ["sklearn_sparsemap/compile.py"]
-collect_ignore_glob = [f"sklearn_sparsemap/{name}/*" for name in ("torch", "jax") if find_spec(name) is None]
+
+
+def missing_library(module):
+    """Return the name of a library that a module of the package needs and that is not installed, or None."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        while error.__cause__ is not None:
+            error = error.__cause__
+        if isinstance(error, ModuleNotFoundError) and error.name.partition(".")[0] != PACKAGE.name:
+            return error.name
+        raise
+    return None
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave out the modules that need an extra which is not installed, wherever they are."""
+    path = Path(collection_path)
+    if path.suffix == ".py" and PACKAGE in path.parents and path.name != "compile.py":
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        if missing_library(".".join(parts).removesuffix(".__init__")):
+            return True
+    return None
+
 
 # While the first of two processes compiles the solvers of structures, the second one runs files that hardly use them.
 # In the order of their names, or with most tests first, both would compile the same.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     # Static type checkers see the public names through these imports.
     from ._compile_ahead import compile
     from ._core.ragged import RaggedArray
+    from ._show_versions import show_versions
     from .estimators import (
         DecisionFocusedRegressor,
         GroupLassoPerceptron,
@@ -38,6 +39,7 @@ _PUBLIC = {
     "map_inference": ".inference",
     "marginal_inference": ".inference",
     "n_best": ".inference",
+    "show_versions": "._show_versions",
     "sparsemap": ".inference",
     "stability_selection": ".estimators",
     "structured_group_lasso_path": ".estimators",
@@ -75,6 +77,7 @@ __all__ = [
     "map_inference",
     "marginal_inference",
     "n_best",
+    "show_versions",
     "sparsemap",
     "stability_selection",
     "structured_group_lasso_path",

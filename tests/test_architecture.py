@@ -124,7 +124,7 @@ for name in ("torch", "jax"):
     try:
         __import__(f"sklearn_sparsemap.{name}")
     except ImportError as error:
-        print(f"sklearn-sparsemap[{name}]" in str(error))
+        print("pip install '.[" + name in str(error))
 """
     assert run_python(code) == ["False"] * 7 + ["True"] * 2
 

@@ -3,7 +3,6 @@ import sys
 from collections import Counter, UserDict
 
 import numpy as np
-import pandas as pd
 import pytest
 from naive_features import naive_amount, naive_case, naive_feature_names, naive_shape
 from scipy import sparse
@@ -28,6 +27,8 @@ from sklearn_sparsemap.features import (
     word_punctuation,
     word_shape,
 )
+
+pd = pytest.importorskip("pandas")
 
 WORDS = ["the", "The", "cat", "Cat's", "3", "42", "1,000", "-", "--", "NASA", "x"]
 TAGS = ["D", "N", "V"]

@@ -4,7 +4,6 @@ import pickle
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -15,6 +14,8 @@ from test_structured import make_chains
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups, groups_by_name, groups_from
+
+pd = pytest.importorskip("pandas")
 
 rng = np.random.default_rng(0)
 NAMES = ["a", "b", "c", "d", "e", "f"]

@@ -4,7 +4,6 @@ import warnings
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from naive_exact import Optimum, Vertices
 from naive_multilabel import naive_forest
@@ -21,6 +20,8 @@ from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.inference._forests import Forest, forest_of
 from sklearn_sparsemap.inference._labels import LabelGraph
 from sklearn_sparsemap.losses._labels import partly_known_losses
+
+pd = pytest.importorskip("pandas")
 
 
 def random_parents(n, rng):

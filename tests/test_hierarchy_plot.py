@@ -1,11 +1,9 @@
 """HierarchyDisplay: what it draws of a tree of labels."""
 
-import matplotlib
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib").use("Agg")
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 

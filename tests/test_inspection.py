@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -15,6 +14,8 @@ from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain, feature_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Subset
+
+pd = pytest.importorskip("pandas")
 
 rng = np.random.default_rng(0)
 WORDS = [["the", "dog", "barks"], ["a", "cat"], ["a", "dog"], ["the", "cat", "barks"]] * 3

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -51,6 +50,8 @@ from sklearn_sparsemap.training import _label_task
 from sklearn_sparsemap.training._adam import Adam
 from sklearn_sparsemap.training._label_task import LabelTask
 from sklearn_sparsemap.training._network import Network
+
+pd = pytest.importorskip("pandas")
 
 
 @parametrize_with_checks([MultilabelLPSparseMAP()])

@@ -12,7 +12,7 @@ NAMES = {
     "": """
         DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
         StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference
-        marginal_inference n_best sparsemap stability_selection structured_group_lasso_path
+        marginal_inference n_best show_versions sparsemap stability_selection structured_group_lasso_path
     """,
     "conformal": """
         ConformalStructures

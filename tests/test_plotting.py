@@ -764,11 +764,24 @@ def test_wrong_graphs_are_named(make, message):
 
 
 @pytest.mark.parametrize(
-    ("library", "display"),
-    [("matplotlib.pyplot", TreeDisplay([[0, 1]], [1.0])), ("networkx", FactorGraphDisplay(flat_graph()))],
+    ("library", "make"),
+    [
+        ("matplotlib", lambda: TreeDisplay([[0, 1]], [1.0])),
+        ("matplotlib", lambda: ChainDisplay([[0, 1]], [1.0])),
+        ("matplotlib", lambda: RankingDisplay([[1, 0]], [1.0])),
+        ("matplotlib", lambda: SegmentationDisplay([[[0, 2, 0]]], [1.0])),
+        ("matplotlib", lambda: MatchingDisplay([[0, 1]], [1.0])),
+        ("matplotlib", lambda: PartsDisplay([[True, False]], [1.0])),
+        ("matplotlib", lambda: ConvergenceDisplay({"facets": CURVE})),
+        ("matplotlib", lambda: FactorGraphDisplay(flat_graph())),
+        ("networkx", lambda: FactorGraphDisplay(flat_graph())),
+    ],
 )
-def test_without_a_library_the_extra_is_named(monkeypatch, library, display):
-    monkeypatch.setitem(sys.modules, library, None)
-    name = library.split(".")[0]
-    with pytest.raises(ImportError, match=rf"needs {name}; .*sklearn-sparsemap\[plot\]"):
+def test_without_a_library_the_command_that_installs_it_is_named(monkeypatch, library, make):
+    display = make()
+    for name in [library, *sys.modules]:
+        if name.partition(".")[0] == library:
+            monkeypatch.setitem(sys.modules, name, None)
+    message = rf"this plot needs {library}, .*pip install '\.\[plot\]' .*'sklearn-sparsemap\[plot\]'"
+    with pytest.raises(ImportError, match=message):
         display.plot()

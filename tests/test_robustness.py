@@ -12,7 +12,6 @@ from functools import cache, partial
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -54,6 +53,8 @@ from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from sklearn_sparsemap.training._structure_task import StructureTask
+
+pd = pytest.importorskip("pandas")
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)

@@ -4,7 +4,6 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from naive_features import naive_token_dict
 from scipy import sparse
@@ -27,6 +26,8 @@ from sklearn_sparsemap.features import (
 )
 from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
 from sklearn_sparsemap.pipeline import make_structured_pipeline
+
+pd = pytest.importorskip("pandas")
 
 rng = np.random.default_rng(0)
 

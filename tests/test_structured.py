@@ -8,7 +8,6 @@ import threading
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier
@@ -29,6 +28,8 @@ from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training._online.optimizer import OnlineOptimizer
 from sklearn_sparsemap.training._structure_task import object_array
+
+pd = pytest.importorskip("pandas")
 
 
 def make_chains(n_samples=40, seed=0, kind="dense"):

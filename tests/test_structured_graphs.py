@@ -7,7 +7,6 @@ from functools import cache
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -35,6 +34,8 @@ from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_s
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._objective import BatchObjective
+
+pd = pytest.importorskip("pandas")
 
 WEIGHTS = np.array([1.0, -1.0, 0.5])
 

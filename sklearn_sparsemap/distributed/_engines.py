@@ -8,12 +8,8 @@ import sys
 import warnings
 from concurrent import futures
 
+from .._core.extras import import_extra
 from .._core.threads import count_threads
-
-_NO_DASK = (
-    'client={!r} needs dask.distributed, which is not installed: pip install "sklearn-sparsemap[dask]"; without a '
-    "client, training is on threads"
-)
 
 
 class ThreadEngine:
@@ -80,11 +76,8 @@ class DaskEngine:
 def engine_for(client, n_jobs, parts):
     """Return the engine for a client (or the address of a scheduler, or None) and for parts of data."""
     if isinstance(client, str):
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise ImportError(_NO_DASK.format(client)) from error
-        client = Client(client)
+        # Without a client, training is on threads.
+        client = import_extra("distributed", "dask", f"client={client!r}").Client(client)
     if client is None:
         client = next((part.client for part in parts if is_future(part)), None) or current_client()
     if client is None:

@@ -1,11 +1,8 @@
 """SparseMAP and LP-SparseMAP in JAX programs: differentiable structured layers for padded batches."""
 
-try:
-    import jax as _jax  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "sklearn_sparsemap.jax needs JAX, which is not installed: pip install 'sklearn-sparsemap[jax]'"
-    ) from error
+from .._core.extras import import_extra
+
+import_extra("jax", "jax", "sklearn_sparsemap.jax")
 
 from ._public import lp_sparsemap, sparsemap
 from ._surrogates import map_inference

@@ -69,7 +69,7 @@ class Drawing(Display):
 
     def _add_legend(self, entries, place, scale):
         """Put a legend in one row above a place in the drawing."""
-        from matplotlib.lines import Line2D
+        Line2D = import_library("matplotlib.lines").Line2D
 
         handles = [Line2D([], [], **{**style, "label": label, "lw": style["lw"] * scale}) for label, style in entries]
         return self.ax_.legend(

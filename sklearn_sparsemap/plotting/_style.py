@@ -1,8 +1,8 @@
 """Colours, legends and axes of all displays. matplotlib and networkx are imported at the first plot only."""
 
-from importlib import import_module
-
 import numpy as np
+
+from .._core.extras import import_extra
 
 INK, MUTED, FAINT = "#222222", "#8c8c8c", "#dddddd"
 # Distinct for all kinds of colour vision, and in greyscale by lightness and dashes.
@@ -16,14 +16,8 @@ SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light
 
 
 def import_library(name):
-    """Import matplotlib.pyplot or networkx, or raise ImportError saying how to get it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        library = name.split(".")[0]
-        raise ImportError(
-            f"this plot needs {library}; install it with: pip install 'sklearn-sparsemap[plot]'"
-        ) from error
+    """Import a module of matplotlib or networkx, or raise ImportError with the command that installs it."""
+    return import_extra(name, "plot", "this plot")
 
 
 def as_text(probability):
@@ -52,7 +46,7 @@ def text_width(text, size):
 
 
 def _line_width(line, size):
-    from matplotlib.textpath import TextPath
+    TextPath = import_library("matplotlib.textpath").TextPath
 
     path = TextPath((0, 0), line, size=size)
     # The control points of letters are within their extents, which take ten times as long to compute.
@@ -62,7 +56,7 @@ def _line_width(line, size):
 
 def rim(width):
     """Return the path effects that keep a text readable on top of lines."""
-    from matplotlib.patheffects import withStroke
+    withStroke = import_library("matplotlib.patheffects").withStroke
 
     return [withStroke(linewidth=width, foreground="white", alpha=0.9)]
 
@@ -179,7 +173,7 @@ def lay_bare(ax, grid="both"):
 
 def legend_below(ax, handles):
     """Put a legend below axes and their labels."""
-    from matplotlib.transforms import ScaledTranslation
+    ScaledTranslation = import_library("matplotlib.transforms").ScaledTranslation
 
     box, labels, size = ax.get_window_extent(), ax.xaxis.get_tightbbox(), 10.0
     below = 6.0

@@ -1,11 +1,8 @@
 """SparseMAP and LP-SparseMAP inside PyTorch networks: differentiable structured layers for padded batches."""
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "sklearn_sparsemap.torch needs PyTorch, which is not installed: pip install 'sklearn-sparsemap[torch]'"
-    ) from error
+from .._core.extras import import_extra
+
+import_extra("torch", "torch", "sklearn_sparsemap.torch")
 
 from ._decisions import PerturbedFenchelYoungLoss, SPOPlusLoss
 from ._losses import FenchelYoungLoss

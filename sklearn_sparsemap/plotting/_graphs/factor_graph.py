@@ -217,7 +217,7 @@ class FactorGraphDisplay(Drawing):
         `marginals` are those of its values, or None. Lengths are in points at full size; `scale` is the scale of texts
         and line widths.
         """
-        from matplotlib.patches import Circle
+        Circle = import_library("matplotlib.patches").Circle
 
         lines, color, face = [name], INK, "white"
         if marginals is not None and len(marginals) > 1:
@@ -240,7 +240,7 @@ class FactorGraphDisplay(Drawing):
 
     def _draw_box(self, box, scale):
         """Draw a factor: its box, and its frame or its lines."""
-        from matplotlib.patches import Rectangle
+        Rectangle = import_library("matplotlib.patches").Rectangle
 
         if box.frame is not None:
             extent = box.frame[1] - box.frame[0]
@@ -258,7 +258,8 @@ class FactorGraphDisplay(Drawing):
 
     def _mark_end(self, route, negated, is_output, scale):
         """Mark the end of a line: an open dot at a negated variable, an arrow at an output, before the dot."""
-        from matplotlib.patches import Circle, Polygon
+        Circle = import_library("matplotlib.patches").Circle
+        Polygon = import_library("matplotlib.patches").Polygon
 
         direction = route[-1] - route[-2]
         direction = direction / max(np.linalg.norm(direction), 1e-9)

@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Self
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
-from .._style import COLORS, DASHES, INK, MUTED, lay_bare, legend_above, rim, size_in_points
+from .._style import COLORS, DASHES, INK, MUTED, import_library, lay_bare, legend_above, rim, size_in_points
 
 _FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
 _MARKERS = "o", "s", "^", "D"
@@ -271,7 +271,8 @@ class GroupPathDisplay(Display):
     @staticmethod
     def _tick(ax):
         """Put plain numbers at the powers of ten and, if there are few powers, between them."""
-        from matplotlib.ticker import LogLocator, NullFormatter
+        LogLocator = import_library("matplotlib.ticker").LogLocator
+        NullFormatter = import_library("matplotlib.ticker").NullFormatter
 
         low, high = ax.get_xlim()
         subs = (1.0,) if high / low > 500 else (1.0, 2.0, 5.0)

@@ -167,8 +167,8 @@ class GroupOrderDisplay(Drawing):
         scale : float
             Scale of line widths.
         """
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
+        PathPatch = import_library("matplotlib.patches").PathPatch
+        Path = import_library("matplotlib.path").Path
 
         self.lines_ = []
         selected = set([] if self.selected is None else self.selected)
@@ -192,7 +192,7 @@ class GroupOrderDisplay(Drawing):
 
     def _draw_boxes(self, levels, heights, lefts, rights, scale):
         """Draw the boxes of all groups; for the parameters see `_draw_edges`."""
-        from matplotlib.patches import FancyBboxPatch
+        FancyBboxPatch = import_library("matplotlib.patches").FancyBboxPatch
 
         self.boxes_ = []
         for i, name in enumerate(self.names):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, as_text, draw_grid, legend_below, text_width, write
+from .._style import INK, as_text, draw_grid, import_library, legend_below, text_width, write
 from .base import StructuresDisplay, as_ints
 
 
@@ -88,9 +88,10 @@ class MatchingDisplay(StructuresDisplay):
         -------
         display : MatchingDisplay
         """
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Polygon, Rectangle
-        from matplotlib.path import Path
+        Line2D = import_library("matplotlib.lines").Line2D
+        Polygon = import_library("matplotlib.patches").Polygon
+        Rectangle = import_library("matplotlib.patches").Rectangle
+        Path = import_library("matplotlib.path").Path
 
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape

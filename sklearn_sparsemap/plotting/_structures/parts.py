@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import HATCHES, INK, lay_bare, legend_below, name_axis, size_in_points
+from .._style import HATCHES, INK, import_library, lay_bare, legend_below, name_axis, size_in_points
 from .base import StructuresDisplay
 
 
@@ -91,8 +91,8 @@ class PartsDisplay(StructuresDisplay):
         -------
         display : PartsDisplay
         """
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
+        Line2D = import_library("matplotlib.lines").Line2D
+        Patch = import_library("matplotlib.patches").Patch
 
         strands = self._strands(max_structures)
         n_parts = len(self.marginals)

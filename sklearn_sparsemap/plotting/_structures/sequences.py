@@ -6,7 +6,18 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, MUTED, as_text, draw_grid, legend_below, name_axis, size_in_points, text_width, write
+from .._style import (
+    INK,
+    MUTED,
+    as_text,
+    draw_grid,
+    import_library,
+    legend_below,
+    name_axis,
+    size_in_points,
+    text_width,
+    write,
+)
 from .base import StructuresDisplay, as_ints
 
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
@@ -116,7 +127,7 @@ class ChainDisplay(StructuresDisplay):
         -------
         display : ChainDisplay
         """
-        from matplotlib.lines import Line2D
+        Line2D = import_library("matplotlib.lines").Line2D
 
         strands = self._strands(max_structures)
         used = self.marginals.any(axis=0) | all_states
@@ -344,7 +355,7 @@ class SegmentationDisplay(ChainDisplay):
         -------
         display : SegmentationDisplay
         """
-        from matplotlib.patches import Patch
+        Patch = import_library("matplotlib.patches").Patch
 
         strips = [("truth", structure) for structure in self._truth()]
         for members, weight, _ in self._strands(max_structures):

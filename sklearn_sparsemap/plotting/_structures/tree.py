@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import Drawing, check_names
-from .._style import INK, MUTED, as_text, text_width, write
+from .._style import INK, MUTED, as_text, import_library, text_width, write
 from .base import StructuresDisplay, as_ints
 
 # All lengths are in points, at the display's own size.
@@ -308,7 +308,7 @@ def _set_offsets(arcs, n_words):
 
 def _draw_arc(ax, arc, scale):
     """Draw the strands of an arc, its arrow head and its label; return the strands."""
-    from matplotlib.patches import Polygon
+    Polygon = import_library("matplotlib.patches").Polygon
 
     widths = [max(_THICKEST * weight, _THINNEST) for weight, _ in arc.strands]
     zorder = 3 + arc.probability

@@ -1,0 +1,34 @@
+"""Libraries of the extras, which are imported when they are needed."""
+
+from importlib import import_module
+
+
+def import_extra(module, extra, purpose):
+    """Import a module of an extra.
+
+    Parameters
+    ----------
+    module : str
+        Such as ``"matplotlib.pyplot"``.
+    extra : str
+        Name of the extra that installs it: ``"plot"``, ``"torch"``, ``"jax"`` or ``"dask"``.
+    purpose : str
+        Subject of the message: "this plot".
+
+    Returns
+    -------
+    module : module
+
+    Raises
+    ------
+    ImportError
+        If it is not installed. The message has the command that installs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{purpose} needs {module.partition('.')[0]}, which is not installed; in a clone of the repository, run: "
+            f"pip install '.[{extra}]' (or, if a package index has the package: pip install "
+            f"'sklearn-sparsemap[{extra}]')"
+        ) from error
