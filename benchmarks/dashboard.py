@@ -1,9 +1,9 @@
-"""Make the tables of the benchmarks from the records in ``benchmarks/results``.
+"""Make the page of all figures, dashboard.md, from the records in ``benchmarks/results``.
 
-    python benchmarks/dashboard.py            # write the short table of README.md and the whole one, dashboard.md
-    python benchmarks/dashboard.py --check    # fail if they differ from the records
+    python benchmarks/dashboard.py            # write the page
+    python benchmarks/dashboard.py --check    # fail if it differs from the records
 
-The short table has the comparisons in `SHOWN`. The records are described in results.py.
+It begins with a short table of the comparisons in `SHOWN`. The records are described in results.py.
 """
 
 import argparse
@@ -13,8 +13,7 @@ from collections import defaultdict
 import results
 
 FOLDER = results.ROOT / "benchmarks" / "results"
-README, WHOLE = results.ROOT / "README.md", results.ROOT / "benchmarks" / "dashboard.md"
-BEGIN, END = "<!-- dashboard: made by benchmarks/dashboard.py -->", "<!-- end of the dashboard -->"
+PAGE = results.ROOT / "benchmarks" / "dashboard.md"
 # Rows of the short table: script, text of the row, data, measure and peer of the record.
 SHOWN = (
     ("chunking", "Chunking, CoNLL-2000: span F1", "CoNLL-2000, 72 templates", "span F1",
@@ -109,25 +108,21 @@ def legend(letters):
     return [f"- {marks}", *(f"- Machine {letter}: {words}." for words, letter in letters.items())]
 
 
-def short_table(by_script):
+def short_table(by_script, letters):
     """Return lines of the short table."""
-    chosen = []
+    rows = []
     for script, text, *identity in SHOWN:
         records = [r for r in by_script[script] if [r["data"], r["measure"], r["peer"]] == identity]
         if len(records) != 1:
             sys.exit(f"{len(records)} records of {script}.json are {identity}")
-        chosen.append((script, text, records[0]))
-    letters = machines_of([record for _, _, record in chosen])
-    rows = []
-    for script, text, record in chosen:
+        (record,) = records
         machine = letters[describe(record["machine"])]
         rows.append((text, record["peer"], *figures_of(record), machine, f"`{record['commit']}`", f"`{script}.py`"))
-    head = ["task", "peer", "ours", "theirs", "ours / theirs", "machine", "commit", "script"]
-    return [*as_table(head, rows), "", *legend(letters)]
+    return as_table(["task", "peer", "ours", "theirs", "ours / theirs", "machine", "commit", "script"], rows)
 
 
-def whole_table(by_script):
-    """Return lines of the page with all records: for each task and each run of a command a table."""
+def page(by_script):
+    """Return the page: the short table, then, for each task and each run of a command, a table of all records."""
     by_task = defaultdict(lambda: defaultdict(list))
     for records in by_script.values():
         for record in records:
@@ -135,37 +130,25 @@ def whole_table(by_script):
             by_task[record["task"]][run].append(record)
     letters = machines_of([record for records in by_script.values() for record in records])
     lines = ["# All figures", "", "Made by `python benchmarks/dashboard.py` from `benchmarks/results`.", ""]
-    lines += legend(letters)
+    lines += [*legend(letters), "", "## Compared with other libraries", "", *short_table(by_script, letters)]
     for task, runs in sorted(by_task.items(), key=lambda item: item[0].lower()):
         lines += ["", f"## {task[0].upper()}{task[1:]}"]
         for (command, machine, commit, date), records in runs.items():
             lines += ["", f"`{command}`, machine {letters[machine]}, commit `{commit}`, {date}:", ""]
             rows = [(r["data"], r["measure"], r["peer"], *figures_of(r)) for r in records]
             lines += as_table(["data", "measure", "peer", "ours", "theirs", "ours / theirs"], rows)
-    return lines
-
-
-def new_readme(text, lines):
-    """Return the text of README.md with the short table in its place."""
-    before, rest = text.split(BEGIN)
-    return before + "\n".join([BEGIN, "", *lines, "", END]) + rest.split(END)[1]
+    return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if a table is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if it is out of date")
     arguments = parser.parse_args()
-    by_script = load()
-    readme = README.read_text(encoding="utf-8")
-    texts = {
-        README: new_readme(readme, short_table(by_script)),
-        WHOLE: "\n".join(whole_table(by_script)) + "\n",
-    }
-    for path, text in texts.items():
-        if not arguments.check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.exit(f"{path.name} differs from the records: run python benchmarks/dashboard.py")
+    text = page(load())
+    if not arguments.check:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
+        sys.exit(f"{PAGE.name} differs from the records: run python benchmarks/dashboard.py")
 
 
 if __name__ == "__main__":

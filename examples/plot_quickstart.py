@@ -12,6 +12,8 @@ probability zero.
 The images are part of scikit-learn.
 """
 
+import sys
+from pathlib import Path
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -258,4 +260,8 @@ figure.legend(
     title="the sequences selected by SparseMAP, and their probabilities",
 )
 
-plt.show()
+picture = Path(sys.argv[0]).resolve().with_suffix(".png")
+figure.savefig(picture, dpi=150)
+print(f"\nThe picture is in {picture}")
+if plt.get_backend().lower() != "agg":  # which matplotlib takes if there is no display
+    plt.show()

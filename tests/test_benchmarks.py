@@ -114,10 +114,8 @@ def test_notes_begin_with_their_conclusion():
 
 def test_tables_agree_with_the_records(modules, by_script):
     _, dashboard = modules
-    readme = dashboard.README.read_text(encoding="utf-8")
-    assert dashboard.new_readme(readme, dashboard.short_table(by_script)) == readme, "run benchmarks/dashboard.py"
-    whole = "\n".join(dashboard.whole_table(by_script)) + "\n"
-    assert dashboard.WHOLE.read_text(encoding="utf-8") == whole, "run benchmarks/dashboard.py"
+    whole = dashboard.page(by_script)
+    assert dashboard.PAGE.read_text(encoding="utf-8") == whole, "run benchmarks/dashboard.py"
     assert len(dashboard.SHOWN) <= 12
     # Each record has a row, and marks say what is not of one run on one machine.
     assert whole.count("\n| ") >= sum(map(len, by_script.values()))
@@ -132,8 +130,7 @@ def test_a_changed_figure_is_seen(modules, by_script):
     _, dashboard = modules
     script, *_ = dashboard.SHOWN[0]
     changed = by_script | {script: [record | {"ours": record["ours"] + 1.0} for record in by_script[script]]}
-    assert dashboard.short_table(changed) != dashboard.short_table(by_script)
-    assert dashboard.whole_table(changed) != dashboard.whole_table(by_script)
+    assert dashboard.page(changed) != dashboard.page(by_script)
 
 
 def test_a_script_run_again_replaces_its_records(modules, tmp_path, monkeypatch):

@@ -91,18 +91,17 @@ def pictures(text):
     return re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
 
 
-def test_pictures_of_the_readme_show_everywhere(built):
+def test_pictures_and_links_of_the_readme_lead_somewhere_from_everywhere(built):
+    """Their addresses are those of files of the repository, so an index of packages can show them."""
     _, _, metadata = built
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = pictures(metadata.get_payload())
-    start = REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
-    assert shown == [start + path for path in pictures(readme)] and len(shown) == 3
-    assert len(metadata.get_payload().strip().splitlines()) == len(readme.strip().splitlines())
-
-
-def test_pictures_of_the_readme_exist():
-    paths = pictures((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert paths and all((ROOT / path).is_file() for path in paths)
+    assert metadata.get_payload().strip() == readme.strip()
+    links, raw = pictures(readme), REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
+    assert links and all(link.startswith(raw) for link in links)
+    links += (defined := dict(re.findall(r"^\[(\w+)\]: (\S+)$", readme, re.MULTILINE))).values()
+    assert set(re.findall(r"\]\[(\w+)\]", readme)) == set(defined) and len(defined) > 10
+    for link in links:
+        assert (ROOT / link.removeprefix(raw).removeprefix(f"{REPOSITORY}/blob/main/")).is_file(), link
 
 
 def test_citation():
