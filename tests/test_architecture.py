@@ -135,6 +135,8 @@ def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
         for node in nodes:
             absolute = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_extra":
+                absolute += [node.args[0].value] if isinstance(node.args[0], ast.Constant) else []
             for name in {name.split(".")[0] for name in absolute} & named.keys():
                 # The batched operations of a structure; `tensor_solver` imports them when a layer asks for them.
                 if not path.stem.endswith("tensors"):

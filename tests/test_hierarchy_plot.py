@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib").use("Agg")
+pytest.importorskip("matplotlib")
+import matplotlib
+
+matplotlib.use("Agg")
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 

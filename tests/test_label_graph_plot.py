@@ -5,8 +5,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib").use("Agg")
+pytest.importorskip("matplotlib")
 pytest.importorskip("networkx")
+import matplotlib
+
+matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of
