@@ -1,112 +1,36 @@
-"""Compilation ahead of time, for container images, continuous integration and demonstrations."""
+"""Compilation ahead of time, for container images, continuous integration, wheels and demonstrations."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import os
-import warnings
 from collections.abc import Iterable
-from functools import partial
 from time import perf_counter
 
-import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from scipy.sparse import csr_array
 
-from ._core.jit import compiling_is_expected
+from ._core.jit import all_entries, compiling_is_expected, expected_seconds
 from ._core.validation import check_n_jobs
-from .estimators import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
-from .factors import AtMostOne, Budget, FactorGraph, Hierarchy, Imply, Pair, StructureFactor, Xor
-from .features import ArcVectorizer, TemplateVectorizer, TokenDictVectorizer
-from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
-from .structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 logger = logging.getLogger("sklearn_sparsemap")
 
-
-def _structure(structure):
-    scores = np.ones(structure.example_shapes()[-1])
-    own = structure.polytope_solver
-    for solver in ("active_set",) if own is None else ("auto", "active_set", own.name):
-        sparsemap(structure, scores, solver=solver).vjp(scores)
-        sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
-    map_inference(structure, scores)
-    if structure.marginal_oracle is not None:
-        marginal_inference(structure, scores)
-
-
-def _graphs():
-    graph = FactorGraph()
-    u = graph.variables((3, 3))
-    graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
-    result = lp_sparsemap(graph, np.eye(3))
-    result.vjp(np.eye(3))
-    result.jvp(scores=np.eye(3))
-    map_inference(graph, np.eye(3))
-    matching = FactorGraph()
-    u = matching.variables((2, 2))
-    matching.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
-    lp_sparsemap(matching, np.eye(2))
-
-
-def _structured_graphs():
-    graph = FactorGraph()
-    arcs, states = graph.variables((4, 3), name="arcs"), graph.variables((3, 2), name="states")
-    graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 2) for row in arcs])
-    graph.add(StructureFactor(LinearChain(), states, name="chain"), Pair(arcs[0], states[:, 0], name="pairs"))
-    scores = {"arcs": np.eye(4, 3), "states": np.eye(3, 2)}
-    for solver in ("newton", "block"):
-        lp_sparsemap(graph, scores, additional={"pairs": 0.5}, solver=solver).vjp(scores)
-
-
-def _classifier():
-    X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
-    for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
-        model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2).fit(X, y)
-        model.predict(X)
-        model.predict_marginals(X)
-        model.predict_structures(X)
-    StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs", max_iter=2).fit(list(map(csr_array, X)), y)
-
-
-def _multilabel():
-    X = np.random.default_rng(0).normal(size=(60, 4))
-    Y = (X[:, :3] > 0).astype(int)
-    for loss in ("sparsemap", "hinge", "logistic"):
-        MultilabelLPSparseMAP("full", loss=loss, solver="adam", max_iter=2, random_state=0).fit(X, Y).predict(X)
-    rules = Hierarchy([None, 0, None])
-    MultilabelLPSparseMAP(constraints=rules, decision="map").fit(X, np.maximum(Y, Y[:, [1, 1, 2]])).predict(X)
-    MultilabelLPSparseMAP(max_iter=2).fit(csr_array(X * (X > 0)), Y)
-
-
-def _groups():
-    X = np.random.default_rng(0).normal(size=(60, 4))
-    model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, max_iter=2, random_state=0)
-    model.fit(X, X[:, 0] > 0).predict(X)
-
-
-def _features():
-    TokenDictVectorizer().fit_transform([[{"word": "a"}]])
-    for n_features in (None, 64):
-        TemplateVectorizer(["word[0]"], n_features=n_features).fit_transform([["a", "b"]])
-        ArcVectorizer(["head.word[0]"], n_features=n_features).fit_transform([[{"word": "a"}, {"word": "b"}]])
-
-
-# The values of `what` in `compile`, slowest first, so that parallel processes end at about the same time.
-_USES = {
-    "structured_graphs": _structured_graphs,
-    "graphs": _graphs,
-    "classifier": _classifier,
-    "groups": _groups,
-    "multilabel": _multilabel,
-    "features": _features,
-    "tree": partial(_structure, DependencyTree()),
-    "projective": partial(_structure, DependencyTree(projective=True)),
-    "chain": partial(_structure, LinearChain()),
-    "matching": partial(_structure, Matching()),
-    "subset": partial(_structure, Subset()),
-    "simplex": partial(_structure, Simplex()),
+_PACKAGE = __package__
+# The folders and modules whose entries a task uses. Structures differ in their own folders only.
+_STRUCTURES = {
+    "alignments": ("_alignment", "_path"),
+    "chains": ("_chain", "_segmentation", "_sequence_budget"),
+    "choices": ("_custom", "_pool", "_simplex", "_subset"),
+    "matchings": ("_matching", "_ranking"),
+    "trees": ("_head_automaton", "_tree"),
+}
+_TASKS = {
+    **{task: ("numerics", *(f"structures.{name}" for name in names)) for task, names in _STRUCTURES.items()},
+    "classifiers": ("losses", "training"),
+    "features": ("features",),
+    "graphs": ("graphs", "numerics"),
+    "groups": ("losses", "numerics", "penalties", "structures._simplex", "training"),
+    "labels": ("graphs", "losses", "numerics", "structures._simplex", "training"),
 }
 
 
@@ -114,16 +38,29 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     """Compile ahead of time, so that first uses are fast.
 
     Compiled code is stored in the package, or in ``NUMBA_CACHE_DIR``, and later processes load it in a fraction of a
-    second. This is useful before tests, or while a container image is built. Progress is logged by the logger
-    ``"sklearn_sparsemap"`` at level INFO. The command ``python -m sklearn_sparsemap.compile`` does the same, and shows
-    the progress.
+    second. This is useful before tests, or while a container image is built. Code that came with the package is not
+    compiled again. Progress is logged by the logger ``"sklearn_sparsemap"`` at level INFO: the number of functions,
+    about how many seconds of CPU time they take on this machine, and a line for each. The command
+    ``python -m sklearn_sparsemap.compile`` does the same, and shows the progress.
 
     Parameters
     ----------
     what : str or list of str, default=None
-        The uses to compile for: one or several of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``,
-        ``"simplex"``, ``"subset"``, ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``,
-        ``"multilabel"``, ``"groups"``, ``"features"``. By default, all of them, about a minute of CPU time.
+        The tasks to compile for. By default, everything. Inference, with derivatives:
+
+        - ``"alignments"``: `Alignment` and `Path`,
+        - ``"chains"``: `LinearChain`, `SequenceBudget` and `Segmentation`,
+        - ``"choices"``: `Simplex`, `Subset` and `CustomStructure`,
+        - ``"matchings"``: `Matching` and `Ranking`,
+        - ``"trees"``: `DependencyTree` and `HeadAutomaton`,
+        - ``"graphs"``: factor graphs; their structures are tasks of their own.
+
+        Learning:
+
+        - ``"classifiers"``: training of `StructuredSparseMAPClassifier`, for example ``["chains", "classifiers"]``,
+        - ``"labels"``: `MultilabelLPSparseMAP`,
+        - ``"groups"``: `GroupLassoPerceptron` and `StructuredGroupLasso`,
+        - ``"features"``: the vectorizers of `sklearn_sparsemap.features`.
     n_jobs : int, default=None
         Number of processes. Default: one for each core.
 
@@ -135,37 +72,53 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     Examples
     --------
     >>> import sklearn_sparsemap
-    >>> sklearn_sparsemap.compile("simplex", n_jobs=1)
+    >>> sklearn_sparsemap.compile("features", n_jobs=1)
     """
-    names = list(_USES) if what is None else [what] if isinstance(what, str) else list(what)
-    unknown = [name for name in names if name not in _USES]
-    if unknown or not names:
-        raise ValueError(f"what={(unknown or names)!r} cannot be compiled; choose among {', '.join(sorted(_USES))}")
+    tasks = list(_TASKS) if what is None else [what] if isinstance(what, str) else list(what)
+    unknown = [task for task in tasks if task not in _TASKS]
+    if unknown or not tasks:
+        raise ValueError(f"what={(unknown or tasks)!r} cannot be compiled; choose among {', '.join(sorted(_TASKS))}")
     check_n_jobs(n_jobs)
+    seconds = {}
+    for entry in _entries():
+        if what is None or any(f"{entry.__module__}.".startswith(f"{_PACKAGE}.{r}.") for t in tasks for r in _TASKS[t]):
+            name = entry.__module__, entry.__name__
+            seconds[name] = seconds.get(name, 0.0) + expected_seconds(entry)
+    # The slowest first, so that parallel processes end at about the same time.
+    names = sorted(seconds, key=lambda name: -seconds[name])
     n_processes = min(len(names), effective_n_jobs(os.cpu_count() if n_jobs is None else n_jobs))
-    ordered = [name for name in _USES if name in names]
+    logger.info("%d functions, about %.0f s of CPU time if none is compiled", len(names), sum(seconds.values()))
     began = perf_counter()
-    done = Parallel(n_processes, return_as="generator_unordered")(delayed(_use)(name) for name in ordered)
-    for count, (name, seconds) in enumerate(done, 1):
-        logger.info("%d/%d: %s in %.1f s", count, len(ordered), name, seconds)
+    done = Parallel(n_processes, return_as="generator_unordered")(delayed(_compile)(*name) for name in names)
+    for count, (name, taken) in enumerate(done, 1):
+        logger.info("%d/%d: %s in %.1f s", count, len(names), name, taken)
     logger.info("all in %.1f s", perf_counter() - began)
 
 
-def _use(name):
-    """Run the functions for one value of `what`; return this value and the time in seconds."""
+def _entries():
+    """Import all parts of the package that need no extra, and return their entries."""
+    import sklearn_sparsemap
+
+    for name in dir(sklearn_sparsemap):
+        getattr(sklearn_sparsemap, name)
+    return [entry for entry in all_entries() if entry.__module__.startswith(f"{_PACKAGE}.")]
+
+
+def _compile(module, name):
+    """Compile the entries of a name; return the name for users, and the time in seconds."""
     began = perf_counter()
-    # The models stop before they converge, which would warn.
-    with compiling_is_expected(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _USES[name]()
-    return name, perf_counter() - began
+    with compiling_is_expected():
+        for entry in _entries():
+            if (entry.__module__, entry.__name__) == (module, name):
+                entry.dispatcher  # noqa: B018
+    return f"{module.removeprefix(_PACKAGE + '.')}.{name}", perf_counter() - began
 
 
 def main(arguments=None):
     """Parse the command line, compile, and show progress on standard error."""
     about = compile.__doc__.splitlines()[0]
     parser = argparse.ArgumentParser(prog="python -m sklearn_sparsemap.compile", description=about)
-    parser.add_argument("what", nargs="*", help=f"some of {', '.join(sorted(_USES))}; all if nothing is given")
+    parser.add_argument("what", nargs="*", help=f"some of {', '.join(sorted(_TASKS))}; all if nothing is given")
     parser.add_argument("--n-jobs", type=int, help="number of processes; one for each core if not given")
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s")

@@ -19,13 +19,14 @@ import os
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 from numba import NumbaError, njit, types
 
 from .compile import Dispatcher
 from .compile.mode import IS_INTERPRETED, IS_LINKED
+from .compile.sources import size_of
 
 if IS_LINKED:
     from .compile import linked as _backend
@@ -132,6 +133,23 @@ def by_type(kernels):
 
 
 _PATIENCE = 2.0  # seconds after which the user is told which part of the package is being compiled
+# Rounds of a loop of the interpreter that take as long as compiling a byte of bytecode: measured over all entries, most
+# of which are within a factor of two.
+_ROUNDS_PER_BYTE = 9_000 if IS_LINKED else 22_500
+
+
+@lru_cache(maxsize=1)
+def _seconds_of_a_round():
+    n_rounds = 200_000
+    began = thread_time()
+    for i in range(n_rounds):
+        i % 7
+    return (thread_time() - began) / n_rounds
+
+
+def expected_seconds(entry):
+    """Return about how many seconds of CPU time an entry takes to compile on this machine."""
+    return size_of(entry.__wrapped__) * _ROUNDS_PER_BYTE * _seconds_of_a_round()
 
 
 class _Patience:
@@ -140,25 +158,29 @@ class _Patience:
     said, is_off = set(), False
 
     @classmethod
-    def say(cls, part):
+    def say(cls, part, entry):
         if part in cls.said or cls.is_off:
             return
-        about = ""
-        if not cls.said:
-            about = (
-                " for the first use in this installation, which takes some seconds for each part; later processes load "
-                "the result. sklearn_sparsemap.compile() compiles ahead of time"
-            )
+        about = (
+            ""
+            if cls.said
+            else "; each part is compiled once in this installation, later processes load the result. "
+            "sklearn_sparsemap.compile() compiles ahead of time"
+        )
         cls.said.add(part)
-        logging.getLogger("sklearn_sparsemap").warning("compiling %s%s", part, about)
+        logging.getLogger("sklearn_sparsemap").warning(
+            "compiling %s for its first use, about %.0f s%s", part, max(expected_seconds(entry), _PATIENCE), about
+        )
 
     @classmethod
     @contextmanager
-    def of_user(cls, module):
-        """Within this context a user is waiting for a function of this module."""
+    def of_user(cls, entry):
+        """Within this context a user is waiting for an entry."""
+        module = entry.__module__
         # The names of the first two folders, such as structures.chain.
         folders = module.split(".")[1:-1][:2]
-        timer = threading.Timer(_PATIENCE, cls.say, [".".join(folder.strip("_") for folder in folders) or module])
+        part = ".".join(folder.strip("_") for folder in folders) or module
+        timer = threading.Timer(_PATIENCE, cls.say, [part, entry])
         timer.daemon = True
         timer.start()
         try:
@@ -214,7 +236,7 @@ class Entry:
                 if self._dispatcher is None:
                     _Compiling.since = perf_counter()
                     try:
-                        with _Patience.of_user(self.__module__), _seldom_collecting():
+                        with _Patience.of_user(self), _seldom_collecting():
                             self._dispatcher = _backend.compile_entry(
                                 self.__wrapped__, self._signature, self._is_argument, {**_OPTIONS, **self._options}
                             )
@@ -222,6 +244,11 @@ class Entry:
                         _Compiling.spent += perf_counter() - _Compiling.since
                         _Compiling.since = None
         return self._dispatcher
+
+    @property
+    def is_compiled(self):
+        """Whether this process has compiled or loaded the function."""
+        return isinstance(self._dispatcher, Dispatcher)
 
     @property
     def handle(self):
@@ -275,6 +302,11 @@ def compiling_is_expected():
         yield
     finally:
         _Patience.is_off = is_off
+
+
+def all_entries():
+    """Return all entries of modules that are imported."""
+    return list(_entries)
 
 
 def entry(signature):
@@ -364,7 +396,7 @@ def compile_statistics():
     statistics : dict
         ``{"loaded": int, "compiled": int}``.
     """
-    used = [e._dispatcher.stats for e in _entries if isinstance(e._dispatcher, Dispatcher)]
+    used = [entry.dispatcher.stats for entry in _entries if entry.is_compiled]
     return {
         "loaded": sum(sum(s.cache_hits.values()) for s in used),
         "compiled": sum(sum(s.cache_misses.values()) for s in used),

@@ -102,23 +102,11 @@ def compile_kernel(function, options):
 def compile_entry(function, signature, is_argument, options):
     """Return a function that Python calls, compiled or loaded from the cache.
 
-    Parameters
-    ----------
-    function : callable
-    signature : Numba signature
-    is_argument : bool
-        Whether kernels take this function as an argument.
-    options : dict
-        Numba's options.
+    `is_argument` says whether kernels take it as an argument.
     """
     dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
-    try:
-        # As `cache=True` does, with the cache of this package.
-        dispatcher._cache = PackageCache(function, {**options, "is_argument": is_argument})
-    except RuntimeError as error:
-        # No folder of the cache is writable: each process compiles.
-        if "cannot cache function" not in str(error):
-            raise
+    # As `cache=True` does, with the cache of this package.
+    dispatcher._cache = PackageCache(function, signature, {**options, "is_argument": is_argument})
     dispatcher.compile(signature)
     dispatcher.disable_compile()
     _set_environments(dispatcher)

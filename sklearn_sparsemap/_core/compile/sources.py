@@ -35,21 +35,51 @@ def _digest_of_compiler():
 
 def _digest_of_function(function, options):
     found = hashlib.sha256()
-    scope, cells, code = function.__globals__, function.__closure__ or (), function.__code__
-    if function.__doc__ is not None:
-        # The first constant of code is its docstring.
-        code = code.replace(co_consts=(None, *code.co_consts[1:]))
-    uses = [(name, scope[name]) for name in _names(code) if name in scope]
-    outer = [cell.cell_contents for cell in cells]
+    code, outer, uses = _used_by(function)
     for part in _parts([code, function.__defaults__, outer, uses, options]):
         found.update(part.encode() + b"\n")
     return found.digest()
 
 
+def _used_by(function):
+    """Return the code of a function, the contents of its cells, and the globals that it uses: (name, value)."""
+    scope, cells, code = function.__globals__, function.__closure__ or (), function.__code__
+    if function.__doc__ is not None:
+        # The first constant of code is its docstring.
+        code = code.replace(co_consts=(None, *code.co_consts[1:]))
+    return code, [cell.cell_contents for cell in cells], [(name, scope[name]) for name in _names(code) if name in scope]
+
+
+def size_of(function):
+    """Return the bytes of bytecode of a function and all kernels that it uses; compile time is about proportional."""
+    functions, size = [function], 0
+    for each in functions:
+        code, *values = _used_by(each)
+        size += sum(len(part.co_code) for part in _codes(code))
+        for value in values:
+            if isinstance(value, list | tuple):
+                # Its elements come later in the same loop.
+                values.extend(value)
+            elif isinstance(value, dict):
+                values.extend(value.values())
+            elif isinstance(getattr(value, "kernels", None), dict):
+                values.append(value.kernels)
+            elif isinstance(value, Dispatcher) and value.py_func not in functions:
+                functions.append(value.py_func)
+    return size
+
+
 def _names(code):
     """Return the names of globals and attributes in code and in the functions within it."""
-    inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
-    return [*code.co_names, *(name for names in inner for name in names)]
+    return [name for part in _codes(code) for name in part.co_names]
+
+
+def _codes(code):
+    """Yield code, and that of the functions within it."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes(const)
 
 
 # Digests by kernel.
@@ -65,7 +95,10 @@ def _digest_of_kernel(kernel):
 
 def _parts(value):
     """Yield strings that together determine what compiled code makes of a value."""
-    if isinstance(value, _CONSTANTS):
+    if isinstance(value, types.BaseTuple):
+        # A namedtuple's type is written without the names of its fields.
+        yield from _parts([str(value), getattr(value, "fields", None), list(value)])
+    elif isinstance(value, _CONSTANTS):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, np.ndarray):
         yield from _parts([str(value.dtype), value.shape, value.tobytes()])
