@@ -1,16 +1,26 @@
 """Compiled code on disk: what an upgrade leaves, and what a full disk or a crash does to it."""
 
+import hashlib
+import json
 import os
+import pickle
+import re
 import shutil
+import sys
+import tempfile
 import time
+from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import types
 
+from sklearn_sparsemap import _compile_ahead
 from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile.mode import IS_LINKED
-from sklearn_sparsemap._core.compile.sources import digest_of
+from sklearn_sparsemap._core.compile.sources import digest_of, size_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
@@ -92,12 +102,33 @@ def run(python):
     return run_small
 
 
+def install(folder):
+    """Copy the package, without compiled code, and a user's module beside it."""
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "small.py").write_text(SMALL)
+    return folder
+
+
 @pytest.fixture
 def installed(tmp_path):
     """A copy of the package that has compiled nothing, and a user's module beside it."""
-    shutil.copytree(PACKAGE, tmp_path / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "small.py").write_text(SMALL)
-    return tmp_path
+    return install(tmp_path)
+
+
+def changed(content, place):
+    """Change one byte."""
+    return content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]
+
+
+DAMAGES = [
+    lambda content: content[: len(content) // 2],
+    lambda content: changed(content, len(content) // 2),
+    lambda content: b"",
+    # The digest, the start of the code, and its end.
+    lambda content: changed(content, 0),
+    lambda content: changed(content, 32),
+    lambda content: content[:-1],
+]
 
 
 def edit(folder, name, old, new):
@@ -146,7 +177,7 @@ def outer(x):
         return y + TABLE[0]
     return [middle(within(x)) for _ in range(4)], Pair(1, 2)
 """
-    changes = {
+    edits = {
         "LIMIT, TABLE, Pair = 3": "LIMIT, TABLE, Pair = 4",
         "LIMIT, TABLE, Pair = 3,": "LIMIT, TABLE, Pair = 3.0,",
         "np.arange(3)": "np.arange(3.0)",
@@ -165,8 +196,11 @@ def outer(x):
 
     same = first.replace("@njit\n", "# a comment\n@njit\n").replace("Return a number", "Return a float")
     assert digest(first) == digest(same, "second.py")
-    changed = [digest(first.replace(old, new)) for old, new in changes.items()]
-    assert len({digest(first), digest(first, options={"nogil": True}), *changed}) == len(changes) + 2
+    edited = [digest(first.replace(old, new)) for old, new in edits.items()]
+    pairs = [types.NamedTuple((types.int64, types.int64), namedtuple("Pair", names)) for names in ("ab", "ba")]
+    options = [{"nogil": True}, *({"types": pair} for pair in pairs)]
+    others = [digest(first, options=each) for each in options]
+    assert len({digest(first), *others, *edited}) == 1 + len(options) + len(edits)
 
 
 def test_code_that_uses_what_no_digest_can_tell_is_compiled_in_each_process():
@@ -185,15 +219,11 @@ def test_code_that_checks_indices_is_cached_apart(installed, run):
 @linked
 def test_damaged_files_are_compiled_anew(installed, run):
     assert run(installed) == (6.0, 3)
-    files = sorted(installed.rglob("*.nb?"))
-    # The index and the code of each entry, so that each kind of damage happens to both.
-    assert len(files) == 6
-    for k, path in enumerate(files):
-        found = path.read_bytes()
-        middle = len(found) // 2
-        changed = found[:middle] + bytes([found[middle] ^ 255]) + found[middle + 1 :]
-        path.write_bytes((found[:middle], changed, b"")[k % 3])
-    assert run(installed) == (6.0, 3)
+    for kinds in (DAMAGES[:3], DAMAGES[3:]):
+        files = sorted(installed.rglob("*.nb?"))
+        for path, damage in zip(files, kinds, strict=True):
+            path.write_bytes(damage(path.read_bytes()))
+        assert run(installed) == (6.0, 3)
     assert run(installed) == (6.0, 0)
 
 
@@ -202,6 +232,123 @@ def test_functions_that_functions_make_of_kernels_are_loaded(installed, run):
     """A kernel in a closure is pickled differently in each process, which must not change the place in the cache."""
     for n_compiled in (1, 0):
         assert run(installed, "import small; small.use_made()") == (2.0, n_compiled)
+
+
+PACK = """
+import runpy, sys
+from pathlib import Path
+import small
+small.use()
+pack = runpy.run_path(sys.argv[1])["pack"]
+print(*pack(Path("sklearn_sparsemap/_compiled")))
+"""
+# They run before the package is imported.
+CHANGE_VERSION = "import numba; numba.__version__ = '0.0.0'\n"
+CHANGE_FEATURES = """
+from numba.core.registry import cpu_target
+cpu_target.target_context.codegen()._tm_features = "-avx"
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped(python, tmp_path_factory):
+    """A copy of the package with the compiled code of a user's module, and a folder of its cache that is empty."""
+    place = tmp_path_factory.mktemp("shipped")
+    install(place / "built")
+    packed = python(place / "built", PACK, str(PACKAGE.parent / ".ci" / "pack.py")).stdout
+    assert packed.split()[2] == "3"
+    return place / "built"
+
+
+@pytest.fixture
+def use_shipped(shipped, tmp_path, run):
+    """Return a copy of that copy elsewhere, and a function that runs the module's code there, from an empty cache."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(shipped, tmp_path / "elsewhere", ignore=ignored)
+
+    def use(before="", **variables):
+        cache = tempfile.mkdtemp(dir=tmp_path)
+        found = run(tmp_path / "elsewhere", f"{before}import small; small.use()", NUMBA_CACHE_DIR=cache, **variables)
+        assert found[1] == sum(1 for _ in Path(cache).rglob("*.nbc"))
+        return found
+
+    return tmp_path / "elsewhere" / PACKAGE.name, use
+
+
+@linked
+def test_code_that_came_with_the_package_is_loaded_from_any_place(use_shipped, run):
+    package, use = use_shipped
+    assert use() == (6.0, 0)
+    # Nothing is written if no folder is writable.
+    for folder in (package.parent, *[path for path in package.rglob("*") if path.is_dir()]):
+        (folder / "__pycache__").touch()
+    nowhere = {"NUMBA_CACHE_DIR": f"{os.devnull}/none", "XDG_CACHE_HOME": os.devnull, "HOME": os.devnull}
+    assert run(package.parent, **nowhere) == (6.0, 0)
+
+
+@linked
+def test_code_for_another_version_processor_or_source_is_compiled(use_shipped):
+    package, use = use_shipped
+    (index,) = (package / "_compiled").glob("*.json")
+    right = json.loads(index.read_text())
+    assert use(CHANGE_VERSION) == use(CHANGE_FEATURES) == use(NUMBA_BOUNDSCHECK="1") == (6.0, 3)
+    for wrong in ({"triple": "aarch64-unknown-linux-gnu"}, {"features": right["features"] + ",+none"}):
+        index.write_text(json.dumps(right | wrong))
+        assert use() == (6.0, 3)
+    # A processor may have more features than the code uses.
+    index.write_text(json.dumps(right | {"features": right["features"].replace("+", "-")}))
+    assert use() == (6.0, 0)
+    index.write_text(json.dumps(right))
+    edit(package.parent, "_core/jit.py", "target[i] = source[i]", "target[i] = 2 * source[i]")
+    assert use() == (12.0, 1)
+    index.rename(index.with_name(index.name.replace(sys.implementation.cache_tag, "cpython-310")))
+    assert use() == (12.0, 3)
+
+
+@linked
+@pytest.mark.parametrize("damages", [DAMAGES[:3], DAMAGES[3:]])
+def test_damaged_code_of_the_package_is_compiled(use_shipped, damages):
+    package, use = use_shipped
+    files = sorted(path for path in (package / "_compiled").iterdir() if path.suffix != ".json")
+    for path, damage in zip(files, damages, strict=True):
+        path.write_bytes(damage(path.read_bytes()))
+    assert use() == (6.0, 3)
+
+
+@linked
+def test_a_damaged_index_and_a_wrong_path_in_it_are_no_code(use_shipped):
+    package, use = use_shipped
+    (index,) = (package / "_compiled").glob("*.json")
+    right = json.loads(index.read_text())
+    for wrong in (
+        "",
+        "[]",
+        index.read_text()[:-9],
+        json.dumps(right | {"code": 3}),
+        json.dumps({"code": right["code"]}),
+    ):
+        index.write_text(wrong)
+        assert use() == (6.0, 3)
+    # A pickle outside the folder is not read, though its digest is right; nor is one whose content is none of Numba's.
+    outside, evil = package.parent / "outside", package.parent / "evil"
+    outside.write_bytes(pickle.dumps(Touch(str(evil))))
+    index.write_text(json.dumps(right | {"code": dict.fromkeys(right["code"], "../../outside")}))
+    assert use() == (6.0, 3) and not evil.exists()
+    content = pickle.dumps(None)
+    digest = hashlib.sha256(content).hexdigest()
+    (package / "_compiled" / digest).write_bytes(content)
+    index.write_text(json.dumps(right | {"code": dict.fromkeys(right["code"], digest)}))
+    assert use() == (6.0, 3)
+
+
+class Touch:
+    """An object whose pickle makes a file when it is read."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return open, (self._path, "w")
 
 
 USE_FEATURES = """
@@ -219,7 +366,7 @@ n_stored = TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nn
 # The use needs nothing beyond the code compiled ahead.
 print(n_stored, compile_statistics()["compiled"], sum(compile_statistics().values()) - before)
 try:
-    main(["simplx"])
+    main(["trees", "tree"])
 except SystemExit as left:
     print(left.code)
 """
@@ -232,30 +379,75 @@ def test_compile_ahead(python):
     """In the cache of all tests, some of which then find what is compiled here."""
     cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
     out = python(PACKAGE.parent, AHEAD, "features", "--n-jobs", "1", **cache)
-    assert out.stderr.startswith("1/1: features in "), out.stderr
+    about, *done, last = out.stderr.splitlines()
+    n_functions, seconds = re.fullmatch(
+        r"(\d+) functions, about (\d+) s of CPU time if none is compiled", about
+    ).groups()
+    assert 1 <= int(seconds) <= 100 and last.startswith("all in ")
+    for count, line in enumerate(done, 1):
+        assert re.fullmatch(rf"{count}/{n_functions}: features\.[\w.]+ in \d+\.\d s", line), out.stderr
+    assert len(done) == int(n_functions) > 3
     out = python(PACKAGE.parent, USE_FEATURES, **cache)
     assert out.stdout == "2 0 0\n2\n"
-    assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
+    assert "what=['tree'] cannot be compiled; choose among alignments, chains," in out.stderr
+
+
+def test_the_tasks_of_compile_cover_all_code():
+    rooms = {room for rooms in _compile_ahead._TASKS.values() for room in rooms}
+    modules = {entry.__module__.removeprefix("sklearn_sparsemap.") for entry in _compile_ahead._entries()}
+    found = {module: [room for room in rooms if f"{module}.".startswith(f"{room}.")] for module in modules}
+    assert not [module for module, its in found.items() if not its]
+    assert rooms == {room for its in found.values() for room in its}
 
 
 def test_a_first_use_that_takes_long_says_so_once_for_each_part(monkeypatch, caplog):
     monkeypatch.setattr(jit, "_PATIENCE", 0.01)
     monkeypatch.setattr(jit._Patience, "said", set())
+
+    def entry_of(module):
+        return SimpleNamespace(__module__=module, __wrapped__=environment)
+
     modules = ("structures._chain.map", "structures._chain.flow.solver", "graphs.newton", "graphs.newton", "_core.jit")
     for module in modules:
-        with jit._Patience.of_user(f"sklearn_sparsemap.{module}"):
+        with jit._Patience.of_user(entry_of(f"sklearn_sparsemap.{module}")):
             time.sleep(0.1)
-    with jit._Patience.of_user("sklearn_sparsemap.training._online.loop"):
+    with jit._Patience.of_user(entry_of("sklearn_sparsemap.training._online.loop")):
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
     first, *others = caplog.messages
-    assert first.startswith("compiling structures.chain for the first use in this installation")
-    assert "sklearn_sparsemap.compile()" in first and others == ["compiling graphs", "compiling core"]
+    assert re.match(r"compiling structures.chain for its first use, about \d+ s; each part is compiled once", first)
+    assert "sklearn_sparsemap.compile()" in first
+    assert [re.sub(r"\d+", "0", message) for message in others] == [
+        f"compiling {part} for its first use, about 0 s" for part in ("graphs", "core")
+    ]
     caplog.clear()
     monkeypatch.setattr(jit._Patience, "said", set())
-    with jit.compiling_is_expected(), jit._Patience.of_user("tests"):
+    with jit.compiling_is_expected(), jit._Patience.of_user(entry_of("tests")):
         time.sleep(0.1)
     assert not caplog.records and not jit._Patience.said and not jit._Patience.is_off
+
+
+def test_the_expected_time_is_that_of_all_code_that_is_used_once():
+    source = """
+from numba import njit
+from types import SimpleNamespace
+@njit
+def inner(x):
+    return x
+@njit
+def middle(x):
+    return inner(x)
+TABLE, CHOICE, LIMIT = [inner], SimpleNamespace(kernels={1: middle}), 3
+def outer(x):
+    return TABLE, CHOICE, LIMIT, (lambda: x)
+"""
+    scope = {"__name__": "user"}
+    exec(source, scope)
+    outer = scope["outer"].__code__
+    (within,) = [const for const in outer.co_consts if hasattr(const, "co_code")]
+    codes = [outer, within, scope["inner"].py_func.__code__, scope["middle"].py_func.__code__]
+    assert size_of(scope["outer"]) == sum(len(code.co_code) for code in codes)
+    assert 0.0 < jit.expected_seconds(SimpleNamespace(__wrapped__=scope["outer"])) < 1.0
 
 
 @linked
