@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from sklearn_sparsemap import __version__
+from sklearn_sparsemap._core.compile.mode import TESTED_VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sklearn_sparsemap"
@@ -51,6 +53,8 @@ def built(tmp_path_factory):
     done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
     assert done.returncode == 0, (setuptools.__version__, done.stderr[-2000:])
     (sdist,), (wheel,) = place.glob("*.tar.gz"), place.glob("*.whl")
+    # `.ci/insert` adds compiled code, and changes the tag.
+    assert wheel.name.endswith("-py3-none-any.whl")
     with tarfile.open(sdist) as archive:
         in_sdist = {"/".join(Path(m.name).parts[1:]) for m in archive.getmembers() if m.isfile()}
     with zipfile.ZipFile(wheel) as archive:
@@ -140,6 +144,24 @@ def test_the_version_and_the_addresses_are_the_same_everywhere():
     # CI installs exactly the lower bounds.
     bounds = (ROOT / ".ci" / "lower-bounds.txt").read_text(encoding="utf-8").split()
     assert bounds == [text.replace(">=", "==") for text in project["dependencies"]]
+
+
+def test_wheels_with_compiled_code_are_released_for_all_pythons_and_processors():
+    yaml = pytest.importorskip("yaml")
+    if not (ROOT / ".github").is_dir():
+        pytest.skip("a source distribution has no workflows")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    matrix, steps = jobs["compiled"]["strategy"]["matrix"], jobs["compiled"]["steps"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [f"Programming Language :: Python :: {python}" for python in matrix["python"]] == [
+        classifier for classifier in project["classifiers"] if re.search(r"Python :: 3\.\d+$", classifier)
+    ]
+    pack = runpy.run_path(str(ROOT / ".ci" / "pack.py"))
+    assert [processor["level"] for processor in matrix["processor"]] == list(pack["LEVELS"])
+    (command,) = (step["run"] for step in steps if "compiled-wheel" in step.get("run", ""))
+    versions = [tuple(map(int, version.split("."))) for version in re.findall(r" (\d+\.\d+)\b", command)]
+    assert len(versions) == 2 and versions[-1] == TESTED_VERSIONS[1] and sorted(versions) == versions
+    assert set(jobs["publish"]["needs"]) == {"build", "compiled"}
 
 
 def public_callables():
