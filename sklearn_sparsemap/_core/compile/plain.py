@@ -44,7 +44,7 @@ def compile_kernel(function, options):
 
 def compile_entry(function, signature, is_argument, options):
     """Return a function that Python calls; see `linked`."""
-    function = _named_by_sources(function, options)
+    function = _named_by_sources(function, {**options, "types": (signature.return_type, *signature.args)})
     try:
         dispatcher = njit(**options, cache=True)(function)
     except RuntimeError as error:
