@@ -17,6 +17,9 @@ from ._forms import UserForms
 from ._rules import Or
 from ._variables import Variables
 
+# Maximum number of links of a small graph. Larger graphs take longer to solve than a failed attempt may cost.
+MOST_SMALL = 1000
+
 
 class Layout(UserForms):
     """A graph laid out for the kernels, for additional scores of given shapes.
@@ -109,6 +112,11 @@ class Layout(UserForms):
     def only_pairs(self):
         """Whether all factors are pairs."""
         return len(self.arrays.pairs) == len(self.arrays.kinds)
+
+    @cached_property
+    def is_small(self):
+        """Whether the solver of `graphs/small.py` is for this graph: it has few links, and no pairs."""
+        return len(self.arrays.links) <= MOST_SMALL and not len(self.arrays.pairs)
 
     @cached_property
     def shares_variables(self):
