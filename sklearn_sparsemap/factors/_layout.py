@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.jit import table_of
-from ..graphs.arrays import ORACLES, TABLE
+from ..graphs.arrays import ORACLES, TABLE, SmallArrays, StructureArrays, take_arrays
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
@@ -114,9 +114,16 @@ class Layout(UserForms):
         return len(self.arrays.pairs) == len(self.arrays.kinds)
 
     @cached_property
-    def is_small(self):
-        """Whether the solver of `graphs/small.py` is for this graph: it has few links, and no pairs."""
-        return len(self.arrays.links) <= MOST_SMALL and not len(self.arrays.pairs)
+    def small(self):
+        """The `SmallArrays` of a graph with few links and no pairs, and its `StructureArrays`; else None.
+
+        The latter is None if there are no structures.
+        """
+        if len(self.arrays.links) > MOST_SMALL or len(self.arrays.pairs):
+            return None
+        has_structures = len(self.arrays.structures) > 0
+        structures = take_arrays(StructureArrays, self.arrays) if has_structures else None
+        return take_arrays(SmallArrays, self.arrays), structures
 
     @cached_property
     def shares_variables(self):

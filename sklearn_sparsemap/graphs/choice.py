@@ -64,8 +64,8 @@ def graph_solver(layout, method, spare):
 
 def small_solver(layout, spare):
     """Return the kernel for a small graph, and its first arguments; for `spare` see `graph_solver`."""
-    arrays = layout.arrays
-    if not len(arrays.structures):
-        return small_logic_range, (arrays,)
+    graph, structures = layout.small
+    if structures is None:
+        return small_logic_range, (graph,)
     prefers = table_of(PREFERENCES, _preferences(layout), never)
-    return small_rows_range, (arrays, layout.all_oracles(spare), prefers, as_argument(active_set))
+    return small_rows_range, (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))

@@ -385,7 +385,7 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
 
 
 @kernel
-def solve_plainly(dual, structures, additional, tol, limits):
+def solve_plainly(dual, structures, is_logic, additional, tol, limits):
     """Solve one sample without pairs as `solve_rows` does, but give up where that needs code which is seldom used.
 
     This is the preconditioner, the wide boxes and the proof of infeasibility. Results are the same bit by bit.
@@ -394,6 +394,8 @@ def solve_plainly(dual, structures, additional, tol, limits):
     ----------
     dual, structures, additional, tol, limits
         See `solve_rows`.
+    is_logic : bool or None
+        None if there are structures.
 
     Returns
     -------
@@ -405,7 +407,7 @@ def solve_plainly(dual, structures, additional, tol, limits):
     n_iter, n_steps, damping, can_go_on = np.int64(0), np.int64(0), _FIRST_DAMPING, value == value
     tol = max(tol, _least_tol(dual))
     while can_go_on and violation > tol and n_iter < limits[0] and n_steps < _SLOW:
-        if structures is None:
+        if is_logic is not None:
             n_iter += 1
             if sweep_rows(dual) == np.inf:
                 break

@@ -11,7 +11,7 @@ from numba import types
 
 from .._core.jit import entry, kernel
 from ..numerics.solver import SOLVER
-from .arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES
+from .arrays import FORBIDDEN, ORACLES, SMALL_ARRAYS, STRUCTURE_ARRAYS
 from .batch import LOOP, link_multipliers
 from .certificate import certify
 from .closed_forms import clip01
@@ -22,18 +22,16 @@ from .structures import PREFERENCES, new_plain_structures
 
 
 @kernel
-def _is_settled(graph, scores, i):
-    """Return whether presolve settles a variable: it is in no factor, and its score is clipped."""
-    return graph.degrees[i] == 0 and not 0.0 < scores[i] < 1.0
-
-
-@kernel
-def _solve(graph, structures, samples, tol, limits, i, a, gradient, out):
+def _solve(graph, structures, is_logic, samples, tol, limits, i, a, gradient, out):
     """Solve sample `i`.
 
     Parameters
     ----------
-    graph, structures, tol, limits, i
+    graph : SmallArrays
+    structures : PlainStructures, or None
+    is_logic : bool or None
+        None if there are structures. Numba drops code for an argument that is None, but not code for one that is not.
+    tol, limits, i
         See `graphs/__init__.py`.
     samples : GraphSamples
     a, gradient : arrays of shape (n_variables,) and (n_rows,)
@@ -45,8 +43,10 @@ def _solve(graph, structures, samples, tol, limits, i, a, gradient, out):
     open_scores = scores.copy()
     for v in range(u.shape[0]):
         u[v] = 0.0
-        if structures is None and _is_settled(graph, scores, v):
-            open_scores[v] = FORBIDDEN
+        if is_logic is not None:
+            # Presolve settles variables that are in no factor if their scores are clipped.
+            if graph.degrees[v] == 0 and not 0.0 < scores[v] < 1.0:
+                open_scores[v] = FORBIDDEN
     for r in range(mu.shape[0]):
         mu[r] = min(max(warm[r], graph.row_low[r]), graph.row_high[r]) if warm.shape[0] > 0 else 0.0
     dual = Dual(
@@ -65,13 +65,13 @@ def _solve(graph, structures, samples, tol, limits, i, a, gradient, out):
         mu.shape[0],
     )
     additional = row_of(samples.additional, i)
-    n_iter, status = solve_plainly(dual, structures, additional, tol, limits)
+    n_iter, status = solve_plainly(dual, structures, is_logic, additional, tol, limits)
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != CONVERGED:
         return
-    if structures is None:
+    if is_logic is not None:
         for v in range(u.shape[0]):
-            if _is_settled(graph, scores, v):
+            if graph.degrees[v] == 0:
                 u[v] = clip01(scores[v])
     link_multipliers(graph, scores, None, mu, u, out.links[i])
     statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
@@ -79,21 +79,23 @@ def _solve(graph, structures, samples, tol, limits, i, a, gradient, out):
     )
 
 
-@entry(types.void(GRAPH_ARRAYS, *LOOP))
+@entry(types.void(SMALL_ARRAYS, *LOOP))
 def small_logic_range(graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures; see `batch.rows_range`."""
     a, gradient = np.empty(graph.degrees.shape[0]), np.empty(graph.row_bounds.shape[0])
     for i in range(start, stop):
-        _solve(graph, None, samples, tol, limits, i, a, gradient, out)
+        _solve(graph, None, True, samples, tol, limits, i, a, gradient, out)
 
 
-@entry(types.void(GRAPH_ARRAYS, ORACLES.type, PREFERENCES.type, SOLVER, *LOOP))
-def small_rows_range(graph, oracles, prefers, solver, samples, tol, limits, start, stop, out):
+@entry(types.void(SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PREFERENCES.type, SOLVER, *LOOP))
+def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop; see `batch.rows_range`.
 
     Parameters
     ----------
-    graph, oracles, samples, tol, limits, start, stop, out
+    graph : SmallArrays
+    arrays : StructureArrays
+    oracles, samples, tol, limits, start, stop, out
         See `batch.rows_range`.
     prefers : table of preferences
         Samples with a structure that prefers to be solved by facets are not solved.
@@ -102,5 +104,5 @@ def small_rows_range(graph, oracles, prefers, solver, samples, tol, limits, star
     """
     a, gradient = np.empty(graph.degrees.shape[0]), np.empty(graph.row_bounds.shape[0])
     for i in range(start, stop):
-        structures = new_plain_structures(graph, oracles, prefers, solver)
-        _solve(graph, structures, samples, tol, limits, i, a, gradient, out)
+        structures = new_plain_structures(arrays, oracles, prefers, solver)
+        _solve(graph, structures, None, samples, tol, limits, i, a, gradient, out)

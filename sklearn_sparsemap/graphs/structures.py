@@ -38,7 +38,8 @@ Structures = namedtuple(
 )
 _UNDECIDED = -1
 
-# The same for structures that are all solved by structures, without code of facets. `solver` is that of all structures.
+# The same for structures that are all solved by structures, without code of facets. `graph` is a
+# `StructureArrays`, and `solver` the solver of all structures.
 PlainStructures = namedtuple(
     "PlainStructures",
     ["graph", "oracles", "prefers", "solver", "slots", "additional", "weights", "faces", "factors", "ones"],
@@ -78,11 +79,11 @@ def new_structures(graph, oracles, solvers):
 
 
 @kernel
-def new_plain_structures(graph, oracles, prefers, solver):
-    """Return the `PlainStructures` of a graph, without supports."""
-    n = graph.structures.shape[0]
+def new_plain_structures(arrays, oracles, prefers, solver):
+    """Return the `PlainStructures` with these `StructureArrays`, without supports."""
+    n = arrays.structures.shape[0]
     return PlainStructures(
-        graph,
+        arrays,
         oracles,
         prefers,
         solver,

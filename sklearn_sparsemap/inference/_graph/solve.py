@@ -348,7 +348,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             )
 
         left = np.arange(n)
-        if method == "newton" and problems.scales is None and layout.is_small:
+        if method == "newton" and problems.scales is None and layout.small is not None:
             run(*small_solver(layout, Simplex.oracle), samples, out)
             left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
         if len(left) == n:
