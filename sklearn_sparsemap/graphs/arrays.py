@@ -72,8 +72,8 @@ GRAPH_ARRAYS = types.NamedTuple(
     GraphArrays,
 )  # fmt: skip
 
-# The arrays of small graphs without pairs: those that all graphs use, and those of structures. The fewer arrays a kernel
-# has as arguments, the faster it is compiled.
+# The arrays of small graphs without pairs: those that all graphs use, and those of structures. A kernel with fewer
+# arrays as arguments is compiled faster.
 SmallArrays = namedtuple(
     "SmallArrays",
     [

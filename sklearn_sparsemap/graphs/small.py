@@ -43,10 +43,9 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, a, gradient, ou
     open_scores = scores.copy()
     for v in range(u.shape[0]):
         u[v] = 0.0
-        if is_logic is not None:
-            # Presolve settles variables that are in no factor if their scores are clipped.
-            if graph.degrees[v] == 0 and not 0.0 < scores[v] < 1.0:
-                open_scores[v] = FORBIDDEN
+        # Presolve settles variables that are in no factor if their scores are clipped.
+        if is_logic is not None and graph.degrees[v] == 0 and not 0.0 < scores[v] < 1.0:
+            open_scores[v] = FORBIDDEN
     for r in range(mu.shape[0]):
         mu[r] = min(max(warm[r], graph.row_low[r]), graph.row_high[r]) if warm.shape[0] > 0 else 0.0
     dual = Dual(
