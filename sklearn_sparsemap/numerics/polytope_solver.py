@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from numba import types
 
-from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, entry
+from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, by_address, entry
 from .loops import PROBLEMS
 from .solver import SOLVER
 
@@ -15,7 +15,7 @@ PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
 # A facet solver and a solver by structures, for loops that choose one for each problem, such as those of losses.
 # `prefers(scores, dims)` returns whether to try the facet solver. If that gives up, the other takes over.
 Solvers = namedtuple("Solvers", ["prefers", "by_facets", "by_structures"])
-SOLVERS = types.NamedTuple([PREFERENCE, SOLVER, SOLVER], Solvers)
+SOLVERS = by_address([PREFERENCE, SOLVER, SOLVER], Solvers)
 
 
 def as_preference(function):
