@@ -13,7 +13,7 @@ from ..._core.select import order_downwards
 from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import BY_FACETS, INFEASIBLE, as_solver
-from ...numerics.support import FEASIBLE
+from ...numerics.support import FEASIBLE, add_exactly
 from ...numerics.tight_face import as_equations, face_products
 
 
@@ -103,11 +103,7 @@ def _certify(scores, n_points, n_allowed, marginals, order):
         if u > 0.0:
             linear += score * u
             norm_squared += u * u
-        # The sum of differences, with the digits that the previous additions have lost (Kahan).
-        own = u - max(n_points - j, 0) - lost
-        total = later + own
-        lost = (total - later) - own
-        later = total
+        later, lost = add_exactly(later, lost, u - max(n_points - j, 0))
     if not _is_majorised(marginals, order, n_points):
         gap = np.inf
     return linear - 0.5 * norm_squared, gap
