@@ -10,7 +10,7 @@ from .._core.validation import check_positive
 from .._layers.losses import Gold, loss_operator
 from ..factors import FactorGraph
 from ..structures import Structure
-from ._functions import solver
+from ._functions import solve
 from ._losses import FenchelYoungLoss
 
 
@@ -28,7 +28,7 @@ class _DecisionLoss(nn.Module):
         with torch.no_grad():
             _, tensors, form = self._loss._prepare(scores, lengths, mask, {})
             own = loss_operator(self._loss.structure, "perceptron", form.extra, n_jobs=self._loss.n_jobs)
-            return solver()(*tensors, form.lead, own.handle)[0].reshape(scores.shape)
+            return solve(*tensors, form.lead, own.handle)[0].reshape(scores.shape)
 
     def _compare(self, scores, decisions, lengths, mask):
         """Return the loss of each sample, with the leading axes of the scores."""

@@ -16,7 +16,7 @@ from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
 from ._calls import prepare
-from ._functions import solver
+from ._functions import solve
 
 
 class FenchelYoungLoss(nn.Module):
@@ -144,7 +144,7 @@ class FenchelYoungLoss(nn.Module):
         if torch.isinf(gold_scores).any():
             place = place_of(int(torch.isinf(gold_scores).nonzero()[0]), lead)
             raise ValueError(f"y{place} is forbidden: one of its parts is masked, or has a score of -inf")
-        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
+        values = solve(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
         squares = parts.flatten(1).square().sum(1)
         losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.

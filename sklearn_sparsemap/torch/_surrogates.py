@@ -10,7 +10,7 @@ from .._layers.forms import check_surrogate
 from .._layers.register import operator_of
 from ..structures import Structure
 from ._calls import prepare
-from ._functions import solver
+from ._functions import solve
 from ._public import sparsemap
 
 
@@ -94,7 +94,7 @@ def map_inference(
     with torch.no_grad():
         dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
         own = operator_of(structure, argmax="map", n_jobs=n_jobs)
-        best = solver()(*batch, form.lead, own.handle)[0].to(dtype).reshape(scores.shape)
+        best = solve(*batch, form.lead, own.handle)[0].to(dtype).reshape(scores.shape)
 
     def project(scores, best, gradient):
         moved = torch.where(scores > -torch.inf, best - step * gradient, -torch.inf)
