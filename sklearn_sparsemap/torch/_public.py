@@ -11,7 +11,7 @@ from .._layers.forms import check_options, flatten_additional
 from .._layers.tensors import results_of
 from ..factors import FactorGraph
 from ..structures import Structure
-from ._calls import handle_of, handle_of_structure, prepare, use_native
+from ._calls import handle_of, prepare, use_native
 from ._functions import solve
 from ._weights import structures_and_weights
 
@@ -144,7 +144,7 @@ def sparsemap(
         without = "return_structures" if return_structures else type(structure).__name__
         obstacle = f"has no operations for {without}; use 'auto'"
     native = use_native(backend, scores.device, obstacle)
-    handle = handle_of_structure(structure, form.extra, tol, max_iter, n_jobs, native)
+    handle = handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
     u, joint, _, keys = solve(*batch, form.lead, handle)
     u, v = results_of(form, u.to(dtype), joint.to(dtype))
     if return_structures:
