@@ -172,16 +172,21 @@ def _joined(tensor):
     return tensor.flatten(0, 1)
 
 
-def _split(tensor, size):
-    """Undo `_joined` for an axis of `size` in front of the samples."""
+def join_axis(tensor, axis, size):
+    """Join an axis of `vmap`, or None, with that of the samples."""
+    return _joined(_with_axis(tensor, axis, size))
+
+
+def split_axis(tensor, size):
+    """Undo `join_axis`; the axis of `vmap` is the first."""
     return tensor.unflatten(0, (size, tensor.shape[0] // size))
 
 
 @solve.register_vmap
 def _(info, in_dims, scores, additional, rows, lead, handle):
     size = info.batch_size
-    tensors = [_joined(_with_axis(t, axis, size)) for t, axis in zip((scores, additional, rows), in_dims)]
-    return tuple(_split(out, size) for out in solve(*tensors, [size, *lead], handle)), (0, 0, 0, 0)
+    tensors = [join_axis(t, axis, size) for t, axis in zip((scores, additional, rows), in_dims)]
+    return tuple(split_axis(out, size) for out in solve(*tensors, [size, *lead], handle)), (0, 0, 0, 0)
 
 
 @multiply.register_vmap
@@ -191,9 +196,9 @@ def _(info, in_dims, scores, additional, rows, keys, unary, extra, handle):
     if all(axis is None for axis in in_dims[:4]):
         # Only directions are batched: more directions for the same samples.
         out = multiply(*batch, *(_joined(t) for t in directions), handle)
-        return tuple(_split(part, size) for part in out), (0, 0)
+        return tuple(split_axis(part, size) for part in out), (0, 0)
     n = scores.shape[0] if in_dims[0] is None else scores.movedim(in_dims[0], 0).shape[1]
-    batch = [_joined(_with_axis(t, axis, size)) for t, axis in zip(batch, in_dims[:4])]
+    batch = [join_axis(t, axis, size) for t, axis in zip(batch, in_dims[:4])]
     # From (size, directions, samples) to (directions, size, samples).
     n_directions = directions[0].shape[1] // max(n, 1)
     directions = [t.unflatten(1, (n_directions, n)).transpose(0, 1).flatten(0, 2) for t in directions]

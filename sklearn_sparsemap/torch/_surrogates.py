@@ -42,8 +42,8 @@ class _Surrogate(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, *tangents):
         raise NotImplementedError(
-            "map_inference has no forward mode: a surrogate replaces the gradient in reverse mode only, as by grad, vjp "
-            "and jacrev. sparsemap has exact derivatives in both modes"
+            "map_inference has no forward mode: a surrogate replaces the gradient in reverse mode only, as by grad, "
+            "vjp and jacrev. sparsemap has exact derivatives in both modes"
         )
 
 
