@@ -379,7 +379,7 @@ def test_forms_of_hierarchies(write, classes, rows):
         ("/1,2", "1,a,2\n", "the class '/1' has an empty level; write levels as a/b"),
         ("1/,2", "1,a,2\n", "the class '1/' has an empty level"),
         ("1//2", "1,a,1\n", "the class '1//2' has an empty level"),
-        ("1,2", "1,b,c,2\n", "line 5: the row has 4 values for 3 attributes"),
+        ("1,2", "1,b,c,2\n", "line 5: the row has 3 values for 2 features; give one for each, and"),
         ("1,2", "{0 1}\n", "line 5: the row has no value of 'class'; give its classes"),
         ("1,2", "1,'b','2'\n", "line 5: the row has 'b' for the attribute 'c', which declares {a,b,c}; correct one"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import column_or_1d
 
+from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length
 from ..estimators._multilabel.data import close_gold, read_indicator
@@ -233,6 +234,10 @@ class LabelSamples:
             codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
             check_same_length(self.scores, codes)
             return [np.arange(n_labels) == code if code >= 0 else None for code in codes]
+        y, known = read_known(self.model._in_order(y))
+        if known is not None:
+            i = int(np.argmin(known.all(axis=1)))
+            raise ValueError(f"y[{i}] has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
         y = y if sparse.issparse(y) else np.asarray(y)
         if y.shape != (len(self.scores), n_labels):
             raise ValueError(

@@ -269,8 +269,8 @@ class Rows:
         texts, columns, ends = self.entries(names)
         return self.assemble(texts, columns, ends, names, domains)
 
-    def entries(self, names):
-        """Return the entries of all rows.
+    def entries(self, names, ends_with_classes=False):
+        """Return the entries of all rows; for messages, `ends_with_classes` says that the last one is no feature.
 
         Returns
         -------
@@ -285,13 +285,17 @@ class Rows:
         if odd is not None:
             fault = "dense, but the rows before are sparse" if self.is_sparse else "sparse, but the rows before are not"
             raise self.error(odd, f"is {fault}", "write all rows in one way")
-        return self._sparse_entries(names) if self.is_sparse else self._dense_entries(names)
+        return self._sparse_entries(names) if self.is_sparse else self._dense_entries(names, ends_with_classes)
 
-    def _dense_entries(self, names):
+    def _dense_entries(self, names, ends_with_classes):
         n_columns, rows = len(names), [split_cells(row) for row in self.rows]
         for i, row in enumerate(rows):
             if len(row) != n_columns:
-                raise self.error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
+                fault, remedy = f"has {len(row)} values for {n_columns} attributes", "give one for each"
+                if ends_with_classes:
+                    fault = f"has {len(row) - 1} values for {n_columns - 1} features"
+                    remedy += ", and classes"
+                raise self.error(i, fault, remedy)
         columns = np.tile(np.arange(n_columns), len(rows))
         return list(chain.from_iterable(rows)), columns, n_columns * np.arange(1, len(rows) + 1)
 

@@ -119,7 +119,7 @@ def _read_data(file, class_names, parents, max_bytes):
     """Return the features, the indicator matrix and the weights of a file."""
     rows, last = file.rows, len(file.names) - 1
     check_size(len(rows.rows), len(class_names), "classes", file.name, max_bytes)
-    texts, columns, ends = rows.entries(file.names)
+    texts, columns, ends = rows.entries(file.names, ends_with_classes=True)
     is_class = columns == last
     counts = np.diff(np.concatenate([[0], np.cumsum(is_class)])[np.concatenate([[0], ends])])
     if (counts != 1).any():
