@@ -49,15 +49,17 @@ class ArffFile:
     names : list of str
     domains : list
         The values of each attribute: None for a numeric one, floats, or str.
+    first : int
+        The number of the line ``@data``.
     rows : Rows
     """
 
     def __init__(self, path, encoding, max_bytes, read_type):
         self.name = name_of(path)
         lines = list(read_lines(path, encoding, max_bytes))
-        self.relation, attributes, first = _read_header(lines, self.name, read_type)
+        self.relation, attributes, self.first = _read_header(lines, self.name, read_type)
         self.names, self.domains = map(list, zip(*attributes))
-        self.rows = Rows(lines, first, self.name)
+        self.rows = Rows(lines, self.first, self.name)
 
     def columns(self, places):
         """Return the names of the columns of `expand`."""

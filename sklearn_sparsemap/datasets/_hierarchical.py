@@ -81,7 +81,7 @@ def load_hierarchical_arff(
     array([[1, 1, 1, 0],
            [1, 0, 0, 0]])
     """
-    files = [ArffFile(own, encoding, max_bytes, _read_type) for own in sources_of(path)]
+    files = [ArffFile(own, encoding, max_bytes, _type_reader()) for own in sources_of(path)]
     header = check_headers(files)
     classes = _classes_of(header)
     class_names, parents = _hierarchy(classes, header.name)
@@ -94,24 +94,30 @@ class _Classes(tuple):
     """The listed classes, as the domain of their attribute."""
 
 
-def _read_type(name, kind, where):
-    """Return the values of an attribute as words, None if it is numeric, or the classes."""
-    found = _HIERARCHICAL.fullmatch(kind)
-    if found is None:
-        return words_of(name, kind, where)
-    listed = found["classes"].strip()
-    # The whole list may be in quotes, or each class.
-    listed = text_of(listed) if len(split_cells(listed)) == 1 else listed
-    return _Classes(name for name in map(text_of, split_cells(listed)) if name)
+def _type_reader():
+    """Return a function that reads the values of an attribute as words, None if it is numeric, or the classes."""
+    has_classes = False
+
+    def read_type(name, kind, where):
+        nonlocal has_classes
+        if has_classes:
+            raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
+        found = _HIERARCHICAL.fullmatch(kind)
+        if found is None:
+            return words_of(name, kind, where)
+        has_classes, listed = True, found["classes"].strip()
+        # The whole list may be in quotes, or each class.
+        listed = text_of(listed) if len(split_cells(listed)) == 1 else listed
+        return _Classes(name for name in map(text_of, split_cells(listed)) if name)
+
+    return read_type
 
 
 def _classes_of(header):
-    """Return the listed classes, which must be the last attribute."""
-    places = [place for place, domain in enumerate(header.domains) if isinstance(domain, _Classes)]
-    if places and places[0] < len(header.names) - 1:
-        raise ValueError(f"{header.name}: an attribute after the one of the classes, which must be the last")
-    if not places or len(header.names) == 1:
-        raise ValueError(f"{header.name}: no features and a last attribute 'class hierarchical' before @data")
+    """Return the listed classes, the last attribute."""
+    if len(header.names) == 1 or not isinstance(header.domains[-1], _Classes):
+        where = f"{header.name}, line {header.first}"
+        raise ValueError(f"{where}: no features and a last attribute 'class hierarchical' before @data")
     return header.domains[-1]
 
 
