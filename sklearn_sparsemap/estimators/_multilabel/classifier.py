@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.indicators import read_known
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -33,7 +34,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
-from .data import close_gold, leave_out_violations, read_constraints, read_hidden_layer_sizes, read_known
+from .data import begin_names, close_gold, leave_out_violations, read_constraints, read_hidden_layer_sizes
 from .solvers import AUTO_DROPOUT, SOLVERS, way_of_fit
 from .targets import TargetsMixin
 from .tuning import TuningMixin
@@ -430,6 +431,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         task : LabelTask
             Without the samples that violate a constraint.
         """
+        y, classes = begin_names(y, classes) if first else (self._in_order(y), classes)
         y, known = read_known(y)
         X, gold, classes, single = self._check_data(X, y, first, classes, partial, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))

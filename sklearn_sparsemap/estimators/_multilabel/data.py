@@ -5,10 +5,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.blocks import blocks, dense
-from ..._core.validation import check_matrix, check_positive
+from ..._core.indicators import column_names, in_order
+from ..._core.validation import check_positive, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from .._failures import warn_user
+from .._structured.labels import label_array
 from .calibration import implications
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
@@ -51,22 +53,6 @@ def read_indicator(Y):
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
-
-
-def read_known(Y):
-    """Return an indicator matrix without NaN, and a mask of its known labels (None if all are known)."""
-    if sparse.issparse(Y):
-        return check_matrix(Y, "y"), None
-    try:
-        values = np.asarray(Y)
-    except ValueError:
-        # Lists of different lengths; a later check of the data reports them.
-        return Y, None
-    if values.ndim != 2 or values.dtype.kind != "f" or not np.isnan(values).any():
-        return Y, None
-    known = ~np.isnan(values)
-    # A DataFrame remains one, because its columns name the labels.
-    return (Y.fillna(0.0) if hasattr(Y, "fillna") else np.where(known, values, 0.0)), known
 
 
 def row_words(X):
@@ -144,13 +130,22 @@ def folds_of(n_samples, most=_MOST_FOLDS):
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
-def read_names(classes, Y, n_labels):
-    """Return the labels' names: the given names, the columns of a DataFrame, or the indices."""
-    if classes is None:
-        classes = getattr(Y, "columns", None)
+def begin_names(Y, classes):
+    """Return an indicator matrix in the order of the labels of a new model, and these labels.
+
+    They are `classes`, or the names of the columns; None without names.
+    """
+    names = column_names(Y)
+    if names is None or classes is not None:
+        return in_order(Y, classes), classes
+    return Y, None if names == list(range(len(names))) else label_array(names)
+
+
+def read_names(classes, n_labels):
+    """Return the labels' names: the given names, or the indices."""
     if classes is None:
         return np.arange(n_labels)
-    names = np.asarray(classes)
+    names = name_array(classes)
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:

@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.blocks import blocks, dense
-from .data import close_gold, read_known
+from ..._core.indicators import read_known
+from .data import close_gold
 from .sets import SeenSets
 from .threshold import Tuning, example_f1, expected_cuts
 
@@ -110,7 +111,7 @@ class TuningMixin:
             self.threshold_, self._rule, _ = self._tuned([(evidence, task, self._sets)])
 
     def _held_out(self, X, y):
-        y, known = read_known(y)
+        y, known = read_known(self._in_order(y))
         X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
         gold, known = close_gold(gold, self._graph.constraints, known)
         return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
