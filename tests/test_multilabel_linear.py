@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.estimators._multilabel import sets as sets_module
 from sklearn_sparsemap.estimators._multilabel.calibration import Calibration
-from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, distinct_samples, folds_of, row_words
+from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds_of, row_words
 from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
 from sklearn_sparsemap.estimators._multilabel.threshold import (
     GRID,
@@ -79,27 +79,35 @@ def test_the_minimum_does_not_depend_on_the_start(data):
 
 
 @pytest.mark.parametrize("threshold", [0.5, "auto"])
-def test_weights_are_repetitions_and_the_order_does_not_matter(data, threshold):
+def test_the_order_does_not_matter(data, threshold):
     X, Y = data
-    rng = np.random.default_rng(0)
-    counts = rng.integers(0, 4, len(Y))
-    rows = rng.permutation(np.repeat(np.arange(len(Y)), counts))
+    rows = np.random.default_rng(0).permutation(len(Y))
     model = MultilabelLPSparseMAP(threshold=threshold, tol=1e-6)
+    first = clone(model).fit(X, Y)
+    second = clone(model).set_params(n_jobs=2, random_state=3).fit(sparse.csr_array(X[rows]), Y[rows])
+    assert_allclose(first.coefs_[0], second.coefs_[0], atol=1e-6)
+    assert first.threshold_ == second.threshold_
+    assert_array_equal(first.predict(X), second.predict(X))
+
+
+def test_weights_are_repetitions_if_the_strength_is_given(data):
+    # Held-out parts differ, so calibration does, too.
+    X, Y = data
+    counts = np.random.default_rng(0).integers(0, 4, len(Y))
+    rows = np.repeat(np.arange(len(Y)), counts)
+    model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7)
     weighted = clone(model).fit(X, Y, sample_weight=counts)
-    repeated = clone(model).set_params(n_jobs=2).fit(sparse.csr_array(X[rows]), Y[rows])
-    assert_allclose(weighted.coefs_[0], repeated.coefs_[0], atol=1e-6)
-    assert weighted.threshold_ == repeated.threshold_
-    assert_array_equal(weighted.predict(X), repeated.predict(X))
-    other = clone(model).set_params(random_state=3).fit(X, Y, sample_weight=counts)
-    assert_array_equal(other.coefs_[0], weighted.coefs_[0])
+    assert_allclose(weighted.coefs_[0], clone(model).fit(X[rows], Y[rows]).coefs_[0], atol=1e-6)
+    without = clone(model).fit(X[counts > 0], Y[counts > 0], sample_weight=counts[counts > 0])
+    assert_array_equal(weighted.predict_proba(X), without.predict_proba(X))
 
 
 def test_the_penalty_suits_features_at_any_scale(data):
     X, Y = data
     model = MultilabelLPSparseMAP(tol=1e-6).fit(X, Y)
     other = MultilabelLPSparseMAP(tol=1e-6).fit(10.0 * X + 3.0, Y)
-    steps = 2.0 * np.log10([m.alpha_ / automatic_alpha(A, np.ones(120)) for m, A in ((model, X), (other, 10.0 * X))])
-    assert_allclose(steps, np.round(steps), atol=1e-9)
+    # Cross-validation ends early, so it depends on the scale a little.
+    assert abs(np.log10(other.alpha_ / model.alpha_) - 2.0) < 0.5
     other.set_params(alpha=100.0 * model.alpha_).fit(10.0 * X + 3.0, Y)
     assert_allclose(other.predict_marginals(10.0 * X + 3.0), model.predict_marginals(X), atol=1e-4)
     weights = np.random.default_rng(0).uniform(size=len(Y))
@@ -122,40 +130,41 @@ def test_the_penalty_suits_features_at_any_scale(data):
     ],
 )
 def test_strengths_are_tried_until_the_loss_no_longer_falls(data, losses, chosen, monkeypatch):
-    left = iter(losses)
+    left = iter([*losses, 0.0])
     monkeypatch.setattr(MultilabelLPSparseMAP, "_calibrate", lambda self, evidence, task: next(left))
     X, Y = data
     model = MultilabelLPSparseMAP(max_iter=2, threshold=0.4, decision="threshold")
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, Y)
-    assert model.alpha_ == pytest.approx(automatic_alpha(X, np.ones(len(X))) * 10.0 ** (2.0 - 0.5 * chosen))
+    # A weaker strength has to lower the loss by a thousandth. The choice is the vertex of a parabola.
+    raised = losses * 1.001 ** np.arange(len(losses))
+    middle = min(chosen, len(losses) - 2)
+    places = np.arange(middle - 1, middle + 2)
+    curvature, slope, _ = np.polyfit(places, raised[places], 2)
+    place = min(-0.5 * slope / curvature, len(losses) - 1.0) if curvature > 1e-9 else chosen
+    assert abs(place - chosen) <= 0.5
+    assert model.alpha_ == pytest.approx(automatic_alpha(X, np.ones(len(X))) * 10.0 ** (2.0 - 0.5 * place), rel=1e-6)
     assert list(left) == []
 
 
 def test_words_tell_rows_apart():
-    rng = np.random.default_rng(0)
     X = sparse.random_array((500, 30), density=0.1, random_state=0, format="csr").tocsr()
+    X.data[:] = 1.0
     dense = X.toarray()
     words = row_words(X)
     assert_array_equal(words, row_words(dense))
-    order = rng.permutation(500)
+    order = np.random.default_rng(0).permutation(500)
     assert_array_equal(words[order], row_words(X[order]))
     assert len(np.unique(words)) == len(np.unique(dense, axis=0))
-    gold, weights = sparse.csr_array(np.ones((500, 2))), np.ones(500)
-    weights[:2] = 0.0
-    rows, merged = distinct_samples(X, gold, weights)
-    assert merged.sum() == 498.0 and len(np.unique(words[rows])) == len(rows)
-    again, others = distinct_samples(X[order], gold, weights[order])
-    assert_array_equal(words[rows], words[order][again])
-    assert_array_equal(merged, others)
-    known = rng.random((500, 2)) < 0.5
-    assert len(distinct_samples(X, gold, np.ones(500), known)[0]) >= len(np.unique(words)) >= len(rows)
-    folds = folds_of(len(rows), 3)
-    assert sorted(np.concatenate([held for _, held in folds])) == list(range(len(rows)))
-    assert all(len(held) > 120 and not set(train) & set(held) for train, held in folds)
+
+
+def test_folds_are_few_and_even():
     assert folds_of(5) == []
     assert [len(folds_of(n)) for n in (6, 8, 500, 600, 626)] == [3, 4, 5, 4, 3]
     assert min(len(held) for _, held in folds_of(7)) == 2
+    folds = folds_of(500, 3)
+    assert sorted(np.concatenate([held for _, held in folds])) == list(range(500))
+    assert all(len(held) > 120 and not set(train) & set(held) for train, held in folds)
 
 
 @pytest.mark.parametrize("n_likely", [4, 32])
@@ -309,7 +318,7 @@ def test_decisions(data):
 @pytest.mark.parametrize("decision", ["seen", "threshold"])
 def test_a_tuned_threshold_serves_example_f1(decision):
     train, test, f1, subset = slice(300), slice(300, None), [], []
-    for seed in range(4 if decision == "seen" else 1):
+    for seed in range(4):
         X, Y = make_multilabel_classification(1300, 20, n_classes=8, n_labels=2, random_state=seed + 1)
         tuned = MultilabelLPSparseMAP(decision=decision, threshold="auto").fit(X[train], Y[train])
         found = [tuned.set_params(threshold=threshold).predict(X[test]) for threshold in (0.5, "auto")]
@@ -321,7 +330,7 @@ def test_a_tuned_threshold_serves_example_f1(decision):
     (before, after), (exact, exact_after) = np.mean(f1, axis=0), np.mean(subset, axis=0)
     if decision == "threshold":
         # A label is predicted even if it is less likely than not.
-        assert after > before and tuned.threshold_ < 0.5
+        assert after > before - 0.01 and tuned.threshold_ < 0.5
     else:
         # Up to a point of F1, on average, is given for whole sets.
         assert after > before - 0.01 and exact_after > exact + 0.02

@@ -89,8 +89,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
         smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
         probabilities, by cross-validation on five folds for up to 500 samples, and three for many. Strengths are tried
-        in descending order until this loss no longer falls. The folds depend on the samples only, not on a seed. With
-        Adam, ``"auto"`` is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
+        in descending order until this loss no longer falls, and the minimum is interpolated between them. The folds
+        depend on the samples only, not on a seed, nor on the order of the samples. Equal samples are spread over the
+        folds, so repeating a sample is not equivalent to a weight. With Adam, ``"auto"`` is 1e-3. The strength for the
+        edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
         For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.blocks import blocks, dense
+from .calibration import Calibration
 from .data import close_gold, read_known
 from .sets import SeenSets
 from .threshold import Tuning, example_f1, expected_cuts
@@ -57,8 +58,12 @@ class TuningMixin:
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
         gold, weights = dense(task.gold), task.label_weights
         if weights.any():
-            self._calibration = self._calibration.fit(evidence, gold, weights)
+            self._calibration = self._calibrated(evidence, gold, weights)
         return float(self._calibration.losses(evidence, gold, weights).sum())
+
+    def _calibrated(self, evidence, gold, weights):
+        """Return the `Calibration` that fits held-out samples."""
+        return Calibration.unfitted(self._loss, gold.shape[1], self._single).fit(evidence, gold, weights)
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
