@@ -19,7 +19,7 @@ from sklearn_sparsemap.estimators._multilabel.solvers import lowest_place
 
 def fold_numbers(X, Y, n_folds=3, known=None):
     order, found = order_of_samples(X, sparse.csr_array(Y, dtype=float), known), np.empty(len(Y), int)
-    for number, (_, held) in enumerate(folds_of(len(Y), n_folds)):
+    for number, (_, held) in enumerate(folds_of(np.arange(len(Y)), n_folds)):
         found[order[held]] = number
     return found
 

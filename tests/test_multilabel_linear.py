@@ -21,10 +21,9 @@ from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds
 from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
 from sklearn_sparsemap.estimators._multilabel.threshold import (
     GRID,
-    SEEN_GRID,
+    SET_GRID,
     Tuning,
     expected_cuts,
-    threshold_scores,
 )
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
@@ -159,10 +158,10 @@ def test_words_tell_rows_apart():
 
 
 def test_folds_are_few_and_even():
-    assert folds_of(5) == []
-    assert [len(folds_of(n)) for n in (6, 8, 500, 600, 626)] == [3, 4, 5, 4, 3]
-    assert min(len(held) for _, held in folds_of(7)) == 2
-    folds = folds_of(500, 3)
+    assert folds_of(np.arange(5)) == []
+    assert [len(folds_of(np.arange(n))) for n in (6, 8, 500, 600, 626)] == [3, 4, 5, 4, 3]
+    assert min(len(held) for _, held in folds_of(np.arange(7))) == 2
+    folds = folds_of(np.random.default_rng(0).permutation(500), 3)
     assert sorted(np.concatenate([held for _, held in folds])) == list(range(500))
     assert all(len(held) > 120 and not set(train) & set(held) for train, held in folds)
 
@@ -266,37 +265,65 @@ def test_the_expected_set_is_the_best_of_all():
     assert (probabilities > expected_cuts(probabilities, 0.0)[:, None]).all()
 
 
-def test_thresholds_are_compared_by_the_scores_that_they_give():
-    n_differing = 0
-    for seed in range(3):
+def scores_of(chosen, gold, weights):
+    """Return the example F1, the subset accuracy, and the micro F1."""
+    hits, sizes = (gold * chosen).sum(axis=1), gold.sum(axis=1) + chosen.sum(axis=1)
+    f1 = np.where(sizes > 0, 2.0 * hits / np.maximum(sizes, 1.0), 1.0)
+    whole = (gold == chosen).all(axis=1)
+    return np.array(
+        [*(np.average(value, weights=weights) for value in (f1, whole)), 2 * weights @ hits / (weights @ sizes)]
+    )
+
+
+def test_each_rule_is_tuned_by_itself_and_the_best_one_is_chosen():
+    chosen_rules = []
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         gold = (rng.random((80, 5)) < 0.3).astype(float)
-        marginals = np.clip(0.4 * gold + rng.normal(0.25, 0.25, gold.shape), 0.01, 0.99)
-        weights, sets = rng.uniform(0.5, 2.0, len(gold)), SeenSets(sparse.csr_array(gold[:15]), np.ones(15))
-
-        def scores(chosen, gold=gold, weights=weights):
-            sizes = gold.sum(axis=1) + chosen.sum(axis=1)
-            f1 = np.where(sizes > 0, 2.0 * (gold * chosen).sum(axis=1) / np.maximum(sizes, 1.0), 1.0)
-            return np.array([weights @ f1, weights @ (gold == chosen).all(axis=1)])
-
-        wanted = np.transpose([scores(sets.choose(marginals, t)) for t in SEEN_GRID])
-        assert_allclose(sets.threshold_scores(marginals, gold, weights), wanted)
-        plain = np.transpose([scores(marginals > t) for t in GRID])
-        assert_allclose(threshold_scores(marginals, gold, weights), plain)
-        tuning = Tuning(plain=True, seen=True)
-        tuning.add(marginals, gold, weights, sets)
-        threshold, rule, mean_f1 = tuning.best()
-        f1, whole = scores(sets.choose(marginals, threshold) if rule == "seen" else marginals > threshold)
-        assert f1 / weights.sum() == pytest.approx(mean_f1)
-        both = np.concatenate([wanted, plain], axis=1) / weights.sum()
-        near = both[:, both[0] >= both[0].max() - 0.01]
-        assert whole / weights.sum() == pytest.approx(near[1].max())
-        n_differing += near[1].max() > both[1, both[0].argmax()]
-        # By label, the F1 is all that counts.
-        tuning = Tuning(plain=True, seen=False)
-        tuning.add(marginals, gold, weights, sets)
-        assert tuning.best()[1:] == ("threshold", pytest.approx(plain[0].max() / weights.sum()))
-    assert n_differing >= 1
+        scale = (0.1, 0.25, 0.4)[seed % 3]
+        marginals = np.clip(0.4 * gold + rng.normal(0.25, scale, gold.shape), 0.01, 0.99)
+        n_seen = (15, 60)[seed % 2]
+        weights, sets = rng.uniform(0.5, 2.0, len(gold)), SeenSets(sparse.csr_array(gold[:n_seen]), np.ones(n_seen))
+        choices = {
+            "seen": lambda t, p=marginals, sets=sets: sets.choose(p, t),
+            "expected": lambda t, p=marginals: p > expected_cuts(p, t)[:, None],
+            "threshold": lambda t, p=marginals: p > t,
+        }
+        for fixed in ("auto", 0.4):
+            best = {}
+            for rule, choose in choices.items():
+                grid = ({"threshold": GRID}.get(rule, SET_GRID)) if fixed == "auto" else [fixed]
+                found = np.array([scores_of(choose(t), gold, weights) for t in grid])
+                if rule == "seen":
+                    # Of the thresholds within a point of the highest F1, the one with the most whole sets.
+                    k = np.argmax(np.where(found[:, 0] >= found[:, 0].max() - 0.01, found[:, 1], -1.0))
+                    best[rule] = found[k]
+                else:
+                    best[rule] = found[found[:, 0].argmax()]
+                tuning = Tuning.of_rules([rule], fixed)
+                tuning.add(marginals, gold, weights, sets)
+                threshold, own, f1 = tuning.best()
+                own_scores = scores_of(choose(threshold), gold, weights)
+                assert own == rule and own_scores[0] == pytest.approx(f1)
+                assert own_scores[rule == "seen"] == pytest.approx(best[rule][rule == "seen"])
+            tuning = Tuning.of_rules(choices, fixed)
+            tuning.add(marginals, gold, weights, sets)
+            threshold, rule, f1 = tuning.best()
+            found = scores_of(choices[rule](threshold), gold, weights)
+            assert found[0] == pytest.approx(f1)
+            means = {name: 0.5 * (own[0] + own[2]) for name, own in best.items()}
+            near = [name for name, mean in means.items() if mean >= max(means.values()) - 0.01]
+            assert found[1] >= max(best[name][1] for name in near) - 1e-6
+            assert 0.5 * (found[0] + found[2]) >= max(means.values()) - 0.01
+            chosen_rules.append(rule)
+    assert set(chosen_rules) == set(choices)
+    # Without seen sets, the others are compared.
+    tuning = Tuning.of_rules(choices, 0.4)
+    tuning.add(marginals, gold, weights)
+    assert tuning.best()[1] != "seen"
+    alone = Tuning.of_rules(["seen"])
+    alone.add(marginals, gold, weights)
+    assert alone.best()[0] in SET_GRID
 
 
 def test_decisions(data):
@@ -313,6 +340,40 @@ def test_decisions(data):
     assert_array_equal(stream.predict(X), stream.predict_marginals(X) > 0.5)
     with pytest.raises(ValueError, match="the model keeps no label sets"):
         stream.set_params(decision="seen").predict(X)
+
+
+def sparse_sets(n, p, seed):
+    """Draw labels of which few sets occur twice: X, Y, X_test, Y_test."""
+    X, Y = make_multilabel_classification(n + 1000, p, n_classes=20, n_labels=3, random_state=seed)
+    scaler = StandardScaler().fit(X[:n])
+    return scaler.transform(X[:n]), Y[:n], scaler.transform(X[n:]), Y[n:]
+
+
+@pytest.mark.parametrize("n, p", [(300, 200), (1000, 200), (300, 50), (100, 100)])
+def test_the_default_is_as_good_as_its_rules_if_most_sets_are_distinct(n, p):
+    X, Y, X_test, Y_test = sparse_sets(n, p, 0)
+    model = MultilabelLPSparseMAP().fit(X, Y)
+    rules = ("auto", "seen", "expected", "threshold")
+    found = np.array([scores_of(model.set_params(decision=d).predict(X_test), Y_test, np.ones(1000)) for d in rules])
+    f1 = found[:, [0, 2]]
+    assert (f1[0] > f1.max(axis=0) - 0.02).all()
+    # Other rules differ much.
+    assert (f1[1] < f1.max(axis=0) - 0.05).all()
+
+
+@pytest.mark.parametrize("params", [{}, {"hidden_layer_sizes": (20,), "max_iter": 50}])
+def test_a_tuned_threshold_does_not_lower_the_f1_of_expected_sets(params):
+    f1 = []
+    for n, p in ((300, 50), (100, 100)):
+        X, Y, X_test, Y_test = sparse_sets(n, p, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = MultilabelLPSparseMAP(decision="expected", threshold="auto", random_state=0, **params).fit(X, Y)
+        assert model.threshold_ in SET_GRID
+        for threshold in (0.5, "auto"):
+            f1.append(example_f1_score(Y_test, model.set_params(threshold=threshold).predict(X_test)))
+    before, after = np.mean(np.reshape(f1, (2, 2)), axis=0)
+    assert after > before - 0.005
 
 
 @pytest.mark.parametrize("decision", ["seen", "threshold"])

@@ -126,9 +126,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           with the ratio of its frequency to that expected of independent labels. At most 10,000 sets are kept.
         - ``"expected"``: the label set with the highest sum of expected example F1 and probability, among all sets,
           if labels are independent given the features.
-        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has the higher example F1 plus three times the subset
-          accuracy on held-out samples, at most 1,000 of each fold. If the threshold is tuned: ``"seen"`` or
-          ``"threshold"``. After `partial_fit` alone: ``"threshold"``.
+        - ``"auto"``: one of ``"seen"``, ``"expected"`` and ``"threshold"``, chosen by F1 on held-out samples, at most
+          1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of the highest F1,
+          the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its own. After
+          `partial_fit` alone: ``"threshold"``.
         - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
@@ -136,11 +137,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           solution is fractional, a mixed-integer program.
     threshold : float or "auto", default=0.5
         Probability at which a label is neither favoured nor penalised, in [0, 1). A lower threshold predicts more
-        labels, under all rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the
-        folds of ``alpha="auto"``; with Adam on held-out samples, or on the training samples if fewer than 50 would be
-        held out. If seen sets may be chosen, the threshold with the highest subset accuracy is taken, among those
-        within a point of the highest F1. In `partial_fit`, each mini-batch is used for tuning before it is learned
-        from.
+        labels, under all rules except "map". ``"auto"`` tunes it for the example F1 of the rule that predicts: with
+        L-BFGS by cross-validation on the folds of ``alpha="auto"``; with Adam on held-out samples or, if fewer than 50
+        would be held out, on a third of the samples, scored by a second model that learns from the others. For
+        ``"seen"``, the threshold with the highest subset accuracy is taken, among those within a point of the highest
+        F1. In `partial_fit`, each mini-batch is used for tuning before it is learned from.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -196,11 +197,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    example F1 and subset accuracy (`score`) together       the default
-    subset accuracy                                         ``decision="seen"``
+    example F1 and micro F1                                 the default
+    subset accuracy (`score`)                               ``decision="seen"``
     Hamming loss                                            ``decision="threshold"``
-    example F1                                              ``decision="expected"``
-    micro and macro F1                                      ``decision="threshold"``, ``threshold="auto"``
+    example F1 alone                                        ``decision="expected"``, ``threshold="auto"``
+    macro F1                                                ``decision="threshold"``, ``threshold="auto"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
@@ -276,7 +277,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         n_iter_no_change: int = 10,
         early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
-        decision: Literal["auto", "seen", "threshold", "map"] = "auto",
+        decision: Literal["auto", "seen", "expected", "threshold", "map"] = "auto",
         threshold: float | Literal["auto"] = 0.5,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,

@@ -140,15 +140,22 @@ def order_of_samples(X, gold, known=None):
     return np.lexsort((values, words ^ (words >> np.uint64(27)), group))
 
 
-def folds_of(n_samples, most=_MOST_FOLDS):
-    """Deal samples, in the order of `order_of_samples`, to folds: list of (train, held), empty if too few.
+def folds_of(places, most=_MOST_FOLDS):
+    """Deal samples to folds in turn: list of (train, held), empty if there are too few.
 
     There are at most `most` folds: by default five for up to 500 samples, and three for more than 625.
+
+    Parameters
+    ----------
+    places : int array of shape (n_samples,)
+        Place of each sample in the order in which they are dealt.
+    most : int
     """
+    n_samples = len(places)
     if n_samples < 2 * _FEWEST_FOLDS:
         return []
     n_folds = min(most, max(_SAMPLES_BY_FOLDS // n_samples, _FEWEST_FOLDS), n_samples // 2)
-    fold = np.arange(n_samples) % n_folds
+    fold = places % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 

@@ -56,15 +56,18 @@ _CLEARLY = 2.0
 _STRIDE = 5
 
 
-def in_order(X, task, *most):
-    """Sort the samples of positive weight as `order_of_samples` does; return X, the task and the folds.
+def in_folds(X, task, *most):
+    """Deal the samples of positive weight to folds, in the order of `order_of_samples`; return X, the task, the folds.
 
-    The optional last argument is the maximum number of folds.
+    Samples are then visited in a random order that depends on their content only. The optional last argument is the
+    maximum number of folds.
     """
     rows = np.flatnonzero(task.weights > 0.0)
     known = None if task.known is None else task.known[rows]
-    rows = rows[order_of_samples(X.values[rows], task.gold[rows], known)]
-    return X[rows], task.take(rows), folds_of(len(rows), *most)
+    order = order_of_samples(X.values[rows], task.gold[rows], known)
+    places = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order[places]]
+    return X[rows], task.take(rows), folds_of(places, *most)
 
 
 def way_of_fit(estimator, X, task, hidden):
@@ -217,7 +220,7 @@ class LbfgsFit:
     def __init__(self, estimator, X, task):
         self.estimator, self.watch = estimator, {}
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
-        X, task, self.folds = in_order(X, task)
+        X, task, self.folds = in_folds(X, task)
         self.gold, self.task = task.gold, task
         task.gold = task.gold.astype(bool).toarray()
         estimator._watch_sets(task)
@@ -272,15 +275,13 @@ class LbfgsFit:
         return low * (high / low) ** fraction if fraction else low, evidence, LinearModel(*arrays)
 
     def finish(self):
-        """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
+        """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
         estimator = self.estimator
-        if estimator._tunes_threshold():
+        if estimator._tunes_threshold() or (self.folds and not estimator._single and self.task.known is None):
             estimator.threshold_, estimator._rule, _ = estimator._tuned(self.held_out_parts())
-        elif estimator._rule == "seen" and self.folds:
-            estimator._rule = estimator._better_rule(self.held_out_parts())
 
     def held_out_parts(self):
-        """Yield the held-out samples of each fold, as `_better_rule` takes them; without folds, all samples."""
+        """Yield the held-out samples of each fold, as `_tuned` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
             # The rows of samples with unknown labels are not their label sets.
@@ -352,42 +353,43 @@ class AdamFit:
         estimator.alpha_ = self.learner.optimizer.alphas[0]
 
     def finish(self):
-        """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
-        estimator, sets = self.estimator, self.estimator._sets
-        if self.trial is not None:
-            rule = self._calibrate(*self.trial.unseen)
-            if estimator._tunes_threshold():
-                estimator.threshold_, rule, _ = estimator._tuned([self.trial.unseen])
-            estimator._watch_sets(self.whole, rule)
-            return
-        X, task = self.held_out or (self.X.values, self.task)
-        if self.held_out or estimator._tunes_threshold():
-            evidence = estimator._evidence(estimator._learned.model, X)
-        rule = self._calibrate(evidence, task, sets) if self.held_out else self._calibrate_by_twin()
+        """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
+        estimator, rule, unseen = self.estimator, None, self._unseen()
+        if unseen is not None:
+            estimator._calibrate(*unseen[:2])
         if estimator._tunes_threshold():
-            estimator.threshold_, rule, _ = estimator._tuned([(evidence, task, sets if self.held_out else None)])
+            if unseen is None:
+                unseen = estimator._evidence(estimator._learned.model, self.X.values), self.task, None
+            estimator.threshold_, rule, _ = estimator._tuned([unseen])
+        elif unseen is not None and unseen[2] is not None:
+            _, rule, _ = estimator._tuned([unseen])
         estimator._watch_sets(self.whole, rule)
 
-    def _calibrate_by_twin(self):
-        """Calibrate on a third of the samples, scored by a model that learns from the others for as many epochs."""
-        estimator = self.estimator
-        X, whole, folds = in_order(self.X, self.whole, _TWIN_FOLDS)
-        if not folds:
-            return None
-        train, held = folds[0]
-        part, unseen = whole.take(train), whole.take(held)
-        sets = None if estimator._single else SeenSets(part.gold, part.weights)
-        twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
-        for _ in range(estimator.n_iter_):
-            twin.visit()
-        return self._calibrate(estimator._evidence(twin.model(), X.values[held]), unseen, sets)
+    def _unseen(self):
+        """Return held-out samples as `_tuned` takes them: (evidence, LabelTask, SeenSets or None).
 
-    def _calibrate(self, evidence, task, sets):
-        """Calibrate on held-out samples; return the better decision rule, or None if no sets were seen."""
-        self.estimator._calibrate(evidence, task)
-        if sets is None or task.known is not None:
-            return None
-        return self.estimator._better_rule([(evidence, task, sets)])
+        They are those of the trial, the held-out ones, or a third of the samples, scored by a second model that learns
+        from the others for as many epochs. The label sets are those of the samples that were learned from. Without
+        such samples, return None.
+        """
+        estimator = self.estimator
+        if self.trial is not None:
+            return self.trial.unseen
+        if self.held_out:
+            X, task = self.held_out
+            evidence, sets = estimator._evidence(estimator._learned.model, X), estimator._sets
+        else:
+            X, whole, folds = in_folds(self.X, self.whole, _TWIN_FOLDS)
+            if not folds:
+                return None
+            train, held = folds[0]
+            part, task = whole.take(train), whole.take(held)
+            sets = None if estimator._single else SeenSets(part.gold, part.weights)
+            twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
+            for _ in range(estimator.n_iter_):
+                twin.visit()
+            evidence = estimator._evidence(twin.model(), X.values[held])
+        return evidence, task, sets if task.known is None else None
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""
