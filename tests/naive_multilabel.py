@@ -95,19 +95,23 @@ def naive_expected(p):
     return np.array(best)
 
 
+def naive_curve(scores, gold, weights, prior):
+    """Fit a logistic curve from several starts; return the objective, and the best logarithm of a slope and offset."""
+
+    def objective(theta):
+        z = np.exp(theta[0]) * scores + theta[1]
+        return weights @ (np.logaddexp(0.0, z) - gold * z) + 0.5 * ((theta - prior) ** 2).sum()
+
+    starts = [prior, *([a, b] for a in (-6.0, -2.0, 2.0) for b in (-4.0, 0.0, 4.0))]
+    found = [minimize(objective, start, method="BFGS", options={"gtol": 1e-9}) for start in starts]
+    return objective, min(found, key=lambda each: each.fun).x
+
+
 def naive_curves(scores, gold, weights):
     """Fit logistic curves label by label: a common one, then each with a normal prior around it."""
-
-    def fit(s, y, w, prior):
-        def objective(theta):
-            z = np.exp(theta[0]) * s + theta[1]
-            return w @ (np.logaddexp(0.0, z) - y * z) + 0.5 * ((theta - prior) ** 2).sum()
-
-        return minimize(objective, prior, method="BFGS", options={"gtol": 1e-9}).x
-
     flat = np.broadcast_to(weights, scores.shape)
-    common = fit(scores.ravel(), gold.ravel(), flat.ravel(), np.array([np.log(4.0), -2.0]))
-    return np.array([fit(scores[:, j], gold[:, j], flat[:, j], common) for j in range(scores.shape[1])])
+    _, common = naive_curve(scores.ravel(), gold.ravel(), flat.ravel(), np.array([np.log(4.0), -2.0]))
+    return np.array([naive_curve(s, y, w, common)[1] for s, y, w in zip(scores.T, gold.T, flat.T)])
 
 
 def naive_forest(scores, parents, known=None):

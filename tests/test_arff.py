@@ -1,16 +1,17 @@
 """load_multilabel_arff."""
 
 import gzip
+import io
 
 import numpy as np
 import pytest
 from naive_datasets import naive_arff
 from scipy import sparse
 
-from sklearn_sparsemap.datasets import load_multilabel_arff
+from sklearn_sparsemap.datasets import load_hierarchical_arff, load_multilabel_arff
 
 HEADER = """% a comment
-@RELATION 'some texts: -C 1'
+@RELATION 'some texts'
 
 @attribute goal {0,1}
 @attribute 'the vote' { 0, 1 }
@@ -153,7 +154,8 @@ def test_encoding(write):
         ("{3 1}\n{2 1,3 1,2 7}\n", 'line 10: the row has two values for the attribute "it\'s"; keep one'),
         ("{2 x}\n", "line 9: the row has the value 'x', which is not a number"),
         ("", "file.arff has no rows after @data"),
-        ("0,0,0,?\n", "line 9: the row has nan for the label 'sport'; labels are 0 or 1, so check n_labels and"),
+        ("0,0,0,1,{x}\n", "line 9: the row has the weight 'x'; a weight is a number that is not negative"),
+        ("{3 1}, {-1}\n", "line 9: the row has the weight '-1'"),
     ],
 )
 def test_wrong_rows(write, rows, message):
@@ -181,7 +183,9 @@ def test_what_sparse_rows_leave_out_is_zero(write):
         ("a,b\n1,2\n", "line 1: expected @relation, @attribute or @data, found 'a,b'"),
         ("@attribute a\n", "line 1: cannot read '@attribute a'; write @attribute name type"),
         ("\n@attribute a string\n", "line 2: the attribute 'a' has the type 'string'; only numeric, real"),
-        ("@attribute a {red,green}\n", "line 1: the attribute 'a' has the value 'red', which is not a number"),
+        ("@attribute a {red,green,red}\n", "line 1: the attribute 'a' has the value 'red' twice"),
+        ("@attribute b real\n@attribute a {red,green}\n@data\n1,red\n", "the label 'a' has the values 'red,green'"),
+        ("@attribute a {'x,y',z}\n@attribute b {0,1}\n@data\nx,1\n", "has 'x' for the attribute 'a', which declares"),
     ],
 )
 def test_wrong_headers(write, text, message):
@@ -207,3 +211,179 @@ def test_wrong_parameters(write, n_labels, parameters, message):
 def test_missing_file(tmp_path):
     with pytest.raises(OSError):
         load_multilabel_arff(tmp_path / "none.arff", 1)
+
+
+FOUR = "@attribute a {0,1}\n@attribute b {0,1}\n@attribute c {0,1}\n@attribute d {0,1}\n@data\n1,0,0,1\n0,1,0,0\n"
+TABLE = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("relation", "labels"),
+    [
+        ("'web: -C 2'", [0, 1]),
+        ('"web: -C 1 -split-percent 66"', [0]),
+        ("web:-C -3", [1, 2, 3]),
+        ("'web: -s 5 -C 3'", [0, 1, 2]),
+        ("'web: -c2'", [0, 1]),
+    ],
+)
+def test_meka_says_where_labels_are(write, relation, labels):
+    path = write(f"@relation {relation}\n" + FOUR)
+    others = [place for place in range(4) if place not in labels]
+    names = ["abcd"[place] for place in labels]
+    side = "start" if labels[0] == 0 else "end"
+    ways = [{}, {"n_labels": len(labels)}, {"label_position": side}, {"label_names": names}]
+    for given in [*ways, {"n_labels": len(labels), "label_position": side}]:
+        X, Y, features, found = load_multilabel_arff(path, **given, return_names=True)
+        assert found == names and features == ["abcd"[place] for place in others]
+        assert Y.tolist() == TABLE[:, labels].tolist()
+        assert X.tolist() == TABLE[:, others].tolist()
+    for given in (
+        {"n_labels": len(labels) % 3 + 1},
+        {"label_position": {"start": "end", "end": "start"}[side]},
+        {"label_names": [*names[1:], "abcd"[others[0]]]},
+    ):
+        with pytest.raises(
+            ValueError, match=r"Meka's header '-[Cc] ?-?\d' says that \d labels are at the .* contradicts"
+        ):
+            load_multilabel_arff(path, **given)
+
+
+@pytest.mark.parametrize("relation", ["web", "'iris-filter-C 2'", "'web: -C 0'", "'web: -C two'", "'a -Case 2'"])
+def test_other_relations_say_nothing(write, relation):
+    path = write(f"@relation {relation}\n" + FOUR)
+    with pytest.raises(ValueError, match="does not say which attributes are labels; give n_labels, or label_names"):
+        load_multilabel_arff(path)
+    assert load_multilabel_arff(path, 1)[1].tolist() == [[1], [0]]
+
+
+def test_labels_by_name(write):
+    path, dense = write(FOUR), load_multilabel_arff(write(FOUR), 1)[0]
+    sparse_path = write(FOUR.replace("1,0,0,1", "{0 1,3 1}").replace("0,1,0,0", "{1 1}"), "sparse.arff")
+    xml = '<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n{}</labels>\n'
+    flat = write(xml.format('<label name="d"></label><label name="b"/>'), "flat.xml")
+    nested = write(xml.format('<label name="d"><label name="b"></label></label>'), "nested.xml", encoding="utf-8-sig")
+    assert dense.shape == (2, 3)
+    for own in (path, sparse_path):
+        for label_names in (
+            ["d", "b"],
+            ("d", "b"),
+            np.array(["d", "b"]),
+            flat,
+            str(nested),
+            io.BytesIO(flat.read_bytes()),
+        ):
+            X, Y, features, names = load_multilabel_arff(own, label_names=label_names, return_names=True)
+            assert (features, names) == (["a", "c"], ["d", "b"])
+            assert Y.tolist() == [[1, 0], [0, 1]]
+            assert (X.toarray() if sparse.issparse(X) else X).tolist() == [[1, 0], [0, 0]]
+    for label_names, message in (
+        (["d", "e"], "the label 'e' is the name of 0 attributes"),
+        (["d", "d"], "the label 'd' is twice in label_names"),
+        ([], "label_names must be str"),
+        ([1], "label_names must be str"),
+        (path, "file.arff is not XML .* or a list of names"),
+        (write("<labels/>", "no.xml"), "no.xml has no elements <label"),
+        (["a", "b", "c", "d"], "leaves no features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_multilabel_arff(path, label_names=label_names)
+    with pytest.raises(ValueError, match="n_labels=1, but label_names has 2 names"):
+        load_multilabel_arff(path, 1, ["a", "b"])
+    with pytest.raises(ValueError, match="leave out one of them"):
+        load_multilabel_arff(path, label_names=["a", "b"], label_position="end")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("no", "yes"), ("FALSE", "TRUE"), ("f", "t"), ("'No'", '"Yes"'), ("absent", "present"), ("off", "on")],
+)
+def test_labels_by_words(write, words):
+    zero, one = words
+    for order in ((zero, one), (one, zero)):
+        head = f"@attribute x real\n@attribute a {{{','.join(order)}}}\n@attribute b {{0,1}}\n@data\n"
+        dense = f"1,{one},0\n2,{zero},1\n3, {one} ,1\n4,?,?\n"
+        X, Y = load_multilabel_arff(write(head + dense), 2)
+        np.testing.assert_array_equal(Y, [[1, 0], [0, 1], [1, 1], [np.nan, np.nan]])
+        assert X.tolist() == [[1], [2], [3], [4]]
+        # Rows leave out the first value that is declared.
+        rows = f"{{0 1,1 {one}}}\n{{0 2,1 {zero},2 1}}\n{{}}\n"
+        X, Y = load_multilabel_arff(write(head + rows), 2)
+        assert Y.tolist() == [[1, 0], [0, 1], [int(order[0] == one), 0]] and Y.dtype == np.int64
+    head = f"@attribute x real\n@attribute a {{{zero}}}\n@data\n"
+    assert load_multilabel_arff(write(head + f"1,{zero}\n"), 1)[1].tolist() == [[0]]
+
+
+def test_nominal_features(write):
+    head = "@attribute n real\n@attribute c {red,'dark, blue',\"it's\",'a\\'b'}\n"
+    head += "@attribute m {0,1}\n@attribute y {0,1}\n@data\n"
+    names = ["n", "c=red", "c=dark, blue", "c=it's", "c=a'b", "m"]
+    wanted = [[1, 1, 0, 0, 0, 1], [2, 0, 1, 0, 0, 0], [3, 0, 0, 1, 0, 0], [4, 0, 0, 0, 1, 0], [5, *[np.nan] * 4, 1]]
+    dense = "1,red,1,0\n2,'dark, blue',0,1\n3, \"it's\" ,0,0\n4,'a\\'b',0,0\n5,?,1,1\n"
+    rows = "{0 1,2 1}\n{0 2,1 'dark, blue',3 1}\n{1  \"it's\", 0 3}\n{0 4,1 'a\\'b'}\n{0 5,1 ?,2 1,3 1}\n"
+    for text in (dense, rows):
+        X, Y, features, _ = load_multilabel_arff(write(head + text), 1, return_names=True)
+        assert features == names and Y.tolist() == [[0], [1], [0], [0], [1]]
+        if text == rows:
+            assert X.format == "csr" and X.has_sorted_indices
+            X = X.toarray()
+        np.testing.assert_array_equal(X, wanted)
+    header = "@attribute c {" + ",".join(f"v{i}" for i in range(100)) + "}\n@attribute y {0,1}\n@data\n"
+    with pytest.raises(ValueError, match="20 rows and 100 columns of features, which take 16000 bytes"):
+        load_multilabel_arff(write(header + "v7,1\n" * 20), 1, max_bytes=10_000)
+
+
+def test_weights(write):
+    for rows in ("1,0,0,1, {5}\n0,0,0,1\n0,0,1,0,{0.5}% a comment\n", "{0 1,3 1}, {5}\n{3 1}\n{2 1} ,{ 0.5 }\n"):
+        X, Y, weights = load_multilabel_arff(write(HEADER + rows), 1, return_weights=True)
+        assert weights.tolist() == [5, 1, 0.5]
+        assert (X.toarray() if sparse.issparse(X) else X).tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1]]
+        assert Y.tolist() == [[1], [1], [0]]
+        assert len(load_multilabel_arff(write(HEADER + rows), 1)) == 2
+    # A brace within quotes is no weight.
+    head = "@attribute c {x,'y, {5}'}\n@attribute z {'a, {1}',b}\n@attribute y {0,1}\n@data\n"
+    X, _, weights = load_multilabel_arff(write(head + "'y, {5}','a, {1}',1\n"), 1, return_weights=True)
+    assert X.tolist() == [[0, 1, 1, 0]] and weights.tolist() == [1]
+
+
+def test_several_files_have_the_same_attributes(write):
+    first, second = write(FOUR), write(FOUR.replace("1,0,0,1", "1,1,1,?"), "b.arff")
+    X, Y = load_multilabel_arff([first, second], 1)
+    np.testing.assert_array_equal(Y, [[1], [0], [np.nan], [0]])
+    assert X.tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 1], [0, 1, 0]]
+    with pytest.raises(ValueError, match=r"c.arff has other attributes than .*file.arff; load them one by one"):
+        load_multilabel_arff([first, write(FOUR.replace("attribute b", "attribute x"), "c.arff")], 1)
+
+
+HIERARCHY = "@attribute n real\n@attribute c {a,'b,c'}\n@attribute class hierarchical {}\n@data\n"
+
+
+@pytest.mark.parametrize("classes", ["1,1/2,3", "'1,1/2,3'", '"1,1/2,3"', "'1','1/2', 3"])
+@pytest.mark.parametrize(
+    "rows", ["0.5,'b,c',1/2@3\n?,a,'3',{2}\n0,a,1\n", "{0 0.5,1 'b,c',2 1/2@3}\n{0 ?,2 '3'}, {2}\n{2 1}\n"]
+)
+def test_forms_of_hierarchies(write, classes, rows):
+    path = write(HIERARCHY.replace("{}", classes) + rows)
+    X, Y, names, parents, weights = load_hierarchical_arff(path, return_weights=True)
+    assert (names, parents) == (["1", "3", "1/2"], [[], [], [0]])
+    assert Y.tolist() == [[1, 1, 1], [0, 1, 0], [1, 0, 0]]
+    assert weights.tolist() == [1, 2, 1]
+    assert sparse.issparse(X) == rows.startswith("{")
+    X = X.toarray() if sparse.issparse(X) else X
+    np.testing.assert_array_equal(X, [[0.5, 0, 1], [np.nan, 1, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("classes", "rows", "message"),
+    [
+        ("/1,2", "1,a,2\n", "the class '/1' has an empty level; write levels as a/b"),
+        ("1/,2", "1,a,2\n", "the class '1/' has an empty level"),
+        ("1//2", "1,a,1\n", "the class '1//2' has an empty level"),
+        ("1,2", "1,b,c,2\n", "line 5: the row has 3 values for 2 features; give one for each, and"),
+        ("1,2", "{0 1}\n", "line 5: the row has no value of 'class'; give its classes"),
+        ("1,2", "1,'b','2'\n", "line 5: the row has 'b' for the attribute 'c', which declares {a,b,c}; correct one"),
+    ],
+)
+def test_wrong_hierarchies(write, classes, rows, message):
+    with pytest.raises(ValueError, match=message):
+        load_hierarchical_arff(write(HIERARCHY.replace("{}", classes) + rows))

@@ -1,4 +1,5 @@
 import gzip
+import io
 import re
 import tracemalloc
 from functools import partial
@@ -8,6 +9,7 @@ import pytest
 
 from sklearn_sparsemap.datasets import (
     _lines,
+    dump_conllu,
     load_conll,
     load_conllu,
     load_hierarchical_arff,
@@ -334,7 +336,8 @@ def test_circles(write, heads, line, circle):
         (treebank([0]) + "\n" + treebank([0], first=""), "line 4: expected word number 2, found '1'"),
         (treebank([0]).replace("1", "one", 1), "line 1: expected word number 1, found 'one'"),
         (treebank([0]).replace("1", "1-", 1), "line 1: expected word number 1, found '1-'"),
-        (treebank([0, "_"]), r"line 4: the head \(column 7\) is '_', not a number"),
+        (treebank([0, "\u0661"]), r"line 4: the head \(column 7\) is '\u0661', not a number"),
+        ("2-1\tx" + "\t_" * 8 + "\n" + treebank([0]), "line 1: expected word number 1, found '2-1'"),
         (treebank([0, "-1"]), r"line 4: the head \(column 7\) is '-1', not a number"),
         (treebank([0, 3]), "line 4: the head is 3, but the sentence has 2 words"),
         (treebank([0, 10**30]), f"line 4: the head is {10**30}, but the sentence has 2 words"),
@@ -469,3 +472,134 @@ def test_what_is_no_list_of_paths(load):
 def test_unknown_encodings(write, load, encoding):
     with pytest.raises(ValueError, match=r"encoding=.* is unknown; pass the name of one, for example 'utf-8'"):
         load(write("a b c\n"), encoding=encoding)
+
+
+# One file for each reader, with a letter that is not ASCII.
+FILES = [
+    (load_conll, "\u00e4nn NNP B-NP\n\n! . O\n"),
+    (load_conllu, "# \u00e4\n1\tx" + "\t_" * 4 + "\t0" + "\t_" * 3 + "\n"),
+    (load_listops, "2\t( ( ( [MIN 2 ) 7 ) ] )\n\u2003\n"),
+    (arff, "@relation \u00e4\n@attribute a real\n@attribute b {0,1}\n@data\n1,0\n2,1\n"),
+    (
+        load_hierarchical_arff,
+        "@relation \u00e4\n@attribute a real\n@attribute c hierarchical x,x/y\n@data\n1,x/y\n2,x\n",
+    ),
+]
+
+
+def assert_equal(first, second):
+    assert repr(first) == repr(second)
+
+
+@pytest.mark.parametrize(("load", "text"), FILES)
+def test_open_files_and_several_files(write, load, text):
+    path = write(text)
+    once, twice = load(path), load([path, path])
+    packed = gzip.compress(text.encode())
+    with (
+        open(path, encoding="utf-8") as as_text,
+        open(path, "rb") as as_bytes,
+        open(path, "rb", buffering=0) as raw,
+        gzip.open(write(text, "a.gz"), "rt", encoding="utf-8") as unpacked,
+    ):
+        files = [as_text, as_bytes, raw, unpacked, io.StringIO(text), io.BytesIO(text.encode()), io.BytesIO(packed)]
+        for file in files:
+            assert_equal(load(file), once)
+            assert not file.closed
+    assert_equal(load([io.StringIO(text), path]), twice)
+    assert_equal(load(iter([path, io.BytesIO(packed)])), twice)
+    with pytest.raises(ValueError, match="empty list"):
+        load([])
+
+
+def test_open_files_are_read_from_their_position(write):
+    file = io.StringIO("a header\n" + TEXT)
+    assert file.readline()
+    assert load_conll(file) == (X, Y)
+    chunks = load_conll(io.BytesIO(TEXT.encode()), chunk_size=1)
+    assert [labels for _, labels in chunks] == [[Y[0]], [Y[1]]]
+
+
+class Pipe:
+    """A file that is not seekable and returns a few bytes at a time."""
+
+    def __init__(self, data):
+        self._file = io.BytesIO(data)
+
+    def read(self, size):
+        return self._file.read(min(size, 7))
+
+
+def test_pipes_are_read():
+    for data in (TEXT.encode(), gzip.compress(TEXT.encode())):
+        assert load_conll(Pipe(data)) == (X, Y)
+
+
+def test_files_opened_as_another_text(write):
+    message = r"a.gz was opened as text in utf-8, which it is not .* in binary mode"
+    with open(write(TEXT, "a.gz"), encoding="utf-8") as file, pytest.raises(ValueError, match=message):
+        load_conll(file)
+
+
+@pytest.mark.parametrize(("load", "text"), FILES)
+def test_other_unicode_encodings_are_named(tmp_path, load, text):
+    path, packed = tmp_path / "file.txt", tmp_path / "file.gz"
+    for encoding, named in (
+        ("utf-16", "utf-16"),
+        ("utf-32", "utf-32"),
+        ("utf-16-le", "utf-16-le"),
+        ("utf-16-be", "utf-16-be"),
+        ("utf-8-sig", "utf-8"),
+    ):
+        # Four characters of ASCII are the beginning of most files.
+        data = ("\n" * 4 * ("16-" in encoding) + text).encode(encoding)
+        path.write_bytes(data)
+        packed.write_bytes(gzip.compress(data))
+        for given in {"utf-8", "latin-1", "cp1252", "utf-16", "utf-32"} - {named, named[:6]} - {"utf-8"} | {"latin-1"}:
+            with pytest.raises(ValueError, match=f"is text in {named}, not in {given}; pass encoding='{named}'"):
+                load(path, encoding=given)
+        if named != "utf-8":
+            with pytest.raises(ValueError, match=f"is text in {named}, not in utf-8; pass encoding='{named}'"):
+                load(packed)
+        assert_equal(load(path, encoding=named), load(packed, encoding=named))
+        assert_equal(load(path, encoding=named), load(io.StringIO(text)))
+    path.write_bytes(text.encode())
+    with pytest.raises(ValueError, match="is not text in utf-16"):
+        load(path, encoding="utf-16")
+
+
+@pytest.mark.parametrize(
+    ("line", "separator"),
+    [("-DOCSTART- -X- O", "\t"), ("-DOCSTART-\tO", " "), ("-DOCSTART-(12)\tO\tO", None), ("-DOCSTART-", " ")],
+)
+def test_lines_that_begin_a_document(write, line, separator):
+    text = TEXT.replace(" ", separator or " ")
+    assert load_conll(write(f"{line}\n\n{text}{line}\n"), separator=separator) == (X, Y)
+    assert load_conll(write(text.replace("\n\n\n", f"\n{line}\n")), separator=separator) == (X, Y)
+
+
+@pytest.mark.parametrize("space", ["\x0b", "\x0c", "\x1c", "\x1f"])
+def test_words_with_other_white_space(write, space):
+    text = f"a{space}b NN O\n{space} NN O\n\u00e4{space}b NN O\n"
+    words = [token["word"] for token in load_conll(write(text))[0][0]]
+    assert words == [f"a{space}b", space, f"\u00e4{space}b"]
+
+
+def test_treebanks_without_heads(write):
+    text = "# one\n1-2\tab" + "\t_" * 8 + "\n" + treebank(["_", "_"], first="")
+    text += "\n\n# two\n" + treebank([2, 0], first="") + "\n"
+    sentences, heads = load_conllu(write(text), keep=True)
+    assert [own.tolist() for own in heads] == [[-1, -1], [2, 0]]
+    assert [own.tolist() for own in load_conllu(write(treebank([2, 0, "_"])))[1]] == [[0], [2, 0, -1]]
+    with pytest.raises(ValueError, match="cycle, 1 -> 2 -> 1"):
+        load_conllu(write(treebank([2, 1, "_"])))
+    file = io.StringIO()
+    dump_conllu(sentences, None, None, file)
+    assert file.getvalue().rstrip("\n") == text.rstrip("\n")
+    file = io.BytesIO()
+    dump_conllu(sentences, heads, None, file)
+    assert file.getvalue().decode().rstrip("\n") == text.rstrip("\n")
+    file = io.StringIO()
+    dump_conllu(sentences, [[0, 1], [2, 0]], None, file)
+    assert [own.tolist() for own in load_conllu(io.StringIO(file.getvalue()))[1]] == [[0, 1], [2, 0]]
+    assert file.getvalue().startswith("# one\n1-2\tab\t")

@@ -670,7 +670,6 @@ def test_messages_quote_little():
         ([["a"], "a b"], r"X\[1\] must be a sequence of tokens; got a str; split it"),
         ([{"word": "a"}], r"X\[0\] must be a sequence of tokens; got a dict, which is a token; wrap"),
         ([["a"], 3], r"X\[1\] must be a sequence of tokens; got a int"),
-        ([[], []], "X has no tokens"),
         ([["a"], ["b", 3]], r"X\[1\]\[1\] is 3 of type int; a token must be"),
         ([["a"], [None]], r"X\[1\]\[0\] is None of type NoneType"),
         (np.zeros((2, 3)), r"X\[0\]\[0\] is .*0.0.* of type float64"),

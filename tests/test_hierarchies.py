@@ -503,3 +503,67 @@ def test_labels_are_given_by_name_or_by_index_and_missing_ones_are_named():
 def test_matrices_to_close_hold_zeros_and_ones(Y, message):
     with pytest.raises(ValueError, match=message):
         Hierarchy(["a", "a/b"]).close(Y)
+
+
+LEVELS = [["A", "B", ""], ["A", "C", "D"], ["E", "B", ""], ["E", "", ""], ["", "", ""]]
+INDICATORS = [[1, 0, 1, 0, 0, 0], [1, 0, 0, 1, 0, 1], [0, 1, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0], [0] * 6]
+
+
+def tables_of_levels():
+    """The same table in several types, with empty, missing and NaN cells."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(LEVELS)
+    text, none = np.array(LEVELS), [[level or None for level in row] for row in LEVELS]
+    return [frame, frame.replace("", np.nan), frame.astype("string").replace("", pd.NA), text, np.array(none, object)]
+
+
+def test_tables_of_levels():
+    for table in tables_of_levels():
+        hierarchy = Hierarchy(table)
+        assert hierarchy.labels == ["A", "E", "A/B", "A/C", "E/B", "A/C/D"]
+        assert hierarchy.pairs(hierarchy.labels) == [(2, 0), (3, 0), (4, 1), (5, 3)]
+        for samples in (*tables_of_levels(), LEVELS, [tuple(row) for row in LEVELS]):
+            assert hierarchy.binarize(samples).tolist() == INDICATORS
+    edges = [("B", "A"), ("C", "A"), ("D", "C")]
+    named = Hierarchy.from_edges(edges)
+    assert named.binarize([["A", "B", ""], ["A", "C", "D"], ["", "", ""]]).tolist() == [
+        [1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]
+    ]  # fmt: skip
+    for samples, message in (
+        (np.array([["A", "", "D"]]), "row 0 of the table, .*, has a gap; levels may be absent at the end only"),
+        (np.array([["A", "X"]]), "has 'A/X', which is no label of the hierarchy; .* join the levels of a path by '/'"),
+        (np.array([["A/B", ""]]), "has a level with '/'"),
+        ([["X"]], "has 'X', which is no label of the hierarchy; correct it, add it, or join the levels"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            named.binarize(samples)
+    with pytest.raises(ValueError, match="the table of levels has no labels"):
+        Hierarchy(np.array([["", ""]]))
+
+
+def test_tables_of_edges():
+    pd = pytest.importorskip("pandas")
+    edges = [("dog", "animal"), ("cat", "animal"), ("animal", None)]
+    wanted = ["animal", "dog", "cat"]
+    frame = pd.DataFrame(edges, columns=["name", "above"])
+    turned = pd.DataFrame({"Parent": ["animal", "animal", ""], "Child": ["dog", "cat", "animal"]})
+    for own in (edges, frame, frame.fillna(np.nan), turned, np.array([edge for edge in edges if edge[1]])):
+        hierarchy = Hierarchy.from_edges(own)
+        assert hierarchy.labels == wanted and hierarchy.pairs(wanted) == [(1, 0), (2, 0)]
+    with pytest.raises(ValueError, match="a table of edges has two columns, child and parent; got 3"):
+        Hierarchy.from_edges(pd.DataFrame(LEVELS))
+    with pytest.raises(ValueError, match=r"edges\[1\] is .*, without a child"):
+        Hierarchy.from_edges([("a", "b"), (None, "b")])
+
+
+def test_tables_are_closed_by_the_names_of_their_columns():
+    pd = pytest.importorskip("pandas")
+    hierarchy = Hierarchy.from_edges([("dog", "animal"), ("cat", "animal")])
+    Y = pd.DataFrame([[1, 0, 0], [0, 0, 0]], columns=["dog", "animal", "cat"])
+    closed = hierarchy.close(Y)
+    assert closed.columns.tolist() == Y.columns.tolist() and closed.to_numpy().tolist() == [[1, 1, 0], [0, 0, 0]]
+    unknown = Y.astype("Int64")
+    unknown.iloc[0, 1] = unknown.iloc[1, 0] = pd.NA
+    np.testing.assert_array_equal(hierarchy.close(unknown).to_numpy(float), [[1, 1, 0], [np.nan, 0, 0]])
+    with pytest.raises(ValueError, match="y has the column 'wolf', which is not among classes"):
+        hierarchy.close(Y.rename(columns={"dog": "wolf"}))

@@ -1,5 +1,7 @@
 """Rankings against isotonic regression, and their closed forms against the general solver."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
@@ -39,6 +41,56 @@ def test_marginals_are_the_isotonic_projection(top_k, scale):
             # Equal scores have equal points, to the last bit.
             for value in np.unique(scores):
                 assert len(np.unique(result.marginals[scores == value])) == 1
+
+
+LONG = {
+    "ties": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "constant": lambda rng, n: np.full(n, 0.3),
+    "levels": lambda rng, n: (rng.normal(size=n) > 0.0).astype(float),
+    "relu": lambda rng, n: np.maximum(rng.normal(size=n), 0.0),
+    "rounded": lambda rng, n: np.round(2.0 * rng.normal(size=n)),
+    "normal": lambda rng, n: rng.normal(size=n),
+    "far": lambda rng, n: 1e6 * rng.normal(size=n),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("n, top_k", [(1050, None), (2000, None), (2000, 10), (2000, 500), (100_000, None)])
+def test_long_rankings_need_no_active_set(kind, n, top_k):
+    """The rounding of the gap, a difference of values of size n^3, sent them to an active set without end."""
+    for seed in range(3 if n < 10_000 else 1):
+        scores = LONG[kind](np.random.default_rng(seed), n)
+        result = sparsemap(Ranking(top_k), scores)
+        assert result.converged and result.n_iter == 1
+        top = points_of(n, top_k)[0]
+        np.testing.assert_allclose(result.marginals, project(scores, top_k), rtol=0, atol=1e-11 * (top + np.ptp(scores)))
+        # The derivative is symmetric, and equal shifts of all scores change nothing.
+        v = np.random.default_rng(seed).normal(size=n)
+        gradient = result.vjp(v)["scores"]
+        assert abs(gradient.sum()) < 1e-9 * n and np.array_equal(gradient, result.jvp(v))
+
+
+def test_a_million_tied_items():
+    scores = LONG["ties"](np.random.default_rng(0), 1_000_000)
+    result = sparsemap(Ranking(), scores)
+    assert result.converged and result.gap <= 1e-13 * (result.marginals @ result.marginals)
+    assert all(np.ptp(result.marginals[scores == value]) == 0.0 for value in range(5))
+
+
+def test_the_gap_is_that_of_the_best_ranking():
+    """The certificate adds up differences; its twin subtracts the values, in exact numbers."""
+    rng = np.random.default_rng(5)
+    for i in range(30):
+        n = int(rng.integers(2, 40))
+        top_k = None if i % 2 else int(rng.integers(1, n + 1))
+        scores = np.round(3.0 * rng.normal(size=n), i % 3)
+        result = sparsemap(Ranking(top_k), scores)
+        u = [Fraction(value) for value in result.marginals]
+        reduced = sorted((Fraction(s) - p for s, p in zip(scores, u, strict=True)), reverse=True)
+        best = sum(r * int(p) for r, p in zip(reduced, points_of(n, top_k), strict=True))
+        gap = best - sum((Fraction(s) - p) * p for s, p in zip(scores, u, strict=True))
+        size = np.abs(scores) @ points_of(n, top_k) + result.marginals @ result.marginals
+        assert abs(float(result.gap - gap)) <= 1e-15 * (1.0 + size)
 
 
 @pytest.mark.parametrize("top_k", [None, 3])

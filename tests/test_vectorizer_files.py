@@ -14,7 +14,14 @@ from test_model_files import assert_equal_parts, damages, edited, forged, throug
 
 from sklearn_sparsemap._core import plain
 from sklearn_sparsemap.conformal import ConformalStructures
-from sklearn_sparsemap.features import ArcVectorizer, OnRows, RowUnion, TemplateVectorizer, TokenDictVectorizer
+from sklearn_sparsemap.features import (
+    ArcVectorizer,
+    OnRows,
+    RowUnion,
+    Template,
+    TemplateVectorizer,
+    TokenDictVectorizer,
+)
 
 VECTORIZERS = sorted(vectorizers())
 CONFORMAL = ["classes", "label_sets", "pipeline"]
@@ -44,6 +51,37 @@ def test_vectorizers_of_files_make_the_same_rows(name):
     assert_equal_parts(rows_of(again), rows_of(vectorizer))
     assert_read_as_written(vectorizer, again)
     assert_equal_parts(rows_of(again.fit(SENTENCES)), rows_of(vectorizer))
+
+
+# Two code points that JSON's escapes would merge into one, a lone one, and NUL, which NumPy omits at the end of text.
+ODD = ["\ud83d\ude00", "\U0001f600", "\ude00\ud83d", "a\ud83d", "a\0", "a"]
+
+
+@pytest.mark.parametrize("name", VECTORIZERS)
+def test_any_text_survives_a_file(name):
+    sentences = [[{"word": word, "pos": word, "n": 1} for word in (first, second)] for first in ODD for second in ODD]
+    vectorizer = vectorizers()[name].fit(sentences)
+    again = type(vectorizer).from_arrays(through_a_file(vectorizer.to_arrays()))
+    for found, wanted in zip(again.transform(sentences), vectorizer.transform(sentences), strict=True):
+        assert_equal_parts([found.data, found.indices, found.indptr], [wanted.data, wanted.indices, wanted.indptr])
+    assert again.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
+    assert_read_as_written(vectorizer, again)
+    if vectorizer.get_params().get("n_features") is None and name != "relations":
+        # Each word has a feature of its own.
+        rows = {repr(row.toarray()) for row in vectorizer.transform([[{"word": w, "pos": w, "n": 1}] * 2 for w in ODD])}
+        assert len(rows) == len(ODD)
+
+
+def test_templates_and_attributes_of_any_text_survive_a_file():
+    fields = [f"w{text}" for text in ODD]
+    sentences = [[dict.fromkeys(fields, "x") for _ in range(2)]]
+    templates = TemplateVectorizer([Template([(field, 0)]) for field in fields], derived_fields={}).fit(sentences)
+    union = RowUnion([(field, TokenDictVectorizer(separator=ODD[0])) for field in fields]).fit(sentences)
+    for vectorizer in (templates, TokenDictVectorizer(separator=ODD[0]).fit(sentences), union):
+        again = type(vectorizer).from_arrays(through_a_file(vectorizer.to_arrays()))
+        assert list(again.template_names_) == list(vectorizer.template_names_)
+        assert again.transform(sentences)[0].toarray().tolist() == vectorizer.transform(sentences)[0].toarray().tolist()
+        assert_read_as_written(vectorizer, again)
 
 
 def test_conformal_sets_of_files_are_the_same():

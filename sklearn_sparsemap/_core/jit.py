@@ -54,6 +54,7 @@ UINTS_OUT = types.Array(types.uint64, 1, "C")
 # `FirstClass` creates the type of a function argument of kernels from its signature. `FunctionTable` creates a kind of
 # table of such functions from their type; kernels take an argument of its `type`, and call ``at(table, place)``.
 FirstClass, FunctionTable = _backend.FirstClass, _backend.FunctionTable
+by_address = _backend.by_address
 
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
 ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)

@@ -110,7 +110,9 @@ class Writer:
         if type(value) is range:
             return {"range": [value.start, value.stop, value.step]}
         if type(value) is dict:
-            return {"dict": [[self.write(k, f"{place}.key"), self.write(v, f"{place}.{k}")] for k, v in value.items()]}
+            places = [k if isinstance(k, str) and k.isidentifier() else i for i, k in enumerate(value)]
+            pairs = zip(places, value.items())
+            return {"dict": [[self.write(k, f"{place}.key"), self.write(v, f"{place}.{own}")] for own, (k, v) in pairs]}
         if type(value) in _NAMES:
             return self._object(value, place)
         if isinstance(value, np.dtype):
@@ -229,7 +231,8 @@ _READERS = {
 
 def as_text(tree):
     """Return a JSON tree as an array that holds a single text."""
-    return np.array(json.dumps(tree, allow_nan=False))
+    # Escapes would make one character of two surrogates.
+    return np.array(json.dumps(tree, allow_nan=False, ensure_ascii=False))
 
 
 def read_text(array):

@@ -432,6 +432,15 @@ def is_missing(label):
         return type(label).__name__ == "NAType"
 
 
+def name_array(names):
+    """Return names as an array; of objects if text ends with NUL, which NumPy's text omits."""
+    if isinstance(names, list | tuple) and any(isinstance(name, str) and name.endswith("\0") for name in names):
+        found = np.empty(len(names), object)
+        found[:] = names
+        return found
+    return np.asarray(names)
+
+
 def check_no_missing(labels, what="y"):
     """Raise ValueError if one of the labels, hashable Python objects, is missing."""
     for label in dict.fromkeys(labels):

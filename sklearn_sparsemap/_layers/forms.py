@@ -96,7 +96,7 @@ def form_of_structure(structure, scores, additional, lengths=None):
     return Form(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
 
 
-def form_of_graph(graph, scores, additional, lengths=None):
+def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, graph, *args: question(graph, *args)):
     """Return the `Form` of a call of `lp_sparsemap`.
 
     Parameters
@@ -108,6 +108,8 @@ def form_of_graph(graph, scores, additional, lengths=None):
         Owners, names and shapes of the given additional scores.
     lengths : tuple of int, default=None
         Their shape.
+    ask : callable, default=a call
+        ``ask(question, graph, *args)`` returns ``question(graph, *args)``. No argument is the size of a leading axis.
 
     Raises
     ------
@@ -116,26 +118,39 @@ def form_of_graph(graph, scores, additional, lengths=None):
     """
     if not isinstance(graph, FactorGraph) and not callable(graph):
         raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
-    arrays = scores if len(scores) and isinstance(scores[0], tuple) else None
+    arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, ask(_arrays_of, graph)
     if arrays is not None:
-        lead, padded = _check_arrays(graph, dict(arrays))
-        arrays = tuple(graph.shapes.items())
+        lead, padded = _check_arrays(known, dict(arrays))
     else:
-        lead, padded = _split_shape(scores, _count_axes(graph, scores))
-    operator = operator_of(graph)
-    accepted = {
-        (factor.name, name): shapes
-        for factor in operator.graph_of(padded).scored
-        for name, shapes in factor.accepted_shapes.items()
-    }
+        lead, padded = _split_shape(scores, _count_axes(known, scores))
+    accepted = dict(ask(_accepted_by, graph, padded))
     for owner, name in dict(additional):
         if (owner, name) not in accepted:
             label = repr(owner) if name is None else f"{owner!r}, {name!r}"
-            known = sorted({known for known, _ in accepted})
-            raise ValueError(f"additional names {label}, which no factor takes; the named factors are {known}")
+            names = sorted({own for own, _ in accepted})
+            raise ValueError(f"additional names {label}, which no factor takes; the named factors are {names}")
     n_lengths = _count_lengths(lengths, lead)
-    bounds = operator.bounds(padded, n_lengths)
+    bounds = ask(_bounds_of, graph, padded, n_lengths)
+    arrays = None if arrays is None else known
     return Form(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
+
+
+def _arrays_of(graph):
+    """Return names and shapes of the arrays of variables; None for a function."""
+    return tuple(graph.shapes.items()) if isinstance(graph, FactorGraph) else None
+
+
+def _accepted_by(graph, padded):
+    """Return the keys of the additional scores, each with the shapes that they may have."""
+    return tuple(
+        ((factor.name, name), tuple(shapes))
+        for factor in operator_of(graph).graph_of(padded).scored
+        for name, shapes in factor.accepted_shapes.items()
+    )
+
+
+def _bounds_of(graph, padded, n_lengths):
+    return operator_of(graph).bounds(padded, n_lengths)
 
 
 def check_mask(label, mask, scores):
@@ -185,15 +200,15 @@ def _split_shape(scores, ndim):
     return scores[:first], scores[first:]
 
 
-def _count_axes(graph, scores):
-    """Return the number of axes of the variables of a graph that has one array of them."""
-    if not isinstance(graph, FactorGraph):
+def _count_axes(arrays, scores):
+    """Return the number of axes of the variables of a graph that has one array of them; see `_arrays_of`."""
+    if arrays is None:
         if len(scores) < 2:
             raise ValueError(f"with a function for graphs, scores need an axis of samples; got shape {scores}")
         return len(scores) - 1
-    if len(graph.shapes) != 1:
-        raise ValueError(f"scores must be a dict with one array for each of {graph.names}")
-    (shape,) = graph.shapes.values()
+    if len(arrays) != 1:
+        raise ValueError(f"scores must be a dict with one array for each of {[name for name, _ in arrays]}")
+    ((_, shape),) = arrays
     if len(scores) < len(shape) or scores[len(scores) - len(shape) :] != shape:
         raise ValueError(
             f"scores has shape {scores}; the graph's variables have {shape}, maybe with axes of samples before"
@@ -201,17 +216,17 @@ def _count_axes(graph, scores):
     return len(shape)
 
 
-def _check_arrays(graph, scores):
+def _check_arrays(arrays, scores):
     """Check the shapes of several arrays of scores; return the leading axes, and the joint shape of all variables."""
-    if not isinstance(graph, FactorGraph) or set(scores) != set(graph.shapes):
-        known = f"those named {graph.names}" if isinstance(graph, FactorGraph) else "one array"
+    if arrays is None or set(scores) != {name for name, _ in arrays}:
+        known = "one array" if arrays is None else f"those named {[name for name, _ in arrays]}"
         raise ValueError(f"scores names the arrays {list(scores)}, but the graph has {known}")
-    name, shape = next(iter(graph.shapes.items()))
+    name, shape = arrays[0]
     lead = scores[name][: max(len(scores[name]) - len(shape), 0)]
-    for name, shape in graph.shapes.items():
+    for name, shape in arrays:
         if scores[name] != (*lead, *shape):
             raise ValueError(f"scores[{name!r}] has shape {scores[name]}; it must have {(*lead, *shape)}")
-    return lead, (graph.n_variables,)
+    return lead, (sum(prod(shape) for _, shape in arrays),)
 
 
 def _spreads(shape, lead):

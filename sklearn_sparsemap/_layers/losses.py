@@ -1,5 +1,6 @@
 """Losses in layers: their operators, and gold structures as arrays."""
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,126 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
         marginal_oracle_of(what, f"loss={name!r}")
     max_iter = max_iter if argmax == "sparsemap" else None
     return operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+
+
+class GoldReader:
+    """Reads the gold structures of a loss. Traced programs refer to it by its `handle`, as to an `Operator`.
+
+    Parameters
+    ----------
+    operator, name, cost
+        As in `gold_of`.
+    """
+
+    def __init__(self, operator, name, cost=None):
+        self._operator, self._name, self._cost = operator, name, cost
+
+    def read(self, y, scores, additional, rows, lead):
+        """Return `Gold`; raise ValueError also if gold is forbidden. See `gold_of` and `solve_samples`."""
+        gold = gold_of(self._operator, self._name, y, scores.shape[1:], rows, lead, cost=self._cost)
+        _check_allowed(gold.parts, scores, lead, "y")
+        _check_allowed(gold.additional, additional, lead, "y")
+        return gold
+
+
+class ReaderOf:
+    """Reads gold structures that are no arrays; see `GoldReader`.
+
+    Parameters
+    ----------
+    reader : GoldReader
+    y : list of structures
+        It is repeated if `vmap` has added samples.
+    """
+
+    def __init__(self, reader, y):
+        self._reader, self._y = reader, y
+
+    def read(self, _, scores, additional, rows, lead):
+        """Return `Gold`."""
+        n_times = len(scores) // len(self._y) if self._y else 1
+        return self._reader.read(list(self._y) * n_times, scores, additional, rows, lead)
+
+
+class DecisionReader:
+    """Reads decisions, which are arrays of 0 and 1 in the shape of the scores; see `GoldReader`.
+
+    Graphs also have fractional decisions, those of their linear relaxation. These are not compared with the factors,
+    nor are decisions with the oracle of a `CustomStructure`.
+
+    Parameters
+    ----------
+    operator : StructureOperator or GraphOperator
+    """
+
+    def __init__(self, operator):
+        self._operator = operator
+
+    def read(self, decisions, scores, additional, rows, lead):
+        """Return `Gold`.
+
+        Raises
+        ------
+        ValueError
+            If decisions are no counts, forbidden, or no structures; the message names the sample.
+        """
+        flat, is_graph = (
+            decisions.reshape(len(scores), prod(scores.shape[1:])),
+            isinstance(self._operator, GraphOperator),
+        )
+        wrong = ~(flat >= 0.0) | (flat != np.round(flat))
+        if wrong.any() and not is_graph:
+            place = place_of(int(np.argwhere(wrong)[0, 0]), lead)
+            raise ValueError(f"decisions must be 0 and 1; decisions{place} has {flat[wrong][0]}")
+        _check_allowed(flat, scores, lead, "decisions")
+        samples = np.flatnonzero(nonempty(rows))
+        if is_graph:
+            self._check_assignments(flat, samples[~wrong[samples].any(axis=1)], scores.shape[1:], rows, lead)
+        elif len(samples) and self._operator.structure.strict_encode:
+            is_structure = self._check_counts if self._operator.structure.repeats else self._check_sets
+            found = is_structure(flat.reshape(scores.shape)[samples], rows[samples])
+            if not found.all():
+                i = samples[np.argmin(found)]
+                parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
+                raise ValueError(f"decisions{place_of(i, lead)}: {self._operator.structure!r} has no structure {parts}")
+        return Gold(flat, np.zeros(additional.shape), np.zeros(len(flat)), np.zeros(flat.shape))
+
+    def _check_assignments(self, flat, samples, padded, rows, lead):
+        """Raise ValueError unless samples are assignments of a graph that violate no factor."""
+        shapes, kinds = kinds_of(self._operator.shapes_of(padded, rows[samples, 1:]))
+        for i, k in zip(samples, kinds):
+            kind = self._operator.kind_of(padded, shapes[k])
+            try:
+                gold_parts(kind.layout.graph, kind.layout, flat[i, kind.columns].reshape(shapes[k]))
+            except ValueError as error:
+                raise ValueError(f"decisions{place_of(i, lead)}: {error}") from error
+
+    def _check_sets(self, decisions, rows):
+        """Tell which decisions are structures: those that are optimal if the score is 1 for their parts, else -1."""
+        best = operator_of(self._operator.structure, argmax="map", n_jobs=self._operator.n_jobs)
+        found = best.solve(2.0 * decisions - 1.0, np.zeros((1, 0)), rows[:, 1:])
+        return found.values > decisions.reshape(len(rows), -1).sum(axis=1) - 0.5
+
+    def _check_counts(self, decisions, rows):
+        """Tell which decisions are structures, if parts repeat."""
+        structure, padded, found = self._operator.structure, decisions.shape[1:], np.zeros(len(rows), bool)
+        shapes, kinds = kinds_of(self._operator.shapes_of(padded, rows[:, 1:]))
+        for i, k in enumerate(kinds):
+            kind = self._operator.kind_of(padded, shapes[k])
+            own, dims = decisions[i].ravel()[kind.mask].astype(int), np.array(kind.plan.dims, np.int64)
+            slots = np.repeat(np.arange(len(own)), own)
+            found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
+                structure.encode(structure.decode(slots, dims), dims)[0], slots
+            )
+        return found
+
+
+def _check_allowed(parts, scores, lead, what):
+    """Raise ValueError if gold has a part with a score of -inf."""
+    wrong = ((parts > 0.0) & (scores.reshape(parts.shape) == -np.inf)).any(axis=1)
+    if wrong.any():
+        place = place_of(int(np.argmax(wrong)), lead)
+        raise ValueError(f"{what}{place} is forbidden: one of its parts is masked, or has a score of -inf")
 
 
 def gold_of(operator, name, y, padded, rows, lead, *, cost=None):

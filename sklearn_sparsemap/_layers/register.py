@@ -17,15 +17,20 @@ _lock, _numbers = threading.Lock(), count()
 _by_handle, _recent = WeakValueDictionary(), OrderedDict()
 
 
+def enroll(operator):
+    """Return an operator after giving it a number, by which it is found as long as it exists."""
+    operator.handle = next(_numbers)
+    _by_handle[operator.handle] = operator
+    return operator
+
+
 def register(key, make):
     """Return the operator with this key; make it if necessary."""
     with _lock:
         if key in _recent:
             _recent.move_to_end(key)
             return _recent[key]
-        operator = make()
-        operator.handle = next(_numbers)
-        _by_handle[operator.handle] = _recent[key] = operator
+        operator = _recent[key] = enroll(make())
         while len(_recent) > _MOST:
             _recent.popitem(last=False)
         return operator

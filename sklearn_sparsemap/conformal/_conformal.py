@@ -20,7 +20,7 @@ from .._core.unwrap import transformed, unwrap
 from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
 from ..estimators._failures import warn_user
 from ._samples import samples_of
-from ._scores import SCORES
+from ._scores import SCORES, NonconformityWithEmpty
 
 # Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
 _FIRST, _GROWTH = 8, 4
@@ -185,6 +185,11 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         nonconformity = found.of_gold(y)
         of_parts = self._of_parts(found, y) if self.risk == "parts" else None
         of_samples = self._groups_of(found, X, groups, y)
+        if isinstance(found, NonconformityWithEmpty):
+            kept = np.flatnonzero(~found.samples.is_empty)
+            warn_user(f"samples without steps are left out: {len(found) - len(kept)} of {len(found)}")
+            nonconformity, of_samples = nonconformity[kept], [of_samples[i] for i in kept]
+            of_parts = None if of_parts is None else [of_parts[i] for i in kept]
         self.nonconformity_, self.groups_, self._by_array = nonconformity, of_samples, groups is not None
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
@@ -305,7 +310,10 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         """Return the `Nonconformity` of samples."""
         steps, model = unwrap(self.fitted_estimator)
         argmax, score = SCORES[self.score]
-        return score(samples_of(model, transformed(steps, X), argmax))
+        samples = samples_of(model, transformed(steps, X), argmax)
+        if not np.any(getattr(samples, "is_empty", False)):
+            return score(samples)
+        return NonconformityWithEmpty(samples, score(samples) if samples.scores else None)
 
     def _check_fitted(self):
         if not hasattr(self, "nonconformity_"):

@@ -4,10 +4,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import column_or_1d
 
+from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length
 from ..estimators._multilabel.data import close_gold, read_indicator
 from ..estimators._structured.completions import blamed_on_known
+from ..estimators._structured.empty import rows_only
 from ..estimators._structured.labels import codes_of, flatten_labels
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
@@ -40,8 +42,6 @@ def samples_of(model, X, argmax):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
-        if not X.lengths.all():
-            raise ValueError(f"X[{int(np.argmin(X.lengths))}] has no steps; leave out empty samples")
         kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
         return kind(model, X, argmax)
     if hasattr(model, "_evidence"):
@@ -66,6 +66,8 @@ class StructureSamples:
 
     Attributes
     ----------
+    is_empty : bool array
+        Whether a sample has no steps. All other attributes and methods are of the samples that have steps.
     scores : list of flat arrays
         Scores of the unary parts of each sample, divided by the temperature.
     varies : list of bool
@@ -75,13 +77,17 @@ class StructureSamples:
     """
 
     def __init__(self, model, X, argmax):
-        self.model, self.structure, self.task = model, model._structure, model._task(X)
+        self.model, self.structure, self.is_empty = model, model._structure, X.lengths == 0
+        self.has_classes = is_flat(self.structure)
+        if self.is_empty.all():
+            self.scores = []
+            return
+        X, self.task = rows_only(X), model._task(X)
         scores, additional = model._scores(self.task, X, model._current, argmax)
         shaped = list(self.task.in_shapes(scores))
         self.scores, self.shapes = [s.ravel() for s in shaped], [s.shape for s in shaped]
         self.additional, self._joined = split_flat(additional, self.task.additional_shapes), additional
         self.varies = [not self.structure.fixed_size] * len(shaped)
-        self.has_classes = is_flat(self.structure)
 
     def _infer(self, inference, scores):
         shaped = [s.reshape(shape) for s, shape in zip(scores, self.shapes)]
@@ -233,6 +239,10 @@ class LabelSamples:
             codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
             check_same_length(self.scores, codes)
             return [np.arange(n_labels) == code if code >= 0 else None for code in codes]
+        y, known = read_known(self.model._in_order(y))
+        if known is not None:
+            i = int(np.argmin(known.all(axis=1)))
+            raise ValueError(f"y[{i}] has unknown labels (NaN), and sets hold whole label sets; leave the sample out")
         y = y if sparse.issparse(y) else np.asarray(y)
         if y.shape != (len(self.scores), n_labels):
             raise ValueError(

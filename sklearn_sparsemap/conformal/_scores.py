@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .._core.validation import check_same_length
+
 _ROUNDING = 1e-12  # relative to the offset; smaller nonconformities are rounding errors, and are set to zero
 
 
@@ -55,6 +57,51 @@ class Nonconformity:
         offset = float(self.offsets[i])
         found = offset - float(self.samples.value(i, self.scores[i], parts))
         return found if found > _ROUNDING * (1.0 + abs(offset)) else 0.0
+
+
+class NonconformityWithEmpty:
+    """Nonconformity of samples of which some have no steps. Their only structure has a nonconformity of zero.
+
+    Parameters
+    ----------
+    samples : StructureSamples
+    found : Nonconformity or None
+        That of the samples that have steps; None if there are none.
+    """
+
+    def __init__(self, samples, found):
+        self.samples, self._found = samples, found
+        # The place of each sample among those that have steps.
+        self._places = np.cumsum(~samples.is_empty) - 1
+
+    def __len__(self):
+        return len(self._places)
+
+    def of_gold(self, y):
+        found = np.zeros(len(self))
+        self._fill(found, y, "of_gold")
+        return found
+
+    def of_parts(self, y):
+        found = np.empty(len(self), object)
+        found[:] = [np.zeros(0)] * len(self)
+        self._fill(found, y, "of_parts")
+        return list(found)
+
+    def n_best(self, i, k):
+        if self.samples.is_empty[i]:
+            return [(self.samples.model._no_labels(), 0.0)]
+        return self._found.n_best(self._places[i], k)
+
+    def _fill(self, found, y, method):
+        """Write the results for the samples that have steps; a ValueError names one without steps that has labels."""
+        check_same_length(found, y)
+        for i in np.flatnonzero(self.samples.is_empty):
+            if len(y[i]):
+                raise ValueError(f"X[{i}] has 0 steps, but y[{i}] has {len(y[i])} labels; give one for each step")
+        places = np.flatnonzero(~self.samples.is_empty)
+        for place, own in zip(places, getattr(self._found, method)([y[i] for i in places]) if len(places) else []):
+            found[place] = own
 
 
 def reduced_costs(samples):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from itertools import chain
 
-from .._core.annotations import Any, PathLike, Sequence
+from .._core.annotations import Any, Sequence
 from .._core.validation import quoted
-from ._lines import MAX_BYTES, read_lines, read_sentences, share_equal
+from ._lines import MAX_BYTES, Source, name_of, read_lines, read_sentences, share_equal
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
 
 
 def load_conll(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    path: Source | Sequence[Source],
     columns: Sequence[str | None] = ("word", "pos", "label"),
     *,
     label: str | None = "label",
@@ -31,18 +31,18 @@ def load_conll(
 
     Parameters
     ----------
-    path : str or path-like, or sequence of these
-        The file, or the files, plain or compressed by gzip.
+    path : str, path-like or open file, or sequence of these
+        The file, or the files, plain or compressed by gzip. An open file is read from its position on, and not closed.
     columns : sequence of str or None, default=("word", "pos", "label")
         The name of each column, from left to right; a column named None is skipped.
     label : str or None, default="label"
         The name of the column that goes to `y`. There is no `y` if this is None, or if it is left at
         ``"label"`` and no column has that name.
     separator : str, default=None
-        The separator of columns. By default, any run of white space. In lines with words that are not ASCII, any run of
-        spaces and tabs, because some words contain other kinds of white space.
+        The separator of columns. By default, any run of white space. If a line then has a wrong number of columns, or
+        words that are not ASCII, any run of spaces and tabs, because some words contain other kinds of white space.
     encoding : str, default="utf-8"
-        The encoding of the text.
+        The encoding of the text. A file that was opened in text mode has its own.
     comment : str, default=None
         Lines that start with this are skipped. By default there are no comments, because ``#`` may be a word.
     max_bytes : int, default=2**32
@@ -66,7 +66,7 @@ def load_conll(
         If a line has another number of columns than `columns` (the message has its number); if the file has no tokens,
         is not text in this encoding, is too long, cut off or damaged; or if `label` is not in `columns`.
     TypeError
-        If `path` is not a path.
+        If `path` is neither a path nor an open file.
     OSError
         If the file cannot be read.
 
@@ -96,21 +96,17 @@ def load_conll(
         for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if comment is not None and line.startswith(comment):
                 continue
-            if separator is None and not line.isascii():
-                # A word may contain other white space, such as a no-break space or a line separator.
-                row = _BLANKS.split(line.strip(" \t"))
-            else:
-                row = line.split(separator)
-            if not line or line.isspace() or row[0] == _DOCUMENT_START:
+            row = line.split(separator) if separator is not None or line.isascii() else _split_at_blanks(line)
+            if not line or line.isspace() or row[0].startswith(_DOCUMENT_START):
                 if sentence:
                     yield sentence
                 sentence = []
-            elif len(row) == n_columns:
+            elif len(row) == n_columns or (separator is None and len(row := _split_at_blanks(line)) == n_columns):
                 sentence += row
             else:
                 found = f"{len(row)} column{'s' * (len(row) != 1)}"
                 raise ValueError(
-                    f"{path}, line {number}: expected {n_columns}, found {found} in {quoted(line)}; name "
+                    f"{name_of(path)}, line {number}: expected {n_columns}, found {found} in {quoted(line)}; name "
                     "every column in columns (None skips one), or set separator"
                 )
 
@@ -121,6 +117,11 @@ def load_conll(
         return [labels[start:end] for start, end in zip([0, *ends], ends)]
 
     return read_sentences(path, chunk_size, sentences_of, n_columns, fields, labels_of)
+
+
+def _split_at_blanks(line):
+    """Split at spaces and tabs. A word may contain other white space, such as a no-break space or a line separator."""
+    return _BLANKS.split(line.strip(" \t"))
 
 
 def _check_columns(columns, label):

@@ -8,18 +8,20 @@ from itertools import chain
 
 import numpy as np
 
-from .._core.annotations import Any, PathLike, Sequence
+from .._core.annotations import Any, Sequence
 from .._core.validation import quoted
-from ._conllu_files import FIELDS, HEAD, ConlluSentence
-from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
+from ._conllu_files import FIELDS, HEAD, NO_HEAD, ConlluSentence
+from ._lines import MAX_BYTES, Source, as_number, name_of, read_lines, read_sentences
 
 _N_COLUMNS = 10
-_RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")
+_RANGE_OR_EMPTY_NODE = re.compile(r"(\d+)([-.])(\d+)", re.ASCII)
+_UNKNOWN = -1  # head of a word whose head is not given
+_HEADS = {NO_HEAD: _UNKNOWN, **{str(head): head for head in range(200)}}  # faster than int() for most sentences
 _LONGEST_CYCLE = 12  # words; a message shows at most this many of a cycle
 
 
 def load_conllu(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    path: Source | Sequence[Source],
     fields: Sequence[str] = tuple(FIELDS),
     *,
     encoding: str = "utf-8",
@@ -34,13 +36,13 @@ def load_conllu(
 
     Parameters
     ----------
-    path : str or path-like, or sequence of these
-        The file, or the files, plain or compressed by gzip.
+    path : str, path-like or open file, or sequence of these
+        The file, or the files, plain or compressed by gzip. An open file is read from its position on, and not closed.
     fields : sequence of str, default=("word", "lemma", "pos", "xpos", "feats", "deprel")
         The fields of a token, in this order. ``pos`` is the fourth column (the universal tag; the coarse tag of
         CoNLL-X), ``xpos`` the fifth. ``deprel`` is the relation to the head, which must not be a feature of a parser.
     encoding : str, default="utf-8"
-        The encoding of the text.
+        The encoding of the text. A file that was opened in text mode has its own.
     max_bytes : int, default=2**32
         Maximum size in bytes of the text of a file after decompression.
     chunk_size : int, default=None
@@ -55,7 +57,8 @@ def load_conllu(
         Sentences of tokens; a token maps the fields to str, ``"_"`` for a field without a value. With `keep`, a
         sentence is a list with an attribute `lines`.
     heads : list of int64 arrays of shape (n_words,)
-        The number of each word's head, counted from 1; 0 is the root. Several words may have the head 0.
+        The number of each word's head, counted from 1; 0 is the root. Several words may have the head 0. A head ``_``,
+        in files without trees, is -1. `fit` refuses such sentences, and `predict` accepts them.
     chunks : iterator of pairs (X, heads)
         If `chunk_size` is given. Files are read during the iteration; the last chunk of a file may be shorter.
 
@@ -66,7 +69,7 @@ def load_conllu(
         (the message has the line); if the file has no words, is not text in this encoding, is too long, cut off or
         damaged; or if `fields` are unknown.
     TypeError
-        If `path` is not a path.
+        If `path` is neither a path nor an open file.
     OSError
         If the file cannot be read.
 
@@ -91,7 +94,7 @@ def load_conllu(
     fields, kept = _check_fields(fields), deque()
 
     def sentences_of(path):
-        sentence, lines = [], []
+        sentence, lines, name = [], [], name_of(path)
         # A blank line ends the last sentence.
         for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if not line or line.isspace():
@@ -105,7 +108,7 @@ def load_conllu(
             if keep:
                 lines.append(line)
             if not line.startswith("#"):
-                row = _read_row(line, len(sentence) // n_columns + 1, f"{path}, line {number}")
+                row = _read_row(line, len(sentence) // n_columns + 1, f"{name}, line {number}")
                 if row is not None:
                     # Messages name the line of a word.
                     sentence += [*row, number]
@@ -118,6 +121,13 @@ def load_conllu(
     if chunk_size is not None:
         return ((_remembering(X, kept), heads) for X, heads in found)
     return _remembering(found[0], kept), found[1]
+
+
+def _read_head(cell):
+    """Return a head as a number, -2 if it is none."""
+    if cell in _HEADS:
+        return _HEADS[cell]
+    return as_number(cell) if cell.isascii() and cell.isdecimal() else _UNKNOWN - 1
 
 
 def _remembering(X, kept):
@@ -149,7 +159,8 @@ def _read_row(line, word, where):
         )
     if row[0] == str(word):
         return row
-    if _RANGE_OR_EMPTY_NODE.fullmatch(row[0]):
+    match = _RANGE_OR_EMPTY_NODE.fullmatch(row[0])
+    if match is not None and (match[2] == "." or as_number(match[1]) <= as_number(match[3])):
         return None
     raise ValueError(
         f"{where}: expected word number {word}, found {quoted(row[0])}; number the words of a sentence from 1 and "
@@ -158,18 +169,23 @@ def _read_row(line, word, where):
 
 
 def _heads_of(cells, ends, path, n_sentences):
-    """Return the heads of each sentence, which must be trees; `n_sentences` is the number of earlier sentences."""
+    """Return the heads of each sentence, -1 for unknown ones; `n_sentences` is the number of earlier sentences.
+
+    The known heads must have no cycle.
+    """
     cells, lines = (cells[column :: _N_COLUMNS + 1] for column in (HEAD, _N_COLUMNS))
     lengths = np.diff(ends, prepend=0)
     n_words = np.repeat(lengths, lengths)
-    is_number = np.fromiter(map(str.isdecimal, cells), dtype=bool, count=len(cells))
-    if not is_number.all():
-        i = int(np.argmin(is_number))
+    try:
+        heads = np.fromiter(map(_HEADS.__getitem__, cells), dtype=np.int64, count=len(cells))
+    except KeyError:
+        heads = np.fromiter(map(_read_head, cells), dtype=np.int64, count=len(cells))
+    if heads.min() < _UNKNOWN:
+        i = int(heads.argmin())
         raise ValueError(
-            f"{path}, line {lines[i]}: the head (column {HEAD + 1}) is {quoted(cells[i])}, not a number; only "
-            "files with trees can be loaded"
+            f"{path}, line {lines[i]}: the head (column {HEAD + 1}) is {quoted(cells[i])}, not a number; write the "
+            f"number of a word, 0 for the root, or {NO_HEAD!r} if it is unknown"
         )
-    heads = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
     if (heads > n_words).any():
         i = int(np.argmax(heads > n_words))
         raise ValueError(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import re
+from io import TextIOBase
 from os import fsdecode
 
 import numpy as np
 
 from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
-from ._lines import check_path
+from ._lines import check_source
 
 HEAD, _DEPREL = 6, 7
+NO_HEAD = "_"  # head of a word outside a tree; -1 in arrays
 # Columns of a word, by the name of its field.
 FIELDS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": _DEPREL}
-_WORD = re.compile(r"\d+\t")
+_WORD = re.compile(r"[0-9]+\t")
 _BREAKS = re.compile(r"[\t\n\r]")
 
 
@@ -40,7 +42,7 @@ def dump_conllu(
     sentences: Sequence[Any],
     heads: Sequence[Any] | None,
     relations: Sequence[Any] | None,
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Any,
     *,
     encoding: str = "utf-8",
 ) -> None:
@@ -55,11 +57,12 @@ def dump_conllu(
         As from `load_conllu`. Other sentences are lists of tokens that are str, or dicts with the fields ``word``,
         ``lemma``, ``pos``, ``xpos``, ``feats`` and ``deprel``; missing fields are written as ``_``.
     heads : sequence of int arrays of shape (n_words,), or None
-        The head of each word, 0 for the root. None keeps those of the sentences.
+        The head of each word, 0 for the root, -1 for unknown (written as ``_``). None keeps those of the sentences.
     relations : sequence of sequences of str, or None
         The relation of each word to its head. None keeps those of the sentences.
-    path : str or path-like
-        The file. An existing file is replaced. The file is compressed if its name ends with ``.gz``.
+    path : str, path-like or open file
+        The file. An existing file is replaced. The file is compressed if its name ends with ``.gz``. To an open file,
+        in text or binary mode, text is appended.
     encoding : str, default="utf-8"
 
     Raises
@@ -68,7 +71,7 @@ def dump_conllu(
         If the numbers of words, heads and relations of a sentence differ, a head is outside its sentence, or a text has
         a tab or a line break. The message names the sentence, and no file is written.
     TypeError
-        If `path` is not a path.
+        If `path` is neither a path nor an open file.
     OSError
         If the file cannot be written.
 
@@ -92,7 +95,8 @@ def dump_conllu(
     >>> path.read_text().splitlines()[0].split("\\t")[6:8]
     ['0', 'nsubj']
     """
-    check_path(path)
+    if not hasattr(path, "write"):
+        check_source(path)
     for name, targets in (("heads", heads), ("relations", relations)):
         if targets is not None and len(targets) != len(sentences):
             raise ValueError(f"{name} has {len(targets)} entries for {len(sentences)} sentences; give one for each")
@@ -109,12 +113,16 @@ def dump_conllu(
         for word, place in enumerate(rows):
             cells = lines[place].split("\t")
             if own_heads is not None:
-                cells[HEAD] = str(own_heads[word])
+                cells[HEAD] = NO_HEAD if own_heads[word] < 0 else str(own_heads[word])
             if own_relations is not None:
                 cells[_DEPREL] = own_relations[word]
             lines[place] = "\t".join(cells)
         text += [*lines, ""]
-    data = "".join(f"{line}\n" for line in text).encode(encoding)
+    text = "".join(f"{line}\n" for line in text)
+    if hasattr(path, "write"):
+        path.write(text if isinstance(path, TextIOBase) else text.encode(encoding))
+        return
+    data = text.encode(encoding)
     if fsdecode(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)
     with open(path, "wb") as file:
@@ -142,8 +150,11 @@ def _check_heads(heads, n_words, i):
     array = np.asarray(heads)
     if array.dtype == object:
         array = np.asarray(array.tolist())
-    if array.shape != (n_words,) or array.dtype.kind not in "iu" or array.min() < 0 or array.max() > n_words:
-        raise ValueError(f"heads[{i}] must hold {n_words} ints from 0 to {n_words}, one for each word; got {heads!r}")
+    if array.shape != (n_words,) or array.dtype.kind not in "iu" or array.min() < -1 or array.max() > n_words:
+        raise ValueError(
+            f"heads[{i}] must hold {n_words} ints from 0 to {n_words}, one for each word, or -1 for unknown; got "
+            f"{heads!r}"
+        )
     return array.tolist()
 
 

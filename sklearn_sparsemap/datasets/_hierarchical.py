@@ -7,10 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from .._core.annotations import Any, PathLike
+from .._core.annotations import Any, Sequence
 from .._core.validation import quoted
-from ._arff import Rows, domain_of, read_attributes
-from ._lines import MAX_BYTES, check_size, read_lines
+from ._arff_files import ArffFile, check_headers, join_rows, split_cells, text_of, words_of
+from ._lines import MAX_BYTES, Source, check_size, sources_of
 
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
 # The name of the root in some files. It is not a class, because all rows have it.
@@ -19,8 +19,12 @@ _MOST_LEVELS = 100  # levels of a path; the memory for the names of classes grow
 
 
 def load_hierarchical_arff(
-    path: str | PathLike[str], *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
-) -> tuple[Any, Any, list[str], list[list[int]]]:
+    path: Source | Sequence[Source],
+    *,
+    encoding: str = "utf-8",
+    return_weights: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Any:
     """Load multilabel data whose classes are a hierarchy, in the format ARFF of Clus.
 
     The last attribute is ``class hierarchical a,a/b,c``. It lists the classes as paths, or as edges ``parent/child``
@@ -29,30 +33,36 @@ def load_hierarchical_arff(
 
     Parameters
     ----------
-    path : str or path-like
-        The file, plain or compressed by gzip.
+    path : str, path-like or open file, or sequence of these
+        The file, plain or compressed by gzip, or several files with the same attributes. An open file is read from its
+        position on, and not closed.
     encoding : str, default="utf-8"
-        The encoding of the text.
+        The encoding of the text. A file that was opened in text mode has its own.
+    return_weights : bool, default=False
+        Whether to return the weights of the samples, too.
     max_bytes : int, default=2**32
         Maximum size in bytes of the text after decompression, of `X`, and of `Y`.
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features)
-        A missing value, ``?``, is NaN. A nominal attribute has a column of 0 and 1 for each of its values.
+    X : CSR array or ndarray of shape (n_samples, n_features)
+        Sparse if the rows of the file are. A missing value, ``?``, is NaN. A nominal attribute has a column of 0 and 1
+        for each of its values.
     Y : int64 array of shape (n_samples, n_classes)
         The indicator matrix, including all ancestors.
     class_names : list of str
         Paths, or the names of nodes. Parents come before their children.
     parents : list of list of int
         For each class the indices of its parents, for `sklearn_sparsemap.factors.Hierarchy`.
+    sample_weight : ndarray of shape (n_samples,)
+        Only with ``return_weights=True``. The weight of a row, such as ``{5}`` at its end; 1 for rows without one.
 
     Raises
     ------
     ValueError
         If the file is not of this form (the message names the line), is not text in this encoding, or is too long.
     TypeError
-        If `path` is not a path.
+        If `path` is neither a path nor an open file.
     OSError
         If the file cannot be read.
 
@@ -71,63 +81,62 @@ def load_hierarchical_arff(
     array([[1, 1, 1, 0],
            [1, 0, 0, 0]])
     """
-    lines = list(read_lines(path, encoding, max_bytes))
-    names, domains, classes, first = _read_header(lines, path)
-    table = Rows(lines, first, path)
-    class_names, parents = _hierarchy(classes, path)
-    check_size(len(table.rows), len(class_names), "classes", path, max_bytes)
-    n_columns = sum(1 if domain is None else len(domain) for domain in domains)
-    check_size(len(table.rows), n_columns, "features", path, max_bytes)
-    cut = [row.rpartition(",") for row in table.rows]
-    columns = _columns(table, [features for features, _, _ in cut], names, domains)
-    Y = _indicator(table, [own.strip() for _, _, own in cut], class_names, parents)
-    return columns, Y, class_names, parents
+    files = [ArffFile(own, encoding, max_bytes, _type_reader()) for own in sources_of(path)]
+    header = check_headers(files)
+    classes = _classes_of(header)
+    class_names, parents = _hierarchy(classes, header.name)
+    parts = [_read_data(file, class_names, parents, max_bytes) for file in files]
+    X, Y, weights = (join_rows(own) for own in zip(*parts))
+    return (X, Y, class_names, parents, weights) if return_weights else (X, Y, class_names, parents)
 
 
-def _read_header(lines, path):
-    """Return names of attributes, their values (None if numeric), the listed classes, and the first line of data."""
-    names, domains, classes = [], [], None
+class _Classes(tuple):
+    """The listed classes, as the domain of their attribute."""
+
+
+def _type_reader():
+    """Return a function that reads the values of an attribute as words, None if it is numeric, or the classes."""
+    has_classes = False
 
     def read_type(name, kind, where):
-        nonlocal classes
-        if classes is not None:
+        nonlocal has_classes
+        if has_classes:
             raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
         found = _HIERARCHICAL.fullmatch(kind)
-        if found is not None:
-            classes = [name.strip() for name in found["classes"].split(",") if name.strip()]
-            return
-        names.append(name)
-        if kind.startswith("{") and kind.endswith("}"):
-            domains.append([value.strip() for value in kind[1:-1].split(",")])
-        else:
-            domains.append(domain_of(name, kind, where))
+        if found is None:
+            return words_of(name, kind, where)
+        has_classes, listed = True, found["classes"].strip()
+        # The whole list may be in quotes, or each class.
+        listed = text_of(listed) if len(split_cells(listed)) == 1 else listed
+        return _Classes(name for name in map(text_of, split_cells(listed)) if name)
 
-    _, first = read_attributes(lines, path, read_type)
-    if classes is None or not names:
-        raise ValueError(f"{path}, line {first}: no features and a last attribute 'class hierarchical' before @data")
-    return names, domains, classes, first
+    return read_type
 
 
-def _columns(table, rows, names, domains):
-    """Return the features; nominal ones have a column for each value."""
-    cells = [row.split(",") for row in rows]
-    for i, row in enumerate(cells):
-        if len(row) != len(names):
-            raise table.error(i, f"has {len(row)} values for {len(names)} features", "give one for each, and classes")
-    parts = []
-    for place, domain in enumerate(domains):
-        column = [row[place].strip() for row in cells]
-        if domain is None:
-            parts.append(table.parse(column, np.arange(1, len(column) + 1))[:, None])
-            continue
-        index = {"?": -1, **{value: k for k, value in enumerate(domain)}}
-        odd = next((i for i, cell in enumerate(column) if cell not in index), None)
-        if odd is not None:
-            fault = f"has {quoted(column[odd])} for the attribute {quoted(names[place])}"
-            raise table.error(odd, fault, "correct it, or declare it")
-        chosen = np.array([index[cell] for cell in column])[:, None]
-        parts.append(np.where(chosen >= 0, chosen == np.arange(len(domain)), np.nan))
-    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+def _classes_of(header):
+    """Return the listed classes, the last attribute."""
+    if len(header.names) == 1 or not isinstance(header.domains[-1], _Classes):
+        where = f"{header.name}, line {header.first}"
+        raise ValueError(f"{where}: no features and a last attribute 'class hierarchical' before @data")
+    return header.domains[-1]
+
+
+def _read_data(file, class_names, parents, max_bytes):
+    """Return the features, the indicator matrix and the weights of a file."""
+    rows, last = file.rows, len(file.names) - 1
+    check_size(len(rows.rows), len(class_names), "classes", file.name, max_bytes)
+    texts, columns, ends = rows.entries(file.names, ends_with_classes=True)
+    is_class = columns == last
+    counts = np.diff(np.concatenate([[0], np.cumsum(is_class)])[np.concatenate([[0], ends])])
+    if (counts != 1).any():
+        raise rows.error(int(np.argmax(counts != 1)), f"has no value of {quoted(file.names[last])}", "give its classes")
+    own = [texts[k] for k in np.flatnonzero(is_class).tolist()]
+    others = [texts[k] for k in np.flatnonzero(~is_class).tolist()]
+    ends = ends - np.arange(1, len(ends) + 1)
+    names, domains = file.names[:last], file.domains[:last]
+    table = rows.assemble(others, columns[~is_class], ends, names, domains)
+    X = file.expand(table, np.arange(last), max_bytes)
+    return X, _indicator(rows, [text_of(text) for text in own], class_names, parents), rows.weights
 
 
 def _hierarchy(classes, path):
@@ -162,6 +171,8 @@ def _read_edge(name, path):
 def _edges_of_path(name, path):
     """Return the edges from the root down to a class that is given as a path."""
     steps = name.split("/")
+    if "" in steps:
+        raise ValueError(f"{path}: the class {quoted(name)} has an empty level; write levels as a/b")
     if len(steps) > _MOST_LEVELS:
         raise ValueError(
             f"{path}: the class {quoted(name)} has {len(steps)} levels, but paths are read up to {_MOST_LEVELS}; "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._core.annotations import Any, NDArray, PathLike
+from .._core.annotations import Any, NDArray, Sequence
 from .._core.validation import check_positive, quoted
-from ._lines import MAX_BYTES, read_lines
+from ._lines import MAX_BYTES, Source, name_of, read_lines, sources_of
 
 _OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 _END = "]"
@@ -96,16 +96,17 @@ def make_listops(
 
 
 def load_listops(
-    path: str | PathLike[str], *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
+    path: Source | Sequence[Source], *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
 ) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Load a file of the ListOps data set: on each line a value, a tab, and an expression.
 
     Parameters
     ----------
-    path : str or path-like
-        The file, plain or compressed by gzip. The round brackets of its binary trees are skipped, as is the value.
+    path : str, path-like or open file, or sequence of these
+        The file, or the files, plain or compressed by gzip. An open file is read from its position on, and not closed.
+        The round brackets of binary trees are skipped, as is the value.
     encoding : str, default="utf-8"
-        The encoding of the text.
+        The encoding of the text. A file that was opened in text mode has its own.
     max_bytes : int, default=2**32
         Maximum size in bytes of the text after decompression.
 
@@ -123,7 +124,7 @@ def load_listops(
     ValueError
         If a line is not a value and an expression (the message has its number), or the file has no lines.
     TypeError
-        If `path` is not a path.
+        If `path` is neither a path nor an open file.
     OSError
         If the file cannot be read.
 
@@ -137,7 +138,15 @@ def load_listops(
     >>> load_listops(path)
     ([['[MIN', '2', '7', ']']], [array([0, 1, 1, 1])], [array([2, 0, 0, 0])])
     """
-    X, trees = [], []
+    found = [pair for own in sources_of(path) for pair in _expressions(own, encoding, max_bytes)]
+    X, trees = map(list, zip(*found))
+    heads, valencies = map(list, zip(*trees))
+    return X, heads, valencies
+
+
+def _expressions(path, encoding, max_bytes):
+    """Return tokens and tree of each expression of a file."""
+    found, name = [], name_of(path)
     for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
         if not line.strip():
             continue
@@ -146,14 +155,12 @@ def load_listops(
         tree = _tree_of(tokens)
         if not tab or not value.strip().isdigit() or tree is None:
             raise ValueError(
-                f"{path}, line {number}: {quoted(line)} is not a value, a tab and an expression of ListOps"
+                f"{name}, line {number}: {quoted(line)} is not a value, a tab and an expression of ListOps"
             )
-        X.append(tokens)
-        trees.append(tree)
-    if not X:
-        raise ValueError(f"{path} holds no expression; is it the right file?")
-    heads, valencies = map(list, zip(*trees))
-    return X, heads, valencies
+        found.append((tokens, tree))
+    if not found:
+        raise ValueError(f"{name} holds no expression; is it the right file?")
+    return found
 
 
 def _draw(rng, max_length):

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, NDArray, Self, Sequence
-from .._core.validation import check_numbers, quoted
+from .._core.indicators import column_names, in_order, read_known
+from .._core.validation import check_numbers, is_missing, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
 _LONGEST_CYCLE = 12  # labels; a message shows at most this many of a cycle
@@ -28,7 +29,8 @@ class Hierarchy(LabelConstraint):
         The parent of each label, in the order of labels: a label by index, None (or -1) for roots, or a list of
         several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label. The parent is
         the label of the path without its last part, if there is one. A dict contains the parents of the labels that
-        have any.
+        have any. A table (DataFrame or 2-D array of text) has a column for each level, as hiclass takes it; its labels
+        are the paths of all rows, with their ancestors.
 
     Attributes
     ----------
@@ -59,6 +61,8 @@ class Hierarchy(LabelConstraint):
     """
 
     def __init__(self, parents: Any) -> None:
+        if is_table(parents):
+            parents = _paths_of_levels(parents)
         if isinstance(parents, str) or not hasattr(parents, "__len__"):
             raise ValueError(f"Hierarchy takes the parents of all labels, or paths such as 'a/b'; got {parents!r}")
         self._is_dict = isinstance(parents, dict)
@@ -77,8 +81,9 @@ class Hierarchy(LabelConstraint):
 
         Parameters
         ----------
-        edges : sequence of (child, parent)
-            Names or indices of labels. A label may have several parents.
+        edges : sequence of (child, parent), or DataFrame with two columns
+            Names or indices of labels. A label may have several parents. The columns of a table are child and parent,
+            or have these names. A parent that is missing (None, NaN or ``""``) makes its child a root.
 
         Returns
         -------
@@ -102,12 +107,16 @@ class Hierarchy(LabelConstraint):
                [0, 0, 0, 0]])
         """
         above = {}
-        for number, edge in enumerate(edges):
+        for number, edge in enumerate(_rows_of_edges(edges)):
             if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise ValueError(f"edges[{number}] is {edge!r}; an edge is a pair of a label and its parent")
-            child, parent = edge
-            above.setdefault(parent, [])
-            above.setdefault(child, []).append(parent)
+            child, parent = (end.item() if isinstance(end, np.generic) else end for end in edge)
+            if _is_absent(child):
+                raise ValueError(f"edges[{number}] is {edge!r}, without a child; an edge is a label and its parent")
+            parents = [] if _is_absent(parent) else [parent]
+            for each in parents:
+                above.setdefault(each, [])
+            above.setdefault(child, []).extend(parents)
         found = cls({child: list(dict.fromkeys(parents)) for child, parents in above.items() if parents})
         # Raises ValueError if there is a cycle.
         found.pairs(list(above))
@@ -128,7 +137,8 @@ class Hierarchy(LabelConstraint):
         Parameters
         ----------
         Y : array-like, sparse matrix or DataFrame of shape (n_samples, n_labels)
-            Columns are `labels`, or `classes`. NaN is an unknown label; it is on if one of its descendants is.
+            Columns are `labels`, or `classes`, those of a DataFrame in any order. NaN is an unknown label; it is on if
+            one of its descendants is.
         classes : sequence of length n_labels, default=None
             The names of the columns. Needed if `labels` is None.
 
@@ -143,8 +153,14 @@ class Hierarchy(LabelConstraint):
             If `Y` is no matrix of zeros and ones, the number of columns is not that of the labels, or their names are
             not known.
         """
-        names = self._names(classes)
-        values = Y if sparse.issparse(Y) else _as_matrix(Y)
+        names, columns = self._names(classes), column_names(Y)
+        # Raises ValueError if the columns have other names.
+        in_order(Y, names)
+        names = columns if columns is not None and set(columns) == set(names) else names
+        filled, known = read_known(Y)
+        values = filled if sparse.issparse(filled) else _as_matrix(filled)
+        if known is not None:
+            values = np.where(known, values, np.nan)
         if values.ndim != 2 or values.shape[1] != len(names):
             raise ValueError(
                 f"Y has shape {values.shape}, but the hierarchy has {len(names)} labels, one for each column"
@@ -162,9 +178,11 @@ class Hierarchy(LabelConstraint):
 
         Parameters
         ----------
-        samples : sequence
+        samples : sequence, or table
             For each sample a label, or a list of labels: by name, by index, or as a path ``"animal/dog"`` from any
-            ancestor down. If the labels are paths, the last part alone is a name, unless another path ends in it.
+            ancestor down. If the labels are paths, the last part alone is a name, unless another path ends in it. A
+            table (DataFrame, 2-D array of text, or lists of one length of which some end with ``""``) has a column for
+            each level, as hiclass takes it: a row is one path.
 
         Returns
         -------
@@ -188,6 +206,9 @@ class Hierarchy(LabelConstraint):
         for j in range(len(names)):
             index.setdefault(j, j)
         pairs = self.pairs(names)
+        if is_table(samples) or _are_levels(samples):
+            rows = _rows_of_levels(samples)
+            samples = [["/".join(levels)] if levels else [] for levels in rows]
         Y = np.zeros((len(samples), len(names)), np.int64)
         for i, given in enumerate(samples):
             for label in [given] if isinstance(given, str) or not hasattr(given, "__iter__") else given:
@@ -284,6 +305,69 @@ def _as_matrix(Y):
     return values if values.dtype.kind in "biuf" else check_numbers(values, "Y")
 
 
+def is_table(samples):
+    """Return whether this is a DataFrame, or a 2-D array of text or objects."""
+    if isinstance(samples, np.ndarray):
+        return samples.ndim == 2 and samples.dtype.kind in "OU"
+    return column_names(samples) is not None
+
+
+def _are_levels(samples):
+    """Return whether lists have one length, and some end with an absent level, which is no label."""
+    if not all(isinstance(row, list | tuple) for row in samples):
+        return False
+    return len({len(row) for row in samples}) == 1 and any(row and _is_absent(row[-1]) for row in samples)
+
+
+def _rows_of_table(table):
+    """Return the rows of a table as lists."""
+    if isinstance(table, list | np.ndarray):
+        return [list(row) for row in table]
+    return [list(row) for row in zip(*(table[name].to_list() for name in table.columns))]
+
+
+def _rows_of_levels(table):
+    """Return the levels of each row of a table as a list of str, without the absent ones at its end."""
+    rows = []
+    for i, row in enumerate(_rows_of_table(table)):
+        absent = [_is_absent(level) for level in row]
+        n = absent.index(True) if any(absent) else len(row)
+        if not all(absent[n:]):
+            raise ValueError(f"row {i} of the table, {row!r}, has a gap; levels may be absent at the end only")
+        if any(isinstance(level, str) and "/" in level for level in row[:n]):
+            raise ValueError(f"row {i} of the table, {row!r}, has a level with '/', which separates levels; rename it")
+        rows.append([str(level) for level in row[:n]])
+    return rows
+
+
+def _paths_of_levels(table):
+    """Return the distinct paths of a table with a column for each level, parents before their children."""
+    prefixes = [levels[:depth] for levels in _rows_of_levels(table) for depth in range(1, len(levels) + 1)]
+    if not prefixes:
+        raise ValueError("the table of levels has no labels; give a row for each path")
+    paths = dict.fromkeys(map("/".join, prefixes))
+    return sorted(paths, key=lambda path: path.count("/"))
+
+
+def _rows_of_edges(edges):
+    """Return edges as rows (child, parent)."""
+    if column_names(edges) is None:
+        return edges
+    names = list(edges.columns)
+    if len(names) != 2:
+        raise ValueError(
+            f"a table of edges has two columns, child and parent; got {len(names)}. Pass a table with a column for "
+            "each level to Hierarchy"
+        )
+    rows = _rows_of_table(edges)
+    is_turned = [str(name).lower() for name in names] == ["parent", "child"]
+    return [row[::-1] for row in rows] if is_turned else rows
+
+
+def _is_absent(label):
+    return label is None or (isinstance(label, str) and label == "") or is_missing(label)
+
+
 def _place(label, index, pairs, where):
     """Return the index of a label, by its name or by a path down to it."""
     label = label.item() if isinstance(label, np.generic) else label
@@ -295,7 +379,10 @@ def _place(label, index, pairs, where):
     if len(several) > 1:
         raise ValueError(f"{where} has {quoted(label)}, which {len(several)} paths end in; write {several[0]!r}")
     if len(parts) < 2 or None in places:
-        raise ValueError(f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, or add it")
+        raise ValueError(
+            f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, add it, or join the levels "
+            "of a path by '/'"
+        )
     for parent, child in pairwise(places):
         if (child, parent) not in pairs:
             raise ValueError(f"{where} has the path {quoted(label)}, which does not go from parents to their children")

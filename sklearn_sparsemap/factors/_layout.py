@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.jit import table_of
-from ..graphs.arrays import ORACLES, TABLE
+from ..graphs.arrays import ORACLES, TABLE, SmallArrays, StructureArrays, take_arrays
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
@@ -16,6 +16,9 @@ from ._arrays import graph_arrays, join
 from ._forms import UserForms
 from ._rules import Or
 from ._variables import Variables
+
+# Maximum number of links of a small graph. Larger graphs take longer to solve than a failed attempt may cost.
+MOST_SMALL = 1000
 
 
 class Layout(UserForms):
@@ -109,6 +112,18 @@ class Layout(UserForms):
     def only_pairs(self):
         """Whether all factors are pairs."""
         return len(self.arrays.pairs) == len(self.arrays.kinds)
+
+    @cached_property
+    def small(self):
+        """The `SmallArrays` of a graph with few links and no pairs, and its `StructureArrays`; else None.
+
+        The latter is None if there are no structures.
+        """
+        if len(self.arrays.links) > MOST_SMALL or len(self.arrays.pairs):
+            return None
+        has_structures = len(self.arrays.structures) > 0
+        structures = take_arrays(StructureArrays, self.arrays) if has_structures else None
+        return take_arrays(SmallArrays, self.arrays), structures
 
     @cached_property
     def shares_variables(self):

@@ -14,7 +14,7 @@ from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
 from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._encoding import EncodedTokens
-from ._fields import check_derived_fields
+from ._fields import are_all_empty, check_derived_fields
 from ._rows.output import RaggedTransformer
 from ._template import as_templates
 from ._tokens.columns import HashedColumns, Vocabulary
@@ -23,10 +23,13 @@ from ._tokens.columns import HashedColumns, Vocabulary
 class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass defines three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
+    A subclass defines four methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
     `_vocabulary`, and returns the encoded sentences, and their columns or None. `_rows(encoded, columns=None)` returns
-    the rows.
+    the rows. `_column_groups()` returns `groups` and `group_names` of the rows.
     """
+
+    # Whether sentences may have no tokens; they have no tree.
+    _accepts_empty = True
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns of training sentences; in the hashed mode, only check the parameters and `X`.
@@ -84,17 +87,26 @@ class BaseVectorizer(ArraysMixin, RaggedTransformer, auto_wrap_output_keys=None)
         -------
         rows : RaggedArray of shape (n_sentences,)
             Its values are a CSR array ``(n_rows, n_features_out_)``, its `groups` the template or attribute of each
-            column. With `set_output` a list of data frames.
+            column. With `set_output` a list of data frames. A sentence without tokens has no rows.
 
         Raises
         ------
         NotFittedError
             Without `n_features`, if `fit` was not called before.
         ValueError
-            As `fit`.
+            As `fit`, except that no sentence needs a token.
         """
         self._check_fitted()
+        if self._accepts_empty and are_all_empty(X):
+            return self._give(self._no_rows(len(X)))
         return self._rows(self._read(X))
+
+    def _no_rows(self, n_sentences):
+        """Return the rows of sentences without tokens."""
+        self._check_parameters()
+        rows = sparse.csr_array((0, self.n_features_out_), dtype=self.dtype)
+        groups, names = self._column_groups()
+        return RaggedArray(rows, np.zeros(n_sentences + 1, np.int64), groups, None, names)
 
     def _check_parameters(self):
         check_parameters(self)
@@ -262,8 +274,14 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         rows.has_canonical_format = True
-        names = [str(template) for template in model.plan.templates]
-        return self._give(RaggedArray(rows, indptr, model.groups, None, names))
+        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
+
+    def _column_groups(self):
+        return self.groups_, self.template_names_
+
+    @property
+    def _accepts_empty(self):
+        return not self._template_kind.HAS_ROOT
 
 
 def check_dtype(dtype):

@@ -168,6 +168,14 @@ def join_sentences(X):
     return list(chain.from_iterable(sentences)), np.concatenate([[0], np.cumsum(lengths)])
 
 
+def are_all_empty(X):
+    """Tell whether X is a sequence of sentences, none of which has a token."""
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__") or _is_table(X) or not len(X):
+        return False
+    kinds = str | bytes | Mapping
+    return all(hasattr(sentence, "__len__") and not isinstance(sentence, kinds) and not len(sentence) for sentence in X)
+
+
 def _check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")

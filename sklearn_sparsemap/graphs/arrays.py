@@ -72,6 +72,34 @@ GRAPH_ARRAYS = types.NamedTuple(
     GraphArrays,
 )  # fmt: skip
 
+# The arrays of small graphs without pairs: those that all graphs use, and those of structures. A kernel with fewer
+# arrays as arguments is compiled faster.
+SmallArrays = namedtuple(
+    "SmallArrays",
+    [
+        *("kinds", "link_ptr", "links", "signs", "costs", "low", "high", "additional_ptr"),
+        *("row_ptr", "row_vars", "row_coefs", "row_links", "row_bounds", "row_low", "row_high", "degrees", "owners"),
+    ],
+)
+StructureArrays = namedtuple(
+    "StructureArrays",
+    ["structures", "link_ptr", "links", "signs", "additional_ptr", "oracles", "dims_ptr", "dims", "sizes"],
+)
+
+
+def _type_of(part):
+    """Return the type of a namedtuple that has some of the arrays of a graph."""
+    return types.NamedTuple([GRAPH_ARRAYS[GraphArrays._fields.index(name)] for name in part._fields], part)
+
+
+SMALL_ARRAYS, STRUCTURE_ARRAYS = _type_of(SmallArrays), _type_of(StructureArrays)
+
+
+def take_arrays(part, arrays):
+    """Return some of the arrays of a graph as a namedtuple of the class `part`."""
+    return part(*(getattr(arrays, name) for name in part._fields))
+
+
 # The MAP oracles of a graph, by their numbers. Structures of one class have the same oracle.
 ORACLES = FunctionTable(ORACLE)
 oracle_at = ORACLES.at

@@ -41,7 +41,7 @@ from .tables.batch import tables_range
 
 
 @kernel
-def _link_multipliers(graph, scores, additional, multipliers, u, lam):
+def link_multipliers(graph, scores, additional, multipliers, u, lam):
     """Write the dual variables of all links from the multipliers of rows and pairs.
 
     The dual variable of a link is the part of the score that the rows and pairs of its factor take. The rest of the
@@ -50,20 +50,24 @@ def _link_multipliers(graph, scores, additional, multipliers, u, lam):
     Parameters
     ----------
     graph, scores, additional, u, lam
-        See `graphs/__init__.py`.
+        See `graphs/__init__.py`. `additional` is None if there are no pairs.
     multipliers : array of shape (n_rows + n_pairs,)
     """
-    n_rows, left = graph.row_bounds.shape[0], scores - u
-    lam[:] = 0.0
+    n_rows, left = graph.row_bounds.shape[0], np.empty(scores.shape[0])
+    for i in range(scores.shape[0]):
+        left[i] = scores[i] - u[i]
+    for link in range(lam.shape[0]):
+        lam[link] = 0.0
     for r in range(n_rows):
         for place in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
             lam[graph.row_links[place]] += graph.row_coefs[place] * multipliers[r]
-    for e in range(graph.pairs.shape[0]):
-        link, t = graph.link_ptr[graph.pairs[e]], multipliers[n_rows + e]
-        score = additional[graph.additional_ptr[graph.pairs[e]]]
-        first, second = (-t, t - score) if score > 0.0 else (t, t)
-        lam[link] += graph.pair_signs[e, 0] * first
-        lam[link + 1] += graph.pair_signs[e, 1] * second
+    if additional is not None:
+        for e in range(graph.pairs.shape[0]):
+            link, t = graph.link_ptr[graph.pairs[e]], multipliers[n_rows + e]
+            score = additional[graph.additional_ptr[graph.pairs[e]]]
+            first, second = (-t, t - score) if score > 0.0 else (t, t)
+            lam[link] += graph.pair_signs[e, 0] * first
+            lam[link + 1] += graph.pair_signs[e, 1] * second
     for link in range(graph.links.shape[0]):
         left[graph.links[link]] -= lam[link]
     for f in range(graph.kinds.shape[0]):
@@ -80,7 +84,7 @@ def _link_multipliers(graph, scores, additional, multipliers, u, lam):
 
 # The parameters of each loop after the graph: samples, tol, limits, start, stop, solutions. Graphs with structures come
 # with their oracles and solvers.
-_LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
+LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
 _STRUCTURED = GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS
 
 
@@ -198,7 +202,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
     if out.links.shape[1] > 0:
         write_settled_multipliers(graph, settled, own, out.multipliers[i])
         last = _last_scores(scores, settled, proximal)
-        _link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
+        link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
         _finish(graph, structures, last, own, i, limits, n_iter, status, out)
     else:
         statistics[N_ITER], statistics[STATUS] = n_iter, status
@@ -206,7 +210,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
     _as_first_step(samples, i, proximal, out)
 
 
-@entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
+@entry(types.void(types.boolean, GRAPH_ARRAYS, *LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
     settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
@@ -217,7 +221,7 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
         _solve_by_rows(use_newton, graph, None, (settled, slots, proximal), samples, tol, limits, i, out)
 
 
-@entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
+@entry(types.void(types.boolean, *_STRUCTURED, *LOOP))
 def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps.
 
@@ -256,7 +260,7 @@ def _finish_links(graph, structures, scores, own, i, found, limits, out):
     _finish(graph, structures, scores, own, i, limits, n_iter, status, out)
 
 
-@entry(types.void(*_STRUCTURED, *_LOOP))
+@entry(types.void(*_STRUCTURED, *LOOP))
 def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent; for the parameters see `rows_range`."""
     proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
@@ -280,7 +284,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
         _as_first_step(samples, i, proximal, out)
 
 
-@entry(types.void(*_STRUCTURED, *_LOOP))
+@entry(types.void(*_STRUCTURED, *LOOP))
 def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions; for the parameters see `rows_range`."""
     for i in range(start, stop):

@@ -56,7 +56,7 @@ def project_factor(graph, structures, additional, f, place, z, p, joint, tol, li
         return score * both, feasible
     value, feasible = 0.0, False
     if structures is not None:
-        force_parts(z, additional[first:last], graph.sizes[f])
+        force_parts(z, additional[first:last], structures.graph.sizes[f])
         objective = solve_structure(structures, additional, place, z, p, tol, limits)
         feasible = objective == objective
         joint[first:last] = 0.0

@@ -1,19 +1,32 @@
-"""The choice of the solvers for the structures of a graph."""
+"""The choice of the kernels for a graph, and of the solvers for its structures."""
+
+import numpy as np
 
 from .._core.jit import as_argument, readonly, table_of
 from ..numerics.active_set import active_set
 from ..numerics.argmax import map_argmax
-from ..numerics.polytope_solver import never, solvers_of
+from ..numerics.polytope_solver import always, never, solvers_of
 from ..numerics.solver import BY_FACETS, BY_STRUCTURES
 from ..numerics.tight_face import no_equations
+from .batch import GRAPH_SOLVERS, LOGIC_SOLVERS
+from .small import small_logic_range, small_rows_range
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
+
+# Structures with at most this many parts never prefer facets, except those that always do: see the rules of
+# trees and matchings.
+_FEW_PARTS = 12
+
+
+def _own_solvers(layout):
+    """Return the solvers by facets of the structures of a graph, None if there is none, by the number of the oracle."""
+    return [solver if solver is not None and solver.equations else None for solver in layout.polytope_solvers]
 
 
 def structure_solvers(layout):
     """Return the `StructureSolvers` of a graph; solvers that it does not need are left out, and not compiled."""
     # A graph without structures never calls the solver, and this one compiles fastest.
     by_structures = active_set if len(layout.arrays.structures) else map_argmax
-    own = [solver if solver is not None and solver.equations else None for solver in layout.polytope_solvers]
+    own = _own_solvers(layout)
     chosen = [solvers_of(solver, by_structures) for solver in own]
     equations = [no_equations if solver is None else solver.equations for solver in own]
     return StructureSolvers(
@@ -23,3 +36,36 @@ def structure_solvers(layout):
         readonly([BY_STRUCTURES if solver is None else BY_FACETS for solver in own], "int64"),
         as_argument(by_structures),
     )
+
+
+def _preferences(layout):
+    """Return the preferences of the structures, by the numbers of their oracles."""
+    arrays = layout.arrays
+    n_parts = np.zeros(len(layout.oracles))
+    np.maximum.at(n_parts, arrays.oracles[arrays.structures], np.diff(arrays.link_ptr)[arrays.structures])
+    chosen = [solvers_of(solver, active_set).prefers for solver in _own_solvers(layout)]
+    return [
+        never if n <= _FEW_PARTS and prefers is not always else prefers
+        for n, prefers in zip(n_parts, chosen, strict=True)
+    ]
+
+
+def graph_solver(layout, method, spare):
+    """Return the kernel for a graph by the public name of its solver, and its first arguments.
+
+    `spare` is a MAP oracle for graphs without one; see `table_of`.
+    """
+    if method == "tables":
+        return GRAPH_SOLVERS[method], (layout.tables,)
+    if method in LOGIC_SOLVERS and not len(layout.arrays.structures):
+        return LOGIC_SOLVERS[method], (layout.arrays,)
+    return GRAPH_SOLVERS[method], (layout.arrays, layout.all_oracles(spare), structure_solvers(layout))
+
+
+def small_solver(layout, spare):
+    """Return the kernel for a small graph, and its first arguments; for `spare` see `graph_solver`."""
+    graph, structures = layout.small
+    if structures is None:
+        return small_logic_range, (graph,)
+    prefers = table_of(PREFERENCES, _preferences(layout), never)
+    return small_rows_range, (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))

@@ -11,7 +11,7 @@ from .._core.threads import over_ranges
 from ..numerics.solver import MOST_STRUCTURE_CALLS
 from .choice import structure_solvers
 from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
-from .projection import Products, project_range, pull_back_range
+from .projection import Products, project_range, pull_back_range, small_project_range
 from .tables.derivative import tables_products_range
 
 
@@ -119,6 +119,11 @@ class GraphJacobian:
                     tables, optima, directions, changes, tol, limits, start, stop, out
                 ),
                 limits,
+            )
+        elif layout.small is not None and layout.small[1] is None and not average:
+            arrays, optima = layout.small[0], self._optima()
+            self._over_samples(
+                lambda start, stop: small_project_range(arrays, optima, tol, limits, start, stop, out), limits
             )
         else:
             arrays, faces, optima = layout.arrays, self._faces(directions), self._optima()

@@ -141,7 +141,8 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
     Returns
     -------
     use_forest : bool
-        Whether the preconditioner was used: if `use_forest`, or because many steps did not suffice.
+        Whether the preconditioner was used: if `use_forest`, or because many steps did not suffice. If `use_forest` is
+        None, there is no preconditioner, and the result is whether the steps sufficed.
     """
     m = x.shape[0]
     if structures is not None:
@@ -153,9 +154,11 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
             residual[k] = -dual.gradient[k]
             count += 1
     goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MOST_STEPS)
-    system = wide, damping, free
+    system, n_plain = (wide, damping, free), min(most, _PLAIN_STEPS)
+    if use_forest is None:
+        has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
+        return has_ended or n_plain == most
     if not use_forest:
-        n_plain = min(most, _PLAIN_STEPS)
         has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
         if has_ended or n_plain == most:
             return False
@@ -294,8 +297,8 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
     value, violation : float
         Phi and the largest violation at the multipliers.
     damping : float
-    use_forest : bool
-        Whether the last step needed the preconditioner.
+    use_forest : bool or None
+        Whether the last step needed the preconditioner. If None, its code is not compiled.
     limits : int array of shape (2,)
 
     Returns
@@ -313,7 +316,12 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
     if _free_multipliers(dual, free) == 0:
         return value, violation, damping, use_forest, False
     shrunk = damping * min(violation, 1.0) if structures is None else damping
-    use_forest = _newton_direction(dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x)
+    used = _newton_direction(dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x)
+    if use_forest is None:
+        if not used:
+            return value, violation, damping, use_forest, False
+    else:
+        use_forest = used
     value, violation, attempt, is_gain = _line_search(dual, structures, additional, wide, value, violation, limits, x)
     if attempt == 0:
         damping = max(0.1 * damping, 1e-10)
@@ -374,6 +382,46 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
     if not value < saved_value:
         _, violation = _restore(dual, saved, limits)
     return n_iter, violation, damping, use_forest, True
+
+
+@kernel
+def solve_plainly(dual, structures, is_logic, additional, tol, limits):
+    """Solve one sample without pairs as `solve_rows` does, but give up where that needs code which is seldom used.
+
+    This is the preconditioner, the wide boxes and the proof of infeasibility. Results are the same bit by bit.
+
+    Parameters
+    ----------
+    dual, structures, additional, tol, limits
+        See `solve_rows`.
+    is_logic : bool or None
+        None if there are structures.
+
+    Returns
+    -------
+    n_iter : int
+    status : int
+        NOT_CONVERGED if `solve_rows` has to start again.
+    """
+    value, violation = _evaluate(dual, structures, additional, 0.0, limits)
+    n_iter, n_steps, damping, can_go_on = np.int64(0), np.int64(0), _FIRST_DAMPING, value == value
+    tol = max(tol, _least_tol(dual))
+    while can_go_on and violation > tol and n_iter < limits[0] and n_steps < _SLOW:
+        if is_logic is not None:
+            n_iter += 1
+            if sweep_rows(dual) == np.inf:
+                break
+            box_marginals(dual, 0.0)
+            violation = compute_gradient(dual)
+            if violation <= tol or n_iter >= limits[0]:
+                break
+            value, violation = _evaluate(dual, structures, additional, 0.0, limits)
+        n_iter += 1
+        n_steps += 1
+        value, violation, damping, _, can_go_on = _newton_step(
+            dual, structures, additional, 0.0, value, violation, damping, None, limits
+        )
+    return n_iter, CONVERGED if value == value and violation <= tol else NOT_CONVERGED
 
 
 @kernel

@@ -18,7 +18,7 @@ from ..numerics.cholesky import add_scaled, dot
 from ..numerics.face import respond
 from ..numerics.support import mix
 from ..numerics.tight_face import project_on_tight_face
-from .arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from .arrays import FORBIDDEN, GRAPH_ARRAYS, SMALL_ARRAYS, STRUCTURE
 from .closed_forms import is_free, jacobian_logic, pair_slopes
 from .faces import FACES, OPTIMA, face_of
 from .samples import row_of
@@ -47,7 +47,8 @@ def _project_links(graph, optima, i, literals, faces, d, change):
     optima : Optima
     literals : array of shape (n_links,)
         Marginals of the literals.
-    faces : Faces
+    faces : Faces, or None
+        None if there are no structures.
     d : array of shape (n_links,)
     change : array of shape (n_factors,)
         Gets the change of the joint probability of each pair.
@@ -57,19 +58,7 @@ def _project_links(graph, optima, i, literals, faces, d, change):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
-        if graph.kinds[f] == STRUCTURE:
-            face, k = face_of(graph, faces, i, place)
-            # The second projection removes the rounding error of the first.
-            if faces.by_facets[i, place]:
-                project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
-            else:
-                rest, products = d[start:stop].copy(), np.empty(k)
-                project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
-                add_scaled(rest, -1.0, d[start:stop])
-                project_on_face(face.factor, face.slots, face.ones, rest, products)
-                add_scaled(d[start:stop], 1.0, rest)
-            place += 1
-        else:
+        if graph.kinds[f] != STRUCTURE:
             first = graph.additional_ptr[f]
             score = own[first] if graph.additional_ptr[f + 1] > first else 0.0
             change[f] = jacobian_logic(
@@ -82,6 +71,18 @@ def _project_links(graph, optima, i, literals, faces, d, change):
                 optima.snaps[i],
                 d[start:stop],
             )
+        elif faces is not None:
+            face, k = face_of(graph, faces, i, place)
+            # The second projection removes the rounding error of the first.
+            if faces.by_facets[i, place]:
+                project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
+            else:
+                rest, products = d[start:stop].copy(), np.empty(k)
+                project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
+                add_scaled(rest, -1.0, d[start:stop])
+                project_on_face(face.factor, face.slots, face.ones, rest, products)
+                add_scaled(d[start:stop], 1.0, rest)
+            place += 1
         for link in range(start, stop):
             d[link] *= graph.signs[link]
 
@@ -101,7 +102,8 @@ def _complement(graph, optima, i, literals, faces, d, scratch, change):
 @kernel
 def _scatter(graph, links, out):
     """Sum the entries of each variable's links into `out`."""
-    out[:] = 0.0
+    for v in range(out.shape[0]):
+        out[v] = 0.0
     for link in range(links.shape[0]):
         out[graph.links[link]] += links[link]
 
@@ -114,6 +116,39 @@ def _gather(graph, values, out):
 
 
 @kernel
+def _average(graph, optima, i, literals, faces, goal, limits, w, links, total, change):
+    """Project `w` by the paper's iteration; return the number of iterations.
+
+    Parameters
+    ----------
+    graph, optima, i, literals, faces, limits, w, change
+        See `_project`.
+    goal : float
+        The iteration ends when `w` moves by at most this much.
+    links, total : arrays of shape (n_links,) and (n_variables,)
+        Scratch.
+    """
+    most, n_iter = 1, 0
+    for v in range(w.shape[0]):
+        most = max(most, graph.degrees[v])
+    while n_iter < limits[0]:
+        n_iter += 1
+        _gather(graph, w, links)
+        _project_links(graph, optima, i, literals, faces, links, change)
+        _scatter(graph, links, total)
+        moved = 0.0
+        for v in range(w.shape[0]):
+            change_of_w = (total[v] - graph.degrees[v] * w[v]) / most
+            moved += change_of_w * change_of_w
+            w[v] += change_of_w
+        if np.sqrt(moved) <= goal:
+            break
+    _gather(graph, w, links)
+    _project_links(graph, optima, i, literals, faces, links, change)
+    return n_iter
+
+
+@kernel
 def _project(graph, optima, i, faces, average, tol, limits, w, change):
     """Project `w` onto the directions that are in the faces of all factors of sample `i`.
 
@@ -121,8 +156,8 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
     ----------
     graph, optima, i, faces
         See `_project_links`.
-    average : bool
-        Whether to use the paper's iteration instead of conjugate gradients.
+    average : bool or None
+        Whether to use the paper's iteration instead of conjugate gradients. If None, its code is not compiled.
     tol : float
         Tolerance, relative to the norm of the direction.
     limits : int array of shape (1,)
@@ -148,43 +183,28 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
     goal = tol * np.sqrt(dot(w, w))
     links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
     n_iter = 0
-    if average:
-        most = 1
-        for v in range(n):
-            most = max(most, graph.degrees[v])
-        while n_iter < limits[0]:
-            n_iter += 1
-            _gather(graph, w, links)
-            _project_links(graph, optima, i, literals, faces, links, change)
-            _scatter(graph, links, total)
-            moved = 0.0
-            for v in range(n):
-                change_of_w = (total[v] - graph.degrees[v] * w[v]) / most
-                moved += change_of_w * change_of_w
-                w[v] += change_of_w
-            if np.sqrt(moved) <= goal:
-                break
-    else:
-        residual, step_links = np.empty(n_links), np.empty(n_links)
-        _gather(graph, w, residual)
-        _complement(graph, optima, i, literals, faces, residual, scratch, change)
-        copy_into(step_links, residual)
-        rho = dot(residual, residual)
-        while n_iter < limits[0] and np.sqrt(rho) > goal:
-            n_iter += 1
-            # The complements leave step_links unchanged, because it is in their range.
-            _scatter(graph, step_links, total)
-            curvature = dot(total, total)
-            if not curvature > 0.0:
-                break
-            step = rho / curvature
-            add_scaled(w, -step, total)
-            _gather(graph, total, links)
-            _complement(graph, optima, i, literals, faces, links, scratch, change)
-            add_scaled(residual, -step, links)
-            previous, rho = rho, dot(residual, residual)
-            for link in range(n_links):
-                step_links[link] = residual[link] + rho / previous * step_links[link]
+    if average is not None and average:
+        return _average(graph, optima, i, literals, faces, goal, limits, w, links, total, change)
+    residual, step_links = np.empty(n_links), np.empty(n_links)
+    _gather(graph, w, residual)
+    _complement(graph, optima, i, literals, faces, residual, scratch, change)
+    copy_into(step_links, residual)
+    rho = dot(residual, residual)
+    while n_iter < limits[0] and np.sqrt(rho) > goal:
+        n_iter += 1
+        # The complements leave step_links unchanged, because it is in their range.
+        _scatter(graph, step_links, total)
+        curvature = dot(total, total)
+        if not curvature > 0.0:
+            break
+        step = rho / curvature
+        add_scaled(w, -step, total)
+        _gather(graph, total, links)
+        _complement(graph, optima, i, literals, faces, links, scratch, change)
+        add_scaled(residual, -step, links)
+        previous, rho = rho, dot(residual, residual)
+        for link in range(n_links):
+            step_links[link] = residual[link] + rho / previous * step_links[link]
     _gather(graph, w, links)
     _project_links(graph, optima, i, literals, faces, links, change)
     return n_iter
@@ -224,6 +244,18 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
             # Sets `products` to the changes of the weights of the structures.
             project_on_face(face.factor, face.slots, face.ones, unary, products)
             mix(face.additional, k, products, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
+
+
+@entry(types.void(SMALL_ARRAYS, OPTIMA, types.float64, INTS, types.int64, types.int64, PRODUCTS))
+def small_project_range(graph, optima, tol, limits, start, stop, out):
+    """Do the same for a graph without pairs and structures, by conjugate gradients."""
+    change = np.empty(graph.kinds.shape[0])
+    for i in range(start, stop):
+        w = out.marginals[i]
+        out.n_iter[i] = _project(graph, optima, i, None, None, tol, limits, w, change)
+        for v in range(w.shape[0]):
+            if optima.scores[i, v] < 0.5 * FORBIDDEN:
+                w[v] = 0.0
 
 
 @entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))

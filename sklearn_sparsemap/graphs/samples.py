@@ -19,6 +19,10 @@ class GraphSamples(NamedTuple):
     warm: np.ndarray  # multipliers, or dual variables of the links, to start from; may have no rows
     scales: np.ndarray  # see `scales_of`; may have no rows
 
+    def take(self, rows):
+        """Return some of the samples."""
+        return GraphSamples(self.scores[rows], *(a[rows] if len(a) > 1 else a for a in self[1:]))
+
 
 class GraphSolutions(NamedTuple):
     """Solutions of samples of one graph, one row each.

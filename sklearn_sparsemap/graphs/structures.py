@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import INTS, FunctionTable, kernel
+from .._core.jit import INTS, FunctionTable, by_type, kernel
 from ..numerics.cholesky import dot, solve_lower, solve_upper
 from ..numerics.polytope_solver import PREFERENCE
 from ..numerics.solver import AIM, BY_STRUCTURES, GAVE_UP, INFEASIBLE, SOLVER, STRUCTURE_TOL
@@ -38,6 +38,13 @@ Structures = namedtuple(
 )
 _UNDECIDED = -1
 
+# The same for structures that are all solved by structures, without code of facets. `graph` is a
+# `StructureArrays`, and `solver` the solver of all structures.
+PlainStructures = namedtuple(
+    "PlainStructures",
+    ["graph", "oracles", "prefers", "solver", "slots", "additional", "weights", "faces", "factors", "ones"],
+)
+
 
 @kernel
 def _undecided(n):
@@ -64,6 +71,24 @@ def new_structures(graph, oracles, solvers):
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty(0) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0)) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+    )
+
+
+@kernel
+def new_plain_structures(arrays, oracles, prefers, solver):
+    """Return the `PlainStructures` with these `StructureArrays`, without supports."""
+    n = arrays.structures.shape[0]
+    return PlainStructures(
+        arrays,
+        oracles,
+        prefers,
+        solver,
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty(0) for _ in range(n)],
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty((0, 0)) for _ in range(n)],
@@ -103,13 +128,10 @@ def force_parts(z, additional, sizes):
 
 
 @kernel
-def _choose(structures, f, z):
-    """Return the kind of the solver for a structure factor whose parts have the scores `z`."""
-    graph, solvers = structures.graph, structures.solvers
-    kind = solvers.kinds[graph.oracles[f]]
-    prefers = _preference_at(solvers.prefers, graph.oracles[f])
-    preferred = prefers(z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
-    return kind if preferred else np.int64(BY_STRUCTURES)
+def _prefers_facets(graph, prefers, f, z):
+    """Return whether a structure factor whose parts have the scores `z` is to be solved by facets."""
+    prefers_own = _preference_at(prefers, graph.oracles[f])
+    return prefers_own(z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
 
 
 @kernel
@@ -158,15 +180,13 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
 
 
 @kernel
-def solve_structure(structures, additional, place, z, p, tol, limits):
-    """Compute SparseMAP of the structure factor at a place, from its last solution, into `p`; return the objective.
-
-    The objective is NaN if all structures are forbidden. For the parameters see `_solve_by`.
-    """
+def _solve_any(structures, additional, place, z, p, tol, limits):
+    """Implement `solve_structure` for `Structures`."""
     graph, solvers = structures.graph, structures.solvers
     f = graph.structures[place]
     if structures.kinds[place] == _UNDECIDED:
-        structures.kinds[place] = _choose(structures, f, z)
+        preferred = _prefers_facets(graph, solvers.prefers, f, z)
+        structures.kinds[place] = solvers.kinds[graph.oracles[f]] if preferred else np.int64(BY_STRUCTURES)
     objective, status = 0.0, np.int64(GAVE_UP)
     if structures.kinds[place] != BY_STRUCTURES:
         solver = _solver_at(solvers.by_facets, graph.oracles[f])
@@ -177,6 +197,23 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
     if status == GAVE_UP:
         objective, status = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
     return np.nan if status == INFEASIBLE else objective
+
+
+@kernel
+def _solve_plain(structures, additional, place, z, p, tol, limits):
+    """Implement `solve_structure` for `PlainStructures`."""
+    graph = structures.graph
+    f = graph.structures[place]
+    if structures.weights[place].shape[0] == 0 and _prefers_facets(graph, structures.prefers, f, z):
+        return np.nan
+    objective, status = _solve_by(structures.solver, structures, additional, place, z, p, tol, limits)
+    return np.nan if status == INFEASIBLE else objective
+
+
+# Computes SparseMAP of the structure factor at a place, from its last solution, into `p`, and returns the objective. It
+# is NaN if all structures are forbidden; with `PlainStructures` also if the structure is to be solved by facets. For
+# the parameters see `_solve_by`.
+solve_structure = by_type({Structures: _solve_any, PlainStructures: _solve_plain})
 
 
 @kernel
@@ -258,22 +295,58 @@ def project_on_face(factor, slots, ones, direction, products):
 
 
 @kernel
+def _find_plain_face(structures, place):
+    """Factorise the support of a structure."""
+    slots = structures.slots[place]
+    support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
+    ones = np.empty(k)
+    for s in range(k):
+        ones[s] = 1.0
+    solve_lower(support.factor, k, ones)
+    structures.faces[place], structures.factors[place] = support.slots, support.factor
+    structures.ones[place] = ones
+
+
+@kernel
+def _find_any_face(structures, place):
+    """Factorise the support of a structure, or its facets."""
+    if structures.kinds[place] == BY_STRUCTURES:
+        _find_plain_face(structures, place)
+        return
+    # Which of the tied faces is used does not matter here.
+    p = structures.marginals[place]
+    block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
+    structures.faces[place], structures.factors[place], structures.ones[place] = tight_face(
+        block, n_blocks, ends, parts
+    )
+
+
+@kernel
+def _project_plainly(structures, place, direction):
+    """Project a direction onto the face that the support of a structure spans."""
+    factor, ones = structures.factors[place], structures.ones[place]
+    project_on_face(factor, structures.faces[place], ones, direction, np.empty(ones.shape[0]))
+
+
+@kernel
+def _project_any(structures, place, direction):
+    """Project a direction onto the face of a structure."""
+    if structures.kinds[place] == BY_STRUCTURES:
+        _project_plainly(structures, place, direction)
+    else:
+        factor, ones = structures.factors[place], structures.ones[place]
+        project_on_tight_face(structures.faces[place], factor, ones, direction, np.int64(1))
+
+
+_find_face = by_type({Structures: _find_any_face, PlainStructures: _find_plain_face})
+_project = by_type({Structures: _project_any, PlainStructures: _project_plainly})
+
+
+@kernel
 def find_faces(structures):
     """Factorise the supports of the structures, or their facets, for `apply_faces`."""
-    for place in range(len(structures.slots)):
-        slots = structures.slots[place]
-        if structures.kinds[place] != BY_STRUCTURES:
-            # Which of the tied faces is used does not matter here.
-            p = structures.marginals[place]
-            block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
-            ints, factor, ones = tight_face(block, n_blocks, ends, parts)
-            structures.faces[place], structures.factors[place] = ints, factor
-        else:
-            support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
-            ones = np.ones(k)
-            solve_lower(support.factor, k, ones)
-            structures.faces[place], structures.factors[place] = support.slots, support.factor
-        structures.ones[place] = ones
+    for place in range(structures.graph.structures.shape[0]):
+        _find_face(structures, place)
 
 
 @kernel
@@ -283,14 +356,10 @@ def apply_faces(structures, d):
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        face, factor, ones = structures.faces[place], structures.factors[place], structures.ones[place]
         own = np.empty(stop - start)
         for link in range(start, stop):
             own[link - start] = graph.signs[link] * d[graph.links[link]]
-        if structures.kinds[place] != BY_STRUCTURES:
-            project_on_tight_face(face, factor, ones, own, np.int64(1))
-        else:
-            project_on_face(factor, face, ones, own, np.empty(ones.shape[0]))
+        _project(structures, place, own)
         for link in range(start, stop):
             d[graph.links[link]] = graph.signs[link] * own[link - start]
 

@@ -5,7 +5,20 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
+from .._core.jit import (
+    FLOATS,
+    FLOATS_OUT,
+    INTS,
+    INTS_OUT,
+    ORACLE,
+    PARTS,
+    PARTS_OUT,
+    by_address,
+    copy_into,
+    entry,
+    kernel,
+    readonly,
+)
 from ..numerics.loops import PROBLEMS
 from ..numerics.polytope_solver import SOLVERS
 from ..numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
@@ -16,18 +29,18 @@ from ..numerics.support import parts_repeat, score
 # `cost` is empty, it is the number of predicted parts that are not gold (Hamming). In addition, each missing gold part
 # costs `missing`.
 LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "missing", "cost"])
-LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
+LOSS_FORM = by_address([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
 
 # The gold structures of many samples, as in structures/_base.py: sample i has slots[slot_ptr[i]:slot_ptr[i + 1]].
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
-GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
+GOLD = by_address([PARTS, INTS, PARTS, INTS], Gold)
 
 # Input of the loss of a sample: its problem, its gold structure, and its weight.
 Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
 
 # The losses of many samples, and their gradients with respect to the scores and to the additional scores, flat.
 Losses = namedtuple("Losses", ["losses", "residuals", "additional_residuals"])
-LOSSES_TYPE = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
+LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 
 # The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
@@ -35,7 +48,7 @@ LOSSES_TYPE = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
 Memory = namedtuple(
     "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )
-MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
+MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
 
 # Maximum number of oracle calls for a loss. Nearly tied structures would take many more, for a gain that is negligible
 # in training.
@@ -168,7 +181,8 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         by_facets = False
     if status == INFEASIBLE:
         objective = np.nan
-        residual[:] = 0.0
+        for j in range(residual.shape[0]):
+            residual[j] = 0.0
     elif status == BY_STRUCTURES:
         # Only structures are stored, not facets. Structures with additional parts have no facet solver.
         k = weights.shape[0]

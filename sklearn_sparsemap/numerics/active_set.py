@@ -219,7 +219,8 @@ def active_set(
         return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
 
     floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
-    aim, tol = max(aim, floor), max(tol, 4.0 * floor)
+    # Sums of many terms lose more digits; the solver still aims at the floor.
+    aim, tol = max(aim, floor), max(tol, 4.0 * floor * max(1.0, sizes[0] / 64.0))
     best_gap, idle = np.inf, 0
     best_dual, inner, query = np.inf, np.empty(scores.shape[0]), np.empty(scores.shape[0])
     halved, n_slow = np.inf, 0

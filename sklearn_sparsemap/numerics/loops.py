@@ -13,6 +13,7 @@ from .._core.jit import (
     INTS_2D,
     ORACLE,
     PARTS_OUT,
+    by_address,
     copy_into,
     entry,
     kernel,
@@ -29,7 +30,7 @@ from .solver import SOLVER
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
 )
-PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
+PROBLEMS = by_address([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
 # Solvers by their name in the public parameter `solver`.
 SOLVERS_BY_NAME = {

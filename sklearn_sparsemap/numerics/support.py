@@ -70,6 +70,14 @@ def grow(support, k):
 
 
 @kernel
+def add_exactly(total, lost, value):
+    """Add a value to a sum without losing digits (Kahan); return the sum, and by how much it is too large."""
+    own = value - lost
+    new = total + own
+    return new, (new - total) - own
+
+
+@kernel
 def gather(values, slots):
     """Return the sum of the values of a structure's parts."""
     total = 0.0

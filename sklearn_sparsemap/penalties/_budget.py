@@ -15,11 +15,18 @@ left : float64 array of shape (n_atoms,)
 """
 
 import numpy as np
+from numba import types
 
-from .._core.jit import copy_into, kernel
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, Entry, FirstClass, copy_into, kernel
 from .._core.select import select_highest
 from ._shrink import group_ratio, shrink
 
+# strength = budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+BUDGET_FACTORS_SIGNATURE = types.float64(FLOATS, INTS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT)
+BUDGET_FACTORS = FirstClass(BUDGET_FACTORS_SIGNATURE)
+
+# Largest relative change of the weights of groups that breaks ties.
+_TIE_BREAK = 1e-9
 _MAX_HALVINGS = 2200  # enough to halve any interval down to adjacent floating-point numbers
 
 
@@ -126,7 +133,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     if group_atoms.shape[0] == rho.shape[0]:
         return _partition_strength(ratios, n_alive, budget)
     # Count groups only.
-    none = np.empty(0, np.int64)
+    none = order[:0]
     below = least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, none, factors, left)
     count = count_survivors(rho, below, weights, order, group_indptr, group_atoms, none, factors, left)
     if count == 0 or count > budget:
@@ -136,3 +143,41 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     # Rounding could make a count increase with sigma in a narrow range. At `below` it is known.
     at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, none, factors, left)
     return sigma if at_sigma == count else below
+
+
+def as_budget(function):
+    """Make a module-level function a budget, which computes the factors of the shrinkage that enforces it.
+
+    It has the arguments of `group_budget_factors`.
+    """
+    return Entry(function, BUDGET_FACTORS_SIGNATURE)
+
+
+@as_budget
+def no_budget(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Do nothing: there is no budget."""
+    return 0.0
+
+
+@as_budget
+def group_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Write the factors of the shrinkage that leaves at most `budget` groups, and return its strength.
+
+    The arguments are described in the module. `rho` is updated, and `held` is not used.
+    """
+    n = weights.shape[0]
+    ratios, left, none = np.empty(n), np.empty(rho.shape[0]), held[:0]
+    used = weights
+    for attempt in range(2):
+        strength = budget_rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)
+        if attempt == 1 or strength <= 0.0:
+            break
+        if count_survivors(rho, strength, used, order, group_indptr, group_atoms, none, factors, left) >= budget:
+            break
+        # Groups that tie at the threshold would all be discarded, so ties are broken in favour of the first groups.
+        unequal = np.empty(n)
+        for g in range(n):
+            unequal[g] = weights[g] * (1.0 + _TIE_BREAK * g / n)
+        used = unequal
+    shrink(rho, strength, used, order, group_indptr, group_atoms, factors)
+    return strength

@@ -53,7 +53,7 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
         ranges = {name: transformer.output_indices_[name] for name, _, _ in transformer.transformers_}
         parts = {name: np.arange(own.start, own.stop) for name, own in ranges.items()}
     elif isinstance(getattr(transformer, "transformer_list", None), list):
-        owners = np.array([name.split("__", 1)[0] for name in _names_out(transformer)])
+        owners = np.array([name.split("__", 1)[0] for name in _names_out(transformer)], object)
         parts = {name: np.flatnonzero(owners == name) for name, _ in transformer.transformer_list}
     else:
         parts, by = {}, "column"

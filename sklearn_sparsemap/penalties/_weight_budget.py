@@ -4,8 +4,8 @@ import numpy as np
 
 from .._core.jit import kernel
 from .._core.select import order_downwards
-from ._budget import between, least_strength
-from ._shrink import group_ratio
+from ._budget import as_budget, between, least_strength
+from ._shrink import group_ratio, shrink
 
 
 @kernel
@@ -81,4 +81,19 @@ def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, bud
     for g in range(n_groups):
         for i in range(group_indptr[g], group_indptr[g + 1]):
             doomed[group_atoms[i]] = not chosen[g]
+    return strength
+
+
+@as_budget
+def weight_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Write the factors of the shrinkage that leaves at most `budget` weights, and return its strength.
+
+    See `weight_budget_rule`. `rho` is updated.
+    """
+    doomed = np.zeros(rho.shape[0], np.bool_)
+    strength = weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, budget, doomed)
+    shrink(rho, strength, weights, order, group_indptr, group_atoms, factors)
+    for atom in range(rho.shape[0]):
+        if doomed[atom]:
+            rho[atom] = factors[atom] = 0.0
     return strength

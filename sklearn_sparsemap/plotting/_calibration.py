@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self
+from .._core.indicators import read_known
+from .._core.unwrap import unwrap
 from .._core.validation import check_positive
 from ._base import Display
 from ._style import COLORS, INK
@@ -72,7 +74,10 @@ class LabelCalibrationDisplay(Display):
             If the numbers of labels and marginals differ.
         """
         check_positive("n_bins", n_bins, integer=True)
-        gold, found = np.asarray(y_true, float).ravel(), np.asarray(marginals, float).ravel()
+        filled, known = read_known(y_true)
+        gold, found = np.asarray(filled, float).ravel(), np.asarray(marginals, float).ravel()
+        if known is not None:
+            gold[~known.ravel()] = np.nan
         if gold.shape != found.shape or not len(gold):
             raise ValueError(f"y_true has {gold.size} labels, marginals {found.size}; give equal numbers, at least one")
         gold, found = gold[~np.isnan(gold)], found[~np.isnan(gold)]
@@ -95,6 +100,8 @@ class LabelCalibrationDisplay(Display):
         n_bins : int, default=10
         ax : matplotlib axes, default=None
         """
+        model = unwrap(estimator)[1]
+        y = model._in_order(y) if hasattr(model, "_in_order") else y
         predict = getattr(estimator, "predict_marginals", None) or estimator.predict_proba
         return cls.from_predictions(y, predict(X), n_bins=n_bins).plot(ax=ax)
 

@@ -1,13 +1,16 @@
 """The steps between a call of a layer and its operator: the check of the input, the backend, and the operator."""
 
+from functools import partial
 from operator import index
 
 import torch
 
 from .._core.validation import check_choice
-from .._layers import forms, tensors
-from .._layers.forms import Form, form_of_structure
+from .._layers import tensors
+from .._layers.forms import form_of_graph, form_of_structure
 from .._layers.register import operator_of
+from ..factors import FactorGraph
+from ..structures import Structure
 from . import _forms
 from ._native import native_operator
 
@@ -22,21 +25,11 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     batch : (scores, additional, rows)
     form : Form
     """
-    form_of = _form_of_graph if is_graph else form_of_structure
+    form_of = partial(form_of_graph, ask=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     first = next(iter(scores.values())) if isinstance(scores, dict) else scores
     in_single = first.dtype in _forms.HALF and torch.is_autocast_enabled(first.device.type)
     return torch.float32 if in_single else first.dtype, batch, form
-
-
-def _form_of_graph(*shapes):
-    return Form(*_tuple_of_graph(*shapes))
-
-
-@torch.compiler.assume_constant_result
-def _tuple_of_graph(*shapes):
-    # A plain tuple, because compiled programs support only numbers, strings and tuples as constants.
-    return tuple(forms.form_of_graph(*shapes))
 
 
 def use_native(backend, device, obstacle=None):
@@ -53,38 +46,66 @@ def use_native(backend, device, obstacle=None):
     return obstacle is None and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 
+def constant(function, what, *args):
+    """Return ``function(what, *args)``, which depends on numbers, strings and tuples of these, and is one of them.
+
+    In compiled programs it is called once, by Python, and its result is a constant.
+    """
+    if torch.compiler.is_compiling():
+        args = [_as_constant(arg) for arg in args]
+    return _constant(function, what, args)
+
+
+def _as_constant(value):
+    """Return an argument whose numbers are no symbols, which compiled programs make of those that may vary."""
+    if isinstance(value, tuple):
+        return tuple([_as_constant(own) for own in value])
+    if isinstance(value, bool):
+        return bool(index(value))
+    if isinstance(value, int):
+        return index(value)
+    return float.fromhex(value.hex()) if isinstance(value, float) else value
+
+
 @torch.compiler.assume_constant_result
-def handle_of(what, extra, tol, max_iter, n_jobs, native):
-    """Return the number of the operator of a structure or a graph."""
-    make = native_operator if native else operator_of
-    return make(what, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+def _constant(function, what, args):
+    return _called(function, what, args)
 
 
-def handle_of_structure(structure, *options):
-    """Return the number of a structure's operator. In a compiled function, the structure may have been made there."""
-    if not torch.compiler.is_compiling() or not _is_bare(structure):
-        return handle_of(structure, *options)
+@torch.compiler.disable
+def _called(function, what, args):
+    # Dynamo does not trace this either, in functions that it leaves to Python.
+    return function(what, *args)
+
+
+def handle_of(what, extra, tol, max_iter, n_jobs, native=False, argmax="sparsemap"):
+    """Return the number of the operator of a structure or a graph; see `operator_of`.
+
+    In a compiled function, the structure may have been made there.
+    """
+    options = extra, tol, max_iter, n_jobs, native, argmax
+    if not torch.compiler.is_compiling() or isinstance(what, FactorGraph) or not _is_bare(what):
+        return constant(_handle_of, what, *options)
     params = ()
-    for name, value in vars(structure).items():
+    for name, value in vars(what).items():
         if value is not None and not isinstance(value, int | float | str):
-            raise ValueError(f"{type(structure).__name__} cannot be made in a compiled function; make it outside")
-        # Compiled programs treat an int that differs between two calls as a symbol; `index` makes it a number again.
-        if isinstance(value, bool):
-            value = bool(index(value))
-        elif isinstance(value, int):
-            value = index(value)
+            raise ValueError(f"{type(what).__name__} cannot be made in a compiled function; make it outside")
         params += ((name, value),)
-    return _handle_of_made(type(structure), params, *options)
+    return constant(_handle_of_made, type(what), params, *options)
+
+
+def _handle_of(what, extra, tol, max_iter, n_jobs, native, argmax):
+    make = native_operator if native else operator_of
+    return make(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
 @torch.compiler.assume_constant_result
 def _is_bare(structure):
     # The tracer stores the attributes of an object that is made in the traced function separately.
-    return not vars(structure)
+    return isinstance(structure, Structure) and not vars(structure)
 
 
-@torch.compiler.assume_constant_result
 def _handle_of_made(kind, params, *options):
     structure = kind.__new__(kind)
     vars(structure).update(params)
-    return handle_of(structure, *options)
+    return _handle_of(structure, *options)

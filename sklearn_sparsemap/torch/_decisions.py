@@ -7,11 +7,14 @@ from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_positive
-from .._layers.losses import Gold, loss_operator
+from .._layers.losses import DecisionReader, Gold
+from .._layers.register import operator, register
 from ..factors import FactorGraph
 from ..structures import Structure
-from ._functions import solver
-from ._losses import FenchelYoungLoss
+from ._calls import constant
+from ._functions import solve
+from ._gold import read_gold
+from ._losses import FenchelYoungLoss, _handle_of_loss
 
 
 class _DecisionLoss(nn.Module):
@@ -25,28 +28,36 @@ class _DecisionLoss(nn.Module):
 
     def _best(self, scores, lengths, mask):
         """Return the best decisions, like the scores."""
-        with torch.no_grad():
-            _, tensors, form = self._loss._prepare(scores, lengths, mask, {})
-            own = loss_operator(self._loss.structure, "perceptron", form.extra, n_jobs=self._loss.n_jobs)
-            return solver()(*tensors, form.lead, own.handle)[0].reshape(scores.shape)
+        _, tensors, form = self._loss._prepare(scores.detach(), lengths, mask, {})
+        options = "perceptron", form.extra, 1e-9, None, self._loss.n_jobs
+        best = solve(*tensors, form.lead, constant(_handle_of_loss, self._loss.structure, *options))
+        return best[0].detach().reshape(scores.shape)
+
+    def _checked(self, decisions, scores, lengths, mask):
+        """Return decisions like the scores; raise ValueError unless they are decisions."""
+        decisions = torch.as_tensor(decisions).to(scores)
+        _, (values, *rest), form = self._loss._prepare(scores, lengths, mask, {})
+        reader = constant(_handle_of_reader, self._loss._handle(form.extra))
+        return read_gold(decisions, values, *rest, form.lead, reader).parts.reshape(scores.shape)
 
     def _compare(self, scores, decisions, lengths, mask):
         """Return the loss of each sample, with the leading axes of the scores."""
-        decisions = torch.as_tensor(decisions).to(scores)
-        if decisions.shape != scores.shape:
-            raise ValueError(f"decisions have shape {tuple(decisions.shape)}, but the values {tuple(scores.shape)}")
-        if not ((decisions >= 0) & (decisions == decisions.round())).all() and not self._is_relaxed:
-            raise ValueError("decisions must be 0 and 1")
         dtype, tensors, form = self._loss._prepare(scores, lengths, mask, {})
         first, none = tensors[0], torch.zeros_like(tensors[1])
         parts = decisions.to(first).reshape(first.shape)
         gold = Gold(parts, none, 0.0, torch.zeros_like(first))
-        losses = self._loss._losses(*tensors, gold, self._loss._operator(form.extra).handle, form.lead)
+        losses = self._loss._losses(*tensors, gold, self._loss._handle(form.extra), form.lead)
         return losses.to(dtype).reshape(form.lead)
 
-    @property
-    def _is_relaxed(self):
-        return isinstance(self._loss.structure, FactorGraph) or callable(self._loss.structure)
+
+def _handle_of_reader(handle):
+    return register(("decisions", handle), lambda: DecisionReader(operator(handle))).handle
+
+
+def _check_shape(name, tensor, other, scores):
+    """Raise ValueError unless a tensor has the shape of the scores."""
+    if tensor.shape != scores.shape:
+        raise ValueError(f"{name} have shape {tuple(tensor.shape)}, but {other} {tuple(scores.shape)}")
 
 
 class SPOPlusLoss(_DecisionLoss):
@@ -104,8 +115,8 @@ class SPOPlusLoss(_DecisionLoss):
         values : Tensor, shape of `predicted`
             True values, which are maximised; -inf forbids a part.
         decisions : Tensor of 0 and 1, shape of `predicted`; default=None
-            Optimal decisions for the true values. They are not compared with the constraints. By default they are
-            computed in each call; of graphs, those of the linear relaxation.
+            Optimal decisions for the true values. By default they are computed in each call; of graphs, those of the
+            linear relaxation, whose fractional decisions are not compared with the factors.
         lengths, mask : Tensor, default=None
             As in `FenchelYoungLoss`.
 
@@ -117,12 +128,15 @@ class SPOPlusLoss(_DecisionLoss):
         Raises
         ------
         ValueError
-            If shapes do not match, numbers are NaN or +inf, or decisions are forbidden.
+            If shapes do not match, numbers are NaN or +inf, or decisions are forbidden or violate the constraints.
         """
-        if values.shape != predicted.shape:
-            raise ValueError(f"values have shape {tuple(values.shape)}, but predicted {tuple(predicted.shape)}")
+        _check_shape("values", values, "predicted", predicted)
         if decisions is None:
             decisions = self._best(values, lengths, mask)
+        else:
+            decisions = torch.as_tensor(decisions)
+            _check_shape("decisions", decisions, "the values", values)
+            decisions = self._checked(decisions, values, lengths, mask)
         scores = torch.where(values > -torch.inf, 2.0 * predicted - values, -torch.inf)
         # A NaN is not above -inf.
         scores = torch.where(values.isnan(), values, scores)
@@ -187,7 +201,7 @@ class PerturbedFenchelYoungLoss(_DecisionLoss):
         predicted : Tensor of shape (..., shape of one sample)
             Predicted values; -inf forbids a part.
         decisions : Tensor of 0 and 1, shape of `predicted`
-            Optimal decisions. They are not compared with the constraints.
+            Optimal decisions.
         lengths, mask : Tensor, default=None
             As in `FenchelYoungLoss`.
         generator : torch.Generator, default=None
@@ -206,8 +220,8 @@ class PerturbedFenchelYoungLoss(_DecisionLoss):
         shape = self.n_samples, *predicted.shape
         noise = torch.randn(shape, generator=generator, dtype=predicted.dtype, device=predicted.device)
         decisions = torch.as_tensor(decisions, device=predicted.device)
-        if decisions.shape != predicted.shape:
-            raise ValueError(f"decisions have shape {tuple(decisions.shape)}, but predicted {tuple(predicted.shape)}")
+        _check_shape("decisions", decisions, "predicted", predicted)
+        decisions = self._checked(decisions, predicted, lengths, mask)
         lengths = None if lengths is None else torch.as_tensor(lengths)[None]
         scores = predicted + self.sigma * noise
         losses = self._compare(scores, decisions.expand(shape), lengths, mask).mean(0)

@@ -1,7 +1,8 @@
 """The operators as PyTorch autograd functions, which support forward mode and the transforms of `torch.func`.
 
-`torch.compile` and `torch.export` support operators, but not functions with a forward mode. In eager mode it is the
-other way round. `solver` returns the one that is supported.
+A custom operator alone has zero tangents in forward mode, and no other transforms. Dynamo, which traces Python for
+`torch.compile`, refuses autograd functions with a forward mode. So `solve` is a single node of Dynamo's graph; the
+next stage of the compiler traces the autograd function within it down to the operators, forward and backward.
 """
 
 from inspect import signature
@@ -71,6 +72,7 @@ class _Solve(torch.autograd.Function):
         return *_Multiply.apply(*batch, unary, extra, ctx.handle), values, None
 
 
-def solver():
-    """Return the differentiable function that solves a batch; see `_ops.solve` for its arguments and results."""
-    return _ops.solve if torch.compiler.is_compiling() else _Solve.apply
+@torch.compiler.allow_in_graph
+def solve(scores, additional, rows, lead, handle):
+    """Solve a batch, differentiably; see `_ops.solve`."""
+    return _Solve.apply(scores, additional, rows, lead, handle)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from math import prod
-
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options, flatten_additional
-from .._layers.losses import Gold, gold_of, loss_operator
-from .._layers.samples import place_of
+from .._layers.losses import GoldReader, loss_operator
+from .._layers.register import operator, register
 from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
-from ._calls import prepare
-from ._functions import solver
+from ._calls import constant, prepare
+from ._functions import solve
+from ._gold import read_gold
 
 
 class FenchelYoungLoss(nn.Module):
@@ -76,13 +76,16 @@ class FenchelYoungLoss(nn.Module):
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_options(temperature, tol, max_iter, n_jobs)
         self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
-        self.cost, self.max_iter, self.n_jobs, self.tol = cost, max_iter, n_jobs, tol
+        self.max_iter, self.n_jobs, self.tol = max_iter, n_jobs, tol
+        # In compiled programs constants are numbers or tuples of these.
+        self.cost = None if cost is None else tuple(map(tuple, np.asarray(cost, np.float64).tolist()))
         # Raises for invalid combinations.
-        self._operator(())
+        loss_operator(structure, loss, (), cost=cost)
 
-    def _operator(self, extra):
-        options = {"cost": self.cost, "tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs}
-        return loss_operator(self.structure, self.loss, extra, **options)
+    def _handle(self, extra):
+        """Return the number of the operator."""
+        options = self.loss, extra, self.tol, self.max_iter, self.n_jobs
+        return constant(_handle_of_loss, self.structure, *options)
 
     def forward(self, scores: Any, y: Any, lengths: Any = None, *, mask: Any = None, **additional: Any) -> Tensor:
         """Return the loss.
@@ -115,15 +118,10 @@ class FenchelYoungLoss(nn.Module):
             If an entry of `y` is not a structure of its problem, or is forbidden; otherwise as in `sparsemap`.
         """
         dtype, tensors, form = self._prepare(scores, lengths, mask, additional)
-        gold, handle = self._gold(y, tensors[0], tensors[2], form)
+        handle = self._handle(form.extra)
+        reader = constant(_handle_of_gold, handle, self.loss, self.cost)
+        gold = read_gold(y, *tensors, form.lead, reader)
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
-
-    @torch.compiler.disable
-    def _gold(self, y, scores, rows, form):
-        """Return `Gold` as tensors, and the number of the operator. Compiled programs call it in Python."""
-        own, y = self._operator(form.extra), _as_structures(y, form.lead)
-        gold = gold_of(own, self.loss, y, tuple(scores.shape[1:]), rows.cpu().numpy(), form.lead, cost=self.cost)
-        return Gold(*(torch.from_numpy(array).to(scores) for array in gold)), own.handle
 
     def _prepare(self, scores, lengths, mask, additional):
         """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
@@ -141,10 +139,7 @@ class FenchelYoungLoss(nn.Module):
         # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
         gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
-        if torch.isinf(gold_scores).any():
-            place = place_of(int(torch.isinf(gold_scores).nonzero()[0]), lead)
-            raise ValueError(f"y{place} is forbidden: one of its parts is masked, or has a score of -inf")
-        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
+        values = solve(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
         squares = parts.flatten(1).square().sum(1)
         losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.
@@ -161,15 +156,9 @@ class FenchelYoungLoss(nn.Module):
         return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
 
 
-def _as_structures(y, lead):
-    """Return gold structures as a sequence, in the form in which the structure decodes."""
-    y = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
-    if not lead:
-        y = [y]
-    if not hasattr(y, "__len__") or isinstance(y, dict):
-        raise ValueError(f"y must hold one structure for each sample; got {type(y).__name__}")
-    for axis in range(1, len(lead)):
-        if len(y) != prod(lead[:axis]) or any(len(own) != lead[axis] for own in y):
-            raise ValueError(f"y must hold one structure for each sample, along the axes {lead} of the scores")
-        y = [own for several in y for own in several]
-    return [own.detach().cpu().numpy() if isinstance(own, torch.Tensor) else own for own in y]
+def _handle_of_loss(structure, loss, extra, tol, max_iter, n_jobs):
+    return loss_operator(structure, loss, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+
+
+def _handle_of_gold(handle, loss, cost):
+    return register(("gold", handle, loss, cost), lambda: GoldReader(operator(handle), loss, cost)).handle

@@ -5,8 +5,6 @@ except for a `NativeOperator`. Shapes are those of `_layers.operators`, rows tho
 share additional scores, their stride along the axis of samples is 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +16,7 @@ from .._layers.samples import solve_samples
 from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember
 
-# These are private in PyTorch. If they are missing, all calls use the dispatcher.
+# These are private in PyTorch. If they are missing, all calls use the dispatcher, and tangents are not looked for.
 try:
     from torch._C import _dispatch_keys, _is_tracing
     from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -27,6 +25,26 @@ try:
     _PLAIN = _dispatch_keys(torch.empty(0, device="cpu")).raw_repr()
 except (AttributeError, ImportError):
     _PLAIN = None
+try:
+    from torch._C import _is_fwd_grad_enabled
+    from torch.autograd import forward_ad
+
+    _ = forward_ad._current_level
+except (AttributeError, ImportError):
+    forward_ad = None
+
+
+def _refuse_tangents():
+    """Raise RuntimeError if an operator is called in forward mode, but not by an autograd function.
+
+    Operators have no forward mode, and PyTorch would take their tangents to be zero.
+    """
+    if forward_ad is not None and forward_ad._current_level >= 0 and _is_fwd_grad_enabled():
+        raise RuntimeError(
+            "compiled and exported programs of this layer have no forward-mode derivatives when they are called within "
+            "`dual_level`. Compile the function that computes the derivative, for example "
+            "torch.compile(lambda x, t: torch.func.jvp(layer, (x,), (t,))), or call the layer itself"
+        )
 
 
 def as_numpy(tensor):
@@ -45,14 +63,10 @@ def like(array, tensor):
     return torch.from_numpy(array).to(tensor.device, tensor.dtype, copy=True)
 
 
-def _solve(
-    scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
-
-    The product of the leading axes `lead` is the number of samples; messages name samples by them.
-    The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
-    """
+# Dynamo would turn arrays of NumPy into tensors, including those in caches.
+@torch.compiler.disable
+def _solve(scores, additional, rows, lead, handle):
+    """See `solve`."""
     if not len(scores):
         return torch.empty_like(scores), torch.empty_like(additional), scores.new_empty(0), remember(None, 0)
     own = operator(handle)
@@ -66,7 +80,17 @@ def _solve(
     return *(like(array, scores) for array in found), remember(solved, len(scores))
 
 
-solve = torch.library.custom_op("sklearn_sparsemap::solve", _solve, mutates_args=())
+@torch.library.custom_op("sklearn_sparsemap::solve", mutates_args=())
+def solve(
+    scores: Tensor, additional: Tensor, rows: Tensor, lead: Sequence[int], handle: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
+
+    The product of the leading axes `lead` is the number of samples; messages name samples by them.
+    The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
+    """
+    _refuse_tangents()
+    return _solve(scores, additional, rows, lead, handle)
 
 
 @solve.register_fake
@@ -86,13 +110,9 @@ def solution_of(scores, additional, rows, handle, keys):
     return solved
 
 
-def _multiply(
-    scores: Tensor, additional: Tensor, rows: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
-) -> tuple[Tensor, Tensor]:
-    """Multiply directions with the Jacobian of a batch, which is symmetric.
-
-    `unary` and `extra` may have several directions for all samples, one after the other.
-    """
+@torch.compiler.disable
+def _multiply(scores, additional, rows, keys, unary, extra, handle):
+    """See `multiply`."""
     if not len(scores):
         return torch.zeros_like(unary), torch.zeros_like(extra)
     solved = solution_of(scores, additional, rows, handle, keys)
@@ -106,7 +126,16 @@ def _multiply(
     return tuple(like(parts[0] if len(parts) == 1 else np.concatenate(parts), unary) for parts in zip(*found))
 
 
-multiply = torch.library.custom_op("sklearn_sparsemap::multiply", _multiply, mutates_args=())
+@torch.library.custom_op("sklearn_sparsemap::multiply", mutates_args=())
+def multiply(
+    scores: Tensor, additional: Tensor, rows: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
+) -> tuple[Tensor, Tensor]:
+    """Multiply directions with the Jacobian of a batch, which is symmetric.
+
+    `unary` and `extra` may have several directions for all samples, one after the other.
+    """
+    _refuse_tangents()
+    return _multiply(scores, additional, rows, keys, unary, extra, handle)
 
 
 @multiply.register_fake
@@ -143,16 +172,21 @@ def _joined(tensor):
     return tensor.flatten(0, 1)
 
 
-def _split(tensor, size):
-    """Undo `_joined` for an axis of `size` in front of the samples."""
+def join_axis(tensor, axis, size):
+    """Join an axis of `vmap`, or None, with that of the samples."""
+    return _joined(_with_axis(tensor, axis, size))
+
+
+def split_axis(tensor, size):
+    """Undo `join_axis`; the axis of `vmap` is the first."""
     return tensor.unflatten(0, (size, tensor.shape[0] // size))
 
 
 @solve.register_vmap
 def _(info, in_dims, scores, additional, rows, lead, handle):
     size = info.batch_size
-    tensors = [_joined(_with_axis(t, axis, size)) for t, axis in zip((scores, additional, rows), in_dims)]
-    return tuple(_split(out, size) for out in solve(*tensors, [size, *lead], handle)), (0, 0, 0, 0)
+    tensors = [join_axis(t, axis, size) for t, axis in zip((scores, additional, rows), in_dims)]
+    return tuple(split_axis(out, size) for out in solve(*tensors, [size, *lead], handle)), (0, 0, 0, 0)
 
 
 @multiply.register_vmap
@@ -162,9 +196,9 @@ def _(info, in_dims, scores, additional, rows, keys, unary, extra, handle):
     if all(axis is None for axis in in_dims[:4]):
         # Only directions are batched: more directions for the same samples.
         out = multiply(*batch, *(_joined(t) for t in directions), handle)
-        return tuple(_split(part, size) for part in out), (0, 0)
+        return tuple(split_axis(part, size) for part in out), (0, 0)
     n = scores.shape[0] if in_dims[0] is None else scores.movedim(in_dims[0], 0).shape[1]
-    batch = [_joined(_with_axis(t, axis, size)) for t, axis in zip(batch, in_dims[:4])]
+    batch = [join_axis(t, axis, size) for t, axis in zip(batch, in_dims[:4])]
     # From (size, directions, samples) to (directions, size, samples).
     n_directions = directions[0].shape[1] // max(n, 1)
     directions = [t.unflatten(1, (n_directions, n)).transpose(0, 1).flatten(0, 2) for t in directions]

@@ -11,8 +11,8 @@ from .._layers.forms import check_options, flatten_additional
 from .._layers.tensors import results_of
 from ..factors import FactorGraph
 from ..structures import Structure
-from ._calls import handle_of, handle_of_structure, prepare, use_native
-from ._functions import solver
+from ._calls import handle_of, prepare, use_native
+from ._functions import solve
 from ._weights import structures_and_weights
 
 
@@ -144,8 +144,8 @@ def sparsemap(
         without = "return_structures" if return_structures else type(structure).__name__
         obstacle = f"has no operations for {without}; use 'auto'"
     native = use_native(backend, scores.device, obstacle)
-    handle = handle_of_structure(structure, form.extra, tol, max_iter, n_jobs, native)
-    u, joint, _, keys = solver()(*batch, form.lead, handle)
+    handle = handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
+    u, joint, _, keys = solve(*batch, form.lead, handle)
     u, v = results_of(form, u.to(dtype), joint.to(dtype))
     if return_structures:
         structures, weights = structures_and_weights(*batch, handle, keys, dtype, form.lead)
@@ -248,6 +248,6 @@ def lp_sparsemap(
     dtype, batch, form = prepare(True, graph, scores, additional, lengths, temperature, mask)
     obstacle = None if max_iter is None else "takes no max_iter, because it is exact; omit one of them"
     native = use_native(backend, batch[0].device, obstacle)
-    u, joint, *_ = solver()(*batch, form.lead, handle_of(graph, form.extra, tol, max_iter, n_jobs, native))
+    u, joint, *_ = solve(*batch, form.lead, handle_of(graph, form.extra, tol, max_iter, n_jobs, native))
     u, v = results_of(form, u.to(dtype), joint.to(dtype))
     return (u, v) if return_additional else u

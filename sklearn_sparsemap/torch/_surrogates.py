@@ -7,26 +7,49 @@ from torch import Tensor
 
 from .._core.annotations import Any
 from .._layers.forms import check_surrogate
-from .._layers.register import operator_of
 from ..structures import Structure
-from ._calls import prepare
-from ._functions import solver
-from ._public import sparsemap
+from ._calls import handle_of, prepare
+from ._functions import solve
 
 
 class _Surrogate(torch.autograd.Function):
-    """The best structures, with the gradient that `pull` makes of that of the result."""
+    """The best structures, with a surrogate for the gradient.
+
+    Arguments are those of `_ops.solve`, with the handle of MAP. ``project``, the handle of SparseMAP, is None for
+    ``"straight_through"``.
+    """
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx, scores, best, pull):
-        ctx.pull = pull
-        ctx.save_for_backward(scores, best)
-        return best.clone()
+    def forward(scores, additional, rows, lead, handle, project, step):
+        return solve(scores, additional, rows, lead, handle)[0]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        scores, additional, rows, ctx.lead, _, ctx.project, ctx.step = inputs
+        ctx.save_for_backward(scores, additional, rows, output)
 
     @staticmethod
     def backward(ctx, gradient):
-        scores, best = ctx.saved_tensors
-        return torch.where(scores > -torch.inf, ctx.pull(scores, best, gradient), 0.0), None, None
+        scores, additional, rows, best = ctx.saved_tensors
+        allowed = scores > -torch.inf
+        if ctx.project is not None:
+            moved = torch.where(allowed, best - ctx.step * gradient, -torch.inf)
+            gradient = best - solve(moved, additional, rows, moved.shape[:1], ctx.project)[0]
+        return torch.where(allowed, gradient, 0.0), None, None, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError(
+            "map_inference has no forward mode: a surrogate replaces the gradient in reverse mode only, as by grad, "
+            "vjp and jacrev. sparsemap has exact derivatives in both modes"
+        )
+
+
+@torch.compiler.allow_in_graph
+def _through(*args):
+    return _Surrogate.apply(*args)
 
 
 def map_inference(
@@ -91,13 +114,7 @@ def map_inference(
     [[0.6666..., -0.3333..., -0.3333...]]
     """
     check_surrogate(surrogate, step, n_jobs)
-    with torch.no_grad():
-        dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
-        own = operator_of(structure, argmax="map", n_jobs=n_jobs)
-        best = solver()(*batch, form.lead, own.handle)[0].to(dtype).reshape(scores.shape)
-
-    def project(scores, best, gradient):
-        moved = torch.where(scores > -torch.inf, best - step * gradient, -torch.inf)
-        return best - sparsemap(structure, moved, lengths, n_jobs=n_jobs, mask=mask)
-
-    return _Surrogate.apply(scores, best, project if surrogate == "spigot" else lambda scores, best, gradient: gradient)
+    dtype, batch, form = prepare(False, structure, scores, {}, lengths, 1.0, mask)
+    handle = handle_of(structure, (), 1e-9, None, n_jobs, argmax="map")
+    project = handle_of(structure, (), 1e-9, None, n_jobs) if surrogate == "spigot" else None
+    return _through(*batch, form.lead, handle, project, step).to(dtype).reshape(scores.shape)

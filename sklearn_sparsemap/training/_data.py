@@ -6,24 +6,24 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
+from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, by_address, entry, kernel, readonly
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
 from ..inference._problems import plan_of
-from ..losses._kernel import GOLD, Gold, Target, join_gold
+from ..losses._kernel import GOLD, Gold, Target, join_gold, loss_of_sample
 from ..numerics.loops import Problems, map_range
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
 # the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
 # weights. `mask` is added to the additional scores.
 Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask"])
-TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
+TARGETS = by_address([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
 
 # Features as CSR rows. For kernels that support it, rows without data are rows of ones.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
-ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
+ROWS = by_address([FLOATS, PARTS, INTS], Rows)
 # Rows of float32, for weights of float32.
-ROWS_32 = types.NamedTuple([FLOATS_32, PARTS, INTS], Rows)
+ROWS_32 = by_address([FLOATS_32, PARTS, INTS], Rows)
 
 # Number of entries that `all_ones` compares at once.
 _PIECE = 2**16
@@ -34,18 +34,21 @@ _SHOWN = 12
 
 
 @kernel
-def target_of(targets, i, scores, additional):
-    """Return the `Target` of sample `i` for its scores."""
-    gold = targets.gold
-    return Target(
+def loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
+    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`."""
+    gold, masked = targets.gold, np.empty(additional.shape[0])
+    for a in range(additional.shape[0]):
+        masked[a] = additional[a] + targets.mask[a]
+    target = Target(
         scores,
-        additional + targets.mask,
+        masked,
         targets.dims[i],
         targets.sizes[i],
         gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
         targets.weights[i],
     )
+    return loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual)
 
 
 class LinearModel:

@@ -15,10 +15,10 @@ from ..inference._batch import argmax_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
-from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
+from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ..numerics.loops import GAP, OBJECTIVE, Problems
 from ..numerics.polytope_solver import SOLVERS
-from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
+from ._data import TARGETS, Targets, encode_gold, linear_problems, loss_of_target
 from ._task import Task, accuracy_of, f1_of
 
 # Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
@@ -58,11 +58,13 @@ def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memo
             if memory.limit[0] == 0:
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            target, residual = target_of(targets, i, scores[first:last], additional), residuals[first:last]
-            loss, gap = loss_of_sample(oracle, solvers, form, target, _TOL, memory, i, residual, own[2:])
+            residual, weight = residuals[first:last], targets.weights[i]
+            loss, gap = loss_of_target(
+                oracle, solvers, form, targets, scores[first:last], additional, _TOL, memory, i, residual, own[2:]
+            )
             for j in range(residual.shape[0]):
-                residual[j] *= target.weight
-            own[0] += target.weight * loss
+                residual[j] *= weight
+            own[0] += weight * loss
             own[1] += is_inexact(loss, gap)
 
 

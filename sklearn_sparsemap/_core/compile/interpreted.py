@@ -5,9 +5,12 @@ import operator
 import numpy as np
 from numba import types
 
-__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 FirstClass = types.FunctionType
+
+
+by_address = types.NamedTuple
 
 
 class FunctionTable:

@@ -15,12 +15,13 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
+from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
 from .handles import FirstClass, FunctionTable, Handle
 from .references import switch_off_counts
 
-__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 
 class _LinkedLibrary(JITCodeLibrary):

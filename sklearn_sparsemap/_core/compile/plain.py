@@ -8,9 +8,12 @@ from .by_type import by_type
 from .mode import CHECKS_BOUNDS
 from .sources import digest_of
 
-__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 FirstClass = types.FunctionType
+
+
+by_address = types.NamedTuple
 
 
 class FunctionTable:

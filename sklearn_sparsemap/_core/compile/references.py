@@ -9,9 +9,11 @@ from numba.core import ir, types
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.typed_passes import NativeLowering
 
+from .addresses import ByAddress
+
 # Operations whose result is part of their operands, or a view of it; and the types for which that is known.
 _PARTS = {"build_tuple", "cast", "exhaust_iter", "getattr", "getitem", "phi", "static_getitem"}
-_PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
+_Plain = ByAddress | types.Array | types.BaseTuple | types.Number | types.Boolean | types.SliceType
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -54,11 +56,15 @@ def _is_borrowed(value, kinds):
     """Return whether an assigned value is an argument, a constant, or a part or view of a variable."""
     if isinstance(value, ir.Arg | ir.Var | ir.Global | ir.FreeVar | ir.Const):
         return True
-    if not isinstance(value, ir.Expr) or value.op not in _PARTS:
+    if not isinstance(value, ir.Expr):
         return False
     operands = [kinds[v.name] for v in value.list_vars()]
+    if value.op == "call" and isinstance(kinds[value.func.name], types.NamedTupleClass):
+        return all(isinstance(kind, types.NamedTupleClass | _Plain) for kind in operands)
+    if value.op not in _PARTS:
+        return False
     makes_copy = value.op == "getitem" and isinstance(operands[-1], types.Array)
-    return not makes_copy and all(isinstance(kind, _PLAIN) for kind in operands)
+    return not makes_copy and all(isinstance(kind, _Plain) for kind in operands)
 
 
 def switch_off_counts(pipeline):

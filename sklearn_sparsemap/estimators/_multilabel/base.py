@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
+from ..._core.indicators import in_order, read_known
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
@@ -22,7 +23,7 @@ from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
-from .data import close_gold, read_known
+from .data import close_gold
 from .threshold import expected_cuts
 
 DECISIONS = ("auto", "seen", "expected", "threshold", "map")
@@ -188,14 +189,15 @@ class LabelSetClassifier(
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
             Gold labels. In an indicator matrix, NaN marks labels that are not compared, and the ancestors of labels in
-            a hierarchy are added.
+            a hierarchy are added. The columns of a DataFrame are matched with `classes_` by their names.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
         """
-        filled, known = read_known(y)
+        check_is_fitted(self)
+        filled, known = read_known(self._in_order(y))
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = close_gold(filled, self._fitted("_graph").constraints, known)
@@ -391,6 +393,10 @@ class LabelSetClassifier(
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         return tuple(coef.shape[1] for coef in self.coefs_[:-1])
+
+    def _in_order(self, y):
+        """Return an indicator matrix with its columns in the order of `classes_`, if they have names."""
+        return y if self._single else in_order(y, self.classes_, fitted=True)
 
     def _fitted(self, name):
         check_is_fitted(self)

@@ -1,7 +1,7 @@
 """Probabilities of labels from their scores: a logistic curve for each label, fitted on held-out samples."""
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from ..._core.blocks import blocks
 
@@ -12,12 +12,14 @@ _UNFITTED = {"sparsemap": (4.0, -2.0), "logistic": (1.0, 0.0), "hinge": (2.0, 0.
 # Log odds beyond which the curve grows only logarithmically. Fewer than a million samples contain no information about
 # larger log odds, and the slow growth keeps probabilities distinct in double precision.
 _STEEP_UP_TO = 14.0
-# Newton's method ends if no parameter changes by more than `_PRECISION`; no step exceeds `_LONGEST_STEP`.
+# Fisher scoring ends if no parameter changes by more than `_PRECISION`; no step exceeds `_LONGEST_STEP`.
 _PRECISION, _LONGEST_STEP, _MOST_STEPS = 1e-6, 2.0, 100
+# Maximum number of halvings of a step, and the relative rise of the objective that is taken for rounding.
+_MOST_HALVINGS, _ROUNDING = 40, 1e-13
 # Number of bins for the scores of a label (samples in a bin count as one), and number of scores in a block of labels.
 _N_BINS, _CELLS = 128, 2**18
-# Maximum of the logarithm of a slope divided by the common slope.
-_STEEPEST = 6.0
+# Maximum of the logarithm of a slope divided by the common slope, or of its inverse. It avoids overflow.
+_STEEPEST = 30.0
 
 
 class Calibration:
@@ -113,7 +115,7 @@ def _binned(scores, gold, weights):
 
 
 def _fit_curves(scores, positives, counts, prior):
-    """Fit a logistic curve to each column by penalised maximum likelihood, with Fisher scoring.
+    """Fit a logistic curve to each column by penalised maximum likelihood, with Fisher scoring and a line search.
 
     Parameters
     ----------
@@ -128,43 +130,82 @@ def _fit_curves(scores, positives, counts, prior):
         Logarithms of the slopes.
     offsets : array of shape (n_labels,)
     """
-    steepness, offsets = (np.broadcast_to(values, scores.shape[1:]).copy() for values in prior)
-    for _ in range(_MOST_STEPS):
-        rising = np.exp(steepness) * scores
-        p = expit(rising + offsets)
+    means = np.stack([np.broadcast_to(values, scores.shape[1:]) for values in prior])
+
+    def values_at(curves):
+        z = np.exp(curves[0]) * scores + curves[1]
+        losses = counts * np.logaddexp(0.0, z) - positives * z
+        return losses.sum(axis=0) + 0.5 * ((curves - means) ** 2).sum(axis=0)
+
+    def steps_at(curves):
+        rising = np.exp(curves[0]) * scores
+        p = expit(rising + curves[1])
         residuals, curvature = counts * p - positives, counts * (p * (1.0 - p))
-        first = (residuals * rising).sum(axis=0) + steepness - prior[0]
-        second = residuals.sum(axis=0) + offsets - prior[1]
-        curvature_rising = curvature * rising
+        data = np.stack([(residuals * rising).sum(axis=0), residuals.sum(axis=0)])
+        gradient, curvature_rising = data + curves - means, curvature * rising
         aa, ab = (curvature_rising * rising).sum(axis=0) + 1.0, curvature_rising.sum(axis=0)
+        # The part of the Hessian beyond the Fisher information. It speeds up the way to small slopes.
+        aa += np.maximum(data[0], 0.0)
         bb = curvature.sum(axis=0) + 1.0
-        determinant = aa * bb - ab * ab
-        steps = (bb * first - ab * second) / determinant, (aa * second - ab * first) / determinant
-        longest = np.maximum(np.abs(steps[0]), np.abs(steps[1]))
-        shorter = np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, _PRECISION))
-        steepness = np.clip(steepness - shorter * steps[0], prior[0] - _STEEPEST, prior[0] + _STEEPEST)
-        offsets -= shorter * steps[1]
-        if longest.max() <= _PRECISION:
+        steps = np.stack([ab * gradient[1] - bb * gradient[0], ab * gradient[0] - aa * gradient[1]])
+        return steps / (aa * bb - ab * ab)
+
+    lowest, highest = means - [[_STEEPEST], [np.inf]], means + [[_STEEPEST], [np.inf]]
+    return _descend(means, values_at, steps_at, lowest, highest)
+
+
+def _descend(start, values_at, steps_at, lowest, highest):
+    """Minimise functions side by side, one a column; halve each step until its function does not rise.
+
+    Parameters
+    ----------
+    start : array of shape (n_parameters, n_functions)
+    values_at, steps_at : callable
+        Return the values of the functions, shape (n_functions,), and descent directions, of the shape of `start`.
+    lowest, highest : arrays of shape (n_parameters, n_functions)
+        Bounds.
+    """
+    found, values = start, values_at(start)
+    for _ in range(_MOST_STEPS):
+        steps = steps_at(found)
+        steps *= np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(steps).max(axis=0), _PRECISION))
+        for _ in range(_MOST_HALVINGS):
+            tried = np.clip(found + steps, lowest, highest)
+            tried_values = values_at(tried)
+            rises = tried_values > values + _ROUNDING * np.abs(values)
+            if not rises.any():
+                break
+            steps = np.where(rises, 0.5 * steps, steps)
+        moved = np.where(rises, 0.0, tried - found)
+        found, values = found + moved, np.where(rises, values, tried_values)
+        if np.abs(moved).max(initial=0.0) <= _PRECISION:
             break
-    return steepness, offsets
+    return found
 
 
 def _softmax_slope(scores, gold, weights):
-    """Return the factor of the scores that maximises the likelihood of the softmax (temperature scaling)."""
-    own, spread = (scores * gold).sum(axis=1), scores - scores.mean(axis=1)[:, None]
-    own, weights, slope = own - scores.mean(axis=1), weights[:, 0], 1.0
-    for _ in range(_MOST_STEPS):
-        p = np.exp(slope * (spread - spread.max(axis=1)[:, None]))
-        p /= p.sum(axis=1)[:, None]
+    """Return the factor of the scores that maximises the likelihood of the softmax (temperature scaling).
+
+    The logarithm of the slope has a normal prior of variance 1.
+    """
+    spread = scores - scores.mean(axis=1)[:, None]
+    own, weights = (spread * gold).sum(axis=1), weights[:, 0]
+
+    def values_at(steepness):
+        slope = np.exp(steepness[0])
+        losses = logsumexp(slope * spread, axis=1) - slope * own
+        return np.array([weights @ losses]) + 0.5 * steepness[0] ** 2
+
+    def steps_at(steepness):
+        slope = np.exp(steepness[0])
+        p = softmax(slope * spread, axis=1)
         mean = (p * spread).sum(axis=1)
         variance = (p * spread * spread).sum(axis=1) - mean * mean
-        # The logarithm of the slope has a normal prior of variance 1.
-        gradient = slope * (weights @ (mean - own)) + np.log(slope)
-        step = gradient / (slope * slope * (weights @ variance) + 1.0)
-        slope *= np.exp(-np.clip(step, -_LONGEST_STEP, _LONGEST_STEP))
-        if abs(step) <= _PRECISION:
-            break
-    return slope
+        gradient = slope * (weights @ (mean - own)) + steepness
+        return -gradient / (slope * slope * (weights @ variance) + 1.0)
+
+    bound = np.full((1, 1), np.inf)
+    return np.exp(_descend(np.zeros((1, 1)), values_at, steps_at, -bound, bound)[0, 0])
 
 
 def implications(constraints):

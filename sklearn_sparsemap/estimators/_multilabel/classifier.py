@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.indicators import read_known
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -33,7 +34,7 @@ from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
-from .data import close_gold, leave_out_violations, read_constraints, read_hidden_layer_sizes, read_known
+from .data import begin_names, close_gold, leave_out_violations, read_constraints, read_hidden_layer_sizes
 from .solvers import AUTO_DROPOUT, SOLVERS, way_of_fit
 from .targets import TargetsMixin
 from .tuning import TuningMixin
@@ -89,8 +90,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. Larger values give
         smaller weights. With L-BFGS, ``"auto"`` chooses the strength with the lowest log loss of the calibrated
         probabilities, by cross-validation on five folds for up to 500 samples, and three for many. Strengths are tried
-        in descending order until this loss no longer falls. The folds depend on the samples only, not on a seed. With
-        Adam, ``"auto"`` is 1e-3. The strength for the edge scores is 1e-3, or the second number of a pair.
+        in descending order until this loss no longer falls, and the minimum is interpolated between them. The folds
+        depend on the samples only, not on a seed, nor on the order of the samples. Equal samples are spread over the
+        folds, so repeating a sample is not equivalent to a weight. With Adam, ``"auto"`` is 1e-3. The strength for the
+        edge scores is 1e-3, or the second number of a pair.
     eta0 : float, or a pair (float or None, float), default=None
         Learning rate of Adam. The second number of a pair is the rate for the edge scores. Default: 0.001 for networks.
         For linear scores, between 0.01 if an epoch has one or two mini-batches, and 0.003 if it has twenty or more;
@@ -124,9 +127,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           with the ratio of its frequency to that expected of independent labels. At most 10,000 sets are kept.
         - ``"expected"``: the label set with the highest sum of expected example F1 and probability, among all sets,
           if labels are independent given the features.
-        - ``"auto"``: ``"seen"`` or ``"expected"``, whichever has the higher example F1 plus three times the subset
-          accuracy on held-out samples, at most 1,000 of each fold. If the threshold is tuned: ``"seen"`` or
-          ``"threshold"``. After `partial_fit` alone: ``"threshold"``.
+        - ``"auto"``: one of ``"seen"``, ``"expected"`` and ``"threshold"``, chosen by F1 on held-out samples, at most
+          1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of the highest F1,
+          the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its own. After
+          `partial_fit` alone: ``"threshold"``.
         - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
@@ -134,11 +138,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
           solution is fractional, a mixed-integer program.
     threshold : float or "auto", default=0.5
         Probability at which a label is neither favoured nor penalised, in [0, 1). A lower threshold predicts more
-        labels, under all rules except "map". ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation on the
-        folds of ``alpha="auto"``; with Adam on held-out samples, or on the training samples if fewer than 50 would be
-        held out. If seen sets may be chosen, the threshold with the highest subset accuracy is taken, among those
-        within a point of the highest F1. In `partial_fit`, each mini-batch is used for tuning before it is learned
-        from.
+        labels, under all rules except "map". ``"auto"`` tunes it for the example F1 of the rule that predicts: with
+        L-BFGS by cross-validation on the folds of ``alpha="auto"``; with Adam on held-out samples or, if fewer than 50
+        would be held out, on a third of the samples, scored by a second model that learns from the others. For
+        ``"seen"``, the threshold with the highest subset accuracy is taken, among those within a point of the highest
+        F1. In `partial_fit`, each mini-batch is used for tuning before it is learned from.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -194,11 +198,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    example F1 and subset accuracy (`score`) together       the default
-    subset accuracy                                         ``decision="seen"``
+    example F1 and micro F1                                 the default
+    subset accuracy (`score`)                               ``decision="seen"``
     Hamming loss                                            ``decision="threshold"``
-    example F1                                              ``decision="expected"``
-    micro and macro F1                                      ``decision="threshold"``, ``threshold="auto"``
+    example F1 alone                                        ``decision="expected"``, ``threshold="auto"``
+    macro F1                                                ``decision="threshold"``, ``threshold="auto"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, precision at k, log loss, Brier score         `predict_proba`
     ======================================================= =========================================================
@@ -274,7 +278,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         n_iter_no_change: int = 10,
         early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
-        decision: Literal["auto", "seen", "threshold", "map"] = "auto",
+        decision: Literal["auto", "seen", "expected", "threshold", "map"] = "auto",
         threshold: float | Literal["auto"] = 0.5,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -430,6 +434,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         task : LabelTask
             Without the samples that violate a constraint.
         """
+        y, classes = begin_names(y, classes) if first else (self._in_order(y), classes)
         y, known = read_known(y)
         X, gold, classes, single = self._check_data(X, y, first, classes, partial, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))

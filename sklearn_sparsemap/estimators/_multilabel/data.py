@@ -5,10 +5,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..._core.blocks import blocks, dense
-from ..._core.validation import check_matrix, check_positive
+from ..._core.indicators import column_names, in_order
+from ..._core.validation import check_positive, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from .._failures import warn_user
+from .._structured.labels import label_array
 from .calibration import implications
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
@@ -22,6 +24,9 @@ _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
 # closer to the final one. Ten folds gain little more than five.
 _FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
+# Largest difference of the projections of samples with equal features, relative to the largest projection. Rounding in
+# preprocessing by matrix products causes differences of 1e-15.
+_SAME = 1e-9
 
 
 def read_indicator(Y):
@@ -51,22 +56,6 @@ def read_indicator(Y):
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
-
-
-def read_known(Y):
-    """Return an indicator matrix without NaN, and a mask of its known labels (None if all are known)."""
-    if sparse.issparse(Y):
-        return check_matrix(Y, "y"), None
-    try:
-        values = np.asarray(Y)
-    except ValueError:
-        # Lists of different lengths; a later check of the data reports them.
-        return Y, None
-    if values.ndim != 2 or values.dtype.kind != "f" or not np.isnan(values).any():
-        return Y, None
-    known = ~np.isnan(values)
-    # A DataFrame remains one, because its columns name the labels.
-    return (Y.fillna(0.0) if hasattr(Y, "fillna") else np.where(known, values, 0.0)), known
 
 
 def row_words(X):
@@ -105,52 +94,73 @@ def automatic_alpha(X, weights):
     return _STRENGTH * (variance if variance > 0.0 else 1.0) / np.sqrt(total)
 
 
-def distinct_samples(X, gold, weights, known=None):
-    """Find the distinct samples, in an order that depends on their content only.
+def order_of_samples(X, gold, known=None):
+    """Return an order of samples that depends on their content only, and on their last digits hardly at all.
 
-    Equal samples become one with the sum of their weights, so repeating a sample is equivalent to giving it a weight.
-    Samples of weight zero are left out.
+    Samples are sorted by a random projection of their features. A change of the last digits of `X` swaps neighbours at
+    most. Samples with equal features are neighbours, in an order given by their labels, so that dealing them to folds
+    in turn spreads them over the folds.
 
     Parameters
     ----------
     X : array or CSR of shape (n_samples, n_features)
     gold : CSR of shape (n_samples, n_labels)
-    weights : array of shape (n_samples,)
     known : bool array of shape (n_samples, n_labels), default=None
 
     Returns
     -------
-    rows : int array of shape (n_distinct,)
-    weights : array of shape (n_distinct,)
+    order : int array of shape (n_samples,)
     """
-    words = row_words(X) + np.uint64(3) * row_words(gold)
+    values = X @ np.random.default_rng(0).normal(size=X.shape[1])
+    words = row_words(gold)
     if known is not None:
         words += np.uint64(5) * row_words(known)
-    _, rows, which = np.unique(words, return_index=True, return_inverse=True)
-    weights = np.bincount(which, weights)
-    kept = weights > 0.0
-    return rows[kept], weights[kept]
+    order = np.argsort(values, kind="stable")
+    is_next = np.diff(values[order], prepend=-np.inf) > _SAME * np.abs(values).max(initial=0.0)
+    group = np.empty(len(order), np.uint64)
+    group[order] = np.cumsum(is_next)
+    # Each group has an order of labels of its own. With the same one, and as many samples in each group as folds, each
+    # fold would hold out other labels.
+    words += (group + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.lexsort((values, words ^ (words >> np.uint64(27)), group))
 
 
-def folds_of(n_samples, most=_MOST_FOLDS):
-    """Split samples, in the order of `distinct_samples`, into folds: list of (train, held), empty if too few.
+def folds_of(places, most=_MOST_FOLDS):
+    """Deal samples to folds in turn: list of (train, held), empty if there are too few.
 
     There are at most `most` folds: by default five for up to 500 samples, and three for more than 625.
+
+    Parameters
+    ----------
+    places : int array of shape (n_samples,)
+        Place of each sample in the order in which they are dealt.
+    most : int
     """
+    n_samples = len(places)
     if n_samples < 2 * _FEWEST_FOLDS:
         return []
     n_folds = min(most, max(_SAMPLES_BY_FOLDS // n_samples, _FEWEST_FOLDS), n_samples // 2)
-    fold = np.arange(n_samples) % n_folds
+    fold = places % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
-def read_names(classes, Y, n_labels):
-    """Return the labels' names: the given names, the columns of a DataFrame, or the indices."""
-    if classes is None:
-        classes = getattr(Y, "columns", None)
+def begin_names(Y, classes):
+    """Return an indicator matrix in the order of the labels of a new model, and these labels.
+
+    They are `classes`, or the names of the columns; None without names.
+    """
+    names = column_names(Y)
+    if names is None or classes is not None:
+        return in_order(Y, classes), classes
+    return Y, None if names == list(range(len(names))) else label_array(names)
+
+
+def read_names(classes, n_labels):
+    """Return the labels' names: the given names, or the indices."""
     if classes is None:
         return np.arange(n_labels)
-    names = np.asarray(classes)
+    names = name_array(classes)
     if names.ndim != 1 or len(names) != n_labels:
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:

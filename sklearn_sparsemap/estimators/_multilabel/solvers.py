@@ -17,7 +17,7 @@ from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._fitting import held_out_fraction, relative, visits
 from .._learners import Batch, Epochs
-from .data import automatic_alpha, distinct_samples, folds_of
+from .data import automatic_alpha, folds_of, order_of_samples
 from .sets import SeenSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
@@ -56,6 +56,20 @@ _CLEARLY = 2.0
 _STRIDE = 5
 
 
+def in_folds(X, task, *most):
+    """Deal the samples of positive weight to folds, in the order of `order_of_samples`; return X, the task, the folds.
+
+    Samples are then visited in a random order that depends on their content only. The optional last argument is the
+    maximum number of folds.
+    """
+    rows = np.flatnonzero(task.weights > 0.0)
+    known = None if task.known is None else task.known[rows]
+    order = order_of_samples(X.values[rows], task.gold[rows], known)
+    places = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order[places]]
+    return X[rows], task.take(rows), folds_of(places, *most)
+
+
 def way_of_fit(estimator, X, task, hidden):
     """Return the fit of an estimator to samples: `LbfgsFit` or `AdamFit`.
 
@@ -86,13 +100,11 @@ def way_of_fit(estimator, X, task, hidden):
         )
     if named or estimator.solver == "adam":
         return AdamFit(estimator, X, task, hidden or [])
-    unfitted = estimator._calibration
     linear = LbfgsFit(estimator, X, task)
     if hidden is None and estimator.solver == "auto" and _is_for_networks(linear):
-        trial = Trial(linear, unfitted)
+        trial = Trial(linear)
         if trial.is_better():
-            estimator._calibration = unfitted
-            return AdamFit(estimator, X, task, AUTO_HIDDEN, trial)
+            return AdamFit(estimator, linear.learner.X, linear.task, AUTO_HIDDEN, trial)
     return linear
 
 
@@ -109,7 +121,6 @@ class Trial:
     Parameters
     ----------
     linear : LbfgsFit
-    unfitted : Calibration
 
     Attributes
     ----------
@@ -119,10 +130,10 @@ class Trial:
         The held-out samples, scored by the network after that many epochs, and the label sets of the other samples.
     """
 
-    def __init__(self, linear, unfitted):
+    def __init__(self, linear):
         estimator, X, (train, held) = linear.estimator, linear.learner.X, linear.folds[0]
         evidence, self.task, sets = next(linear.held_out_parts())
-        self.estimator, self.unfitted, self.held = estimator, unfitted, X.values[held]
+        self.estimator, self.held = estimator, X.values[held]
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
@@ -157,10 +168,11 @@ class Trial:
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
-        gold, weights, losses = dense(self.task.gold), self.task.label_weights, np.empty(len(evidence))
+        estimator, gold, weights = self.estimator, dense(self.task.gold), self.task.label_weights
+        losses = np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
         for own, other in (halves, halves[::-1]):
-            calibration = self.unfitted.fit(evidence[other], gold[other], weights[other])
+            calibration = estimator._calibrated(evidence[other], gold[other], weights[other])
             losses[own] = calibration.losses(evidence[own], gold[own], weights[own])
         return losses
 
@@ -208,9 +220,8 @@ class LbfgsFit:
     def __init__(self, estimator, X, task):
         self.estimator, self.watch = estimator, {}
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
-        rows, weights = distinct_samples(X.values, task.gold, task.weights, task.known)
-        X, task, self.folds = X[rows], task.take(rows), folds_of(len(rows))
-        task.weights, self.gold, self.task = weights, task.gold, task
+        X, task, self.folds = in_folds(X, task)
+        self.gold, self.task = task.gold, task
         task.gold = task.gold.astype(bool).toarray()
         estimator._watch_sets(task)
         alpha, _ = pair_of(estimator.alpha, None)
@@ -227,17 +238,18 @@ class LbfgsFit:
         """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
 
         Strengths are tried in descending order, each from the models of the previous one, until the loss no longer
-        falls.
+        falls. The choice lies between the best strength and its neighbours, at the minimum of a parabola through their
+        losses. So the choice changes little if two losses are nearly equal.
 
         Returns
         -------
         alpha : float
         evidence : array of shape (n_samples, n_labels)
-            Scores of the held-out samples.
+            Scores of the held-out samples. Between two strengths, they are interpolated.
         start : LinearModel
-            The mean of the models.
+            The mean of the models, interpolated likewise.
         """
-        estimator, task, first, lowest, is_flat = self.estimator, self.task, None, np.inf, False
+        estimator, task, losses, found = self.estimator, self.task, [], []
         parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
         models = [start] * len(parts)
         for alpha in alphas:
@@ -247,28 +259,29 @@ class LbfgsFit:
                 learner.run(partial(_is_settled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
-            loss = estimator._calibrate(evidence, task)
-            first = loss if first is None else first
-            if loss < (1.0 - _PROGRESS) * lowest:
-                mean = LinearModel(*(np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS))
-                lowest, best, is_flat = loss, (alpha, evidence, mean, estimator._calibration), False
-            elif is_flat or lowest < (1.0 - _CLEAR) * first:
+            mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
+            found.append((evidence, *mean))
+            losses.append(estimator._calibrate(evidence, task) * (1.0 + _PROGRESS) ** len(losses))
+            best = int(np.argmin(losses))
+            # Only the neighbours of the best strength are needed.
+            found[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR) * losses[0] else 2):
                 break
-            else:
-                is_flat = True
-        *found, estimator._calibration = best
-        return found
+        place = lowest_place(losses)
+        k = int(place)
+        low, high, fraction = alphas[k], alphas[min(k + 1, len(losses) - 1)], place - k
+        evidence, *arrays = (a + fraction * (b - a) for a, b in zip(found[k], found[min(k + 1, len(losses) - 1)]))
+        estimator._calibrate(evidence, task)
+        return low * (high / low) ** fraction if fraction else low, evidence, LinearModel(*arrays)
 
     def finish(self):
-        """Tune the threshold of the fitted estimator if it is "auto", and choose the rule of decision="auto"."""
+        """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
         estimator = self.estimator
-        if estimator._tunes_threshold():
+        if estimator._tunes_threshold() or (self.folds and not estimator._single and self.task.known is None):
             estimator.threshold_, estimator._rule, _ = estimator._tuned(self.held_out_parts())
-        elif estimator._rule == "seen" and self.folds:
-            estimator._rule = estimator._better_rule(self.held_out_parts())
 
     def held_out_parts(self):
-        """Yield the held-out samples of each fold, as `_better_rule` takes them; without folds, all samples."""
+        """Yield the held-out samples of each fold, as `_tuned` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
             # The rows of samples with unknown labels are not their label sets.
@@ -284,6 +297,27 @@ class LbfgsFit:
             task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=estimator._most_iter("lbfgs"),
             n_jobs=estimator.n_jobs,
         )  # fmt: skip
+
+
+def lowest_place(losses):
+    """Return the place of the minimum of a curve, between indices: float.
+
+    It is the minimum of the parabola through the lowest of the losses and its neighbours.
+
+    Parameters
+    ----------
+    losses : sequence of float
+        At places 0, 1, and so on.
+    """
+    best, last = int(np.argmin(losses)), len(losses) - 1
+    if last < 2:
+        return float(best)
+    middle = min(max(best, 1), last - 1)
+    before, here, after = losses[middle - 1 : middle + 2]
+    curvature = before - 2.0 * here + after
+    if curvature <= 0.0:
+        return float(best)
+    return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
 
 
 def _is_settled(losses, loss):
@@ -309,10 +343,7 @@ class AdamFit:
         self.estimator, self.hidden, self.whole, self.held_out, self.trial = estimator, hidden, task, None, trial
         X, task = self._hold_out(X, task, rng) if trial is None else (X, copy(task))
         estimator._watch_sets(task)
-        task.weights = relative(task.weights)
-        if np.prod(task.gold.shape) <= _DENSE_CELLS:
-            task.gold = task.gold.astype(bool).toarray()
-        self.X, self.task = X, task
+        self.X, self.task = X, _for_epochs(task)
         self.watch = {"watch_loss": trial is None}
         if estimator.early_stopping and self.held_out:
             features, held = self.held_out
@@ -322,44 +353,43 @@ class AdamFit:
         estimator.alpha_ = self.learner.optimizer.alphas[0]
 
     def finish(self):
-        """Tune the threshold of the fitted estimator if it is "auto", and store the label sets of all samples."""
-        estimator, sets = self.estimator, self.estimator._sets
-        if self.trial is not None:
-            rule = self._calibrate(*self.trial.unseen)
-            if estimator._tunes_threshold():
-                estimator.threshold_, rule, _ = estimator._tuned([self.trial.unseen])
-            estimator._watch_sets(self.whole, rule)
-            return
-        X, task = self.held_out or (self.X.values, self.task)
-        if self.held_out or estimator._tunes_threshold():
-            evidence = estimator._evidence(estimator._learned.model, X)
-        rule = self._calibrate(evidence, task, sets) if self.held_out else self._calibrate_by_twin()
+        """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
+        estimator, rule, unseen = self.estimator, None, self._unseen()
+        if unseen is not None:
+            estimator._calibrate(*unseen[:2])
         if estimator._tunes_threshold():
-            estimator.threshold_, rule, _ = estimator._tuned([(evidence, task, sets if self.held_out else None)])
+            if unseen is None:
+                unseen = estimator._evidence(estimator._learned.model, self.X.values), self.task, None
+            estimator.threshold_, rule, _ = estimator._tuned([unseen])
+        elif unseen is not None and unseen[2] is not None:
+            _, rule, _ = estimator._tuned([unseen])
         estimator._watch_sets(self.whole, rule)
 
-    def _calibrate_by_twin(self):
-        """Calibrate on a third of the samples, scored by a model that learns from the others for as many epochs."""
-        estimator, task = self.estimator, self.task
-        rows, weights = distinct_samples(self.X.values, self.whole.gold, self.whole.weights, task.known)
-        folds = folds_of(len(rows), _TWIN_FOLDS)
-        if not folds:
-            return None
-        (train, held), (train_weights, held_weights) = ([a[places] for places in folds[0]] for a in (rows, weights))
-        part, unseen = task.take(train), task.take(held)
-        part.weights, unseen.weights = relative(train_weights), held_weights
-        twin = epochs_of(estimator, self.X[train], part, self.hidden, check_random_state(_TWIN_SEED))
-        for _ in range(estimator.n_iter_):
-            twin.visit()
-        sets = None if estimator._single else SeenSets(self.whole.gold[train], train_weights)
-        return self._calibrate(estimator._evidence(twin.model(), self.X.values[held]), unseen, sets)
+    def _unseen(self):
+        """Return held-out samples as `_tuned` takes them: (evidence, LabelTask, SeenSets or None).
 
-    def _calibrate(self, evidence, task, sets):
-        """Calibrate on held-out samples; return the better decision rule, or None if no sets were seen."""
-        self.estimator._calibrate(evidence, task)
-        if sets is None or task.known is not None:
-            return None
-        return self.estimator._better_rule([(evidence, task, sets)])
+        They are those of the trial, the held-out ones, or a third of the samples, scored by a second model that learns
+        from the others for as many epochs. The label sets are those of the samples that were learned from. Without
+        such samples, return None.
+        """
+        estimator = self.estimator
+        if self.trial is not None:
+            return self.trial.unseen
+        if self.held_out:
+            X, task = self.held_out
+            evidence, sets = estimator._evidence(estimator._learned.model, X), estimator._sets
+        else:
+            X, whole, folds = in_folds(self.X, self.whole, _TWIN_FOLDS)
+            if not folds:
+                return None
+            train, held = folds[0]
+            part, task = whole.take(train), whole.take(held)
+            sets = None if estimator._single else SeenSets(part.gold, part.weights)
+            twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
+            for _ in range(estimator.n_iter_):
+                twin.visit()
+            evidence = estimator._evidence(twin.model(), X.values[held])
+        return evidence, task, sets if task.known is None else None
 
     def _hold_out(self, X, task, rng):
         """Split off the held-out samples, if any; return the others."""
@@ -395,6 +425,14 @@ class AdamFit:
             random_state=rng.randint(2**31 - 1),
             stratify=gold.indices if can_stratify else None,
         )
+
+
+def _for_epochs(task):
+    """Scale the weights of a task to mean 1, and store its gold labels as a dense array if they are few; return it."""
+    task.weights = relative(task.weights)
+    if np.prod(task.gold.shape) <= _DENSE_CELLS:
+        task.gold = task.gold.astype(bool).toarray()
+    return task
 
 
 def _as_network(model):

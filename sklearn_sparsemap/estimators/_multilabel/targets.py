@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ..._core.indicators import column_names
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_magnitude, check_matrix
 from ...inference._labels import LabelGraph, OneLabel
@@ -37,7 +38,7 @@ class TargetsMixin:
         single : bool
             Whether y has one label for each sample.
         """
-        names = y
+        is_table = column_names(y) is not None
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_target(y, _SEVERAL_LABELS)
@@ -47,7 +48,7 @@ class TargetsMixin:
         X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_
-        is_indicator = (not partial and classes is not None) or self.constraints or hasattr(names, "columns")
+        is_indicator = (not partial and classes is not None) or self.constraints or is_table
         is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
         if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
             # scikit-learn reads a single column as labels. Here it is, unless something says that it is an indicator.
@@ -57,7 +58,7 @@ class TargetsMixin:
             was = "1-D" if self._single else "an indicator matrix"
             raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
         if not single:
-            return X, *self._check_indicator(y, names, classes, known), single
+            return X, *self._check_indicator(y, classes, known), single
         check_classification_targets(y)
         if classes is not None and not partial:
             raise ValueError("classes name the columns of an indicator matrix; leave classes at None for a 1-D y")
@@ -66,25 +67,23 @@ class TargetsMixin:
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
 
-    def _check_indicator(self, y, names, classes, known):
+    def _check_indicator(self, y, classes, known):
         """Return an indicator matrix as CSR, and the names of its columns.
 
         Parameters
         ----------
         y : array or CSR
-        names : object
-            `y` as the user passed it; its columns may have names.
         classes : sequence or None
-            The argument of `fit` or `partial_fit`.
+            The argument of `fit` or `partial_fit`, or the names of the columns.
         known : array or None
             Label names of earlier calls.
         """
         gold = read_indicator(y)
-        if known is None and classes is None and not hasattr(names, "columns"):
+        if known is None and classes is None:
             classes = names_in_edges(self.constraints, gold.shape[1])
         if known is not None and gold.shape[1] != len(known):
             raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
-        given = read_names(classes, names, gold.shape[1]) if known is None or classes is not None else known
+        given = read_names(classes, gold.shape[1]) if known is None or classes is not None else known
         if known is not None and given.tolist() != known.tolist():
             raise ValueError("classes differ from those of the first call; fit a clone")
         return gold, given

@@ -6,13 +6,14 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.blocks import blocks, dense
-from .data import close_gold, read_known
+from ..._core.indicators import read_known
+from .calibration import Calibration
+from .data import close_gold
 from .sets import SeenSets
-from .threshold import Tuning, example_f1, expected_cuts
+from .threshold import Tuning
 
-# Weight of the subset accuracy relative to the example F1 when decision rules are compared. It is above 1 because fewer
-# sets are seen in a training fold than in all samples. Chosen from 1, 2 and 3 on development splits.
-_WEIGHT_OF_EXACT = 3.0
+# Rules that decision="auto" chooses from, in the order of preference if they tie.
+RULES = ("seen", "expected", "threshold")
 # Factor by which the threshold scores of earlier mini-batches of a stream are multiplied at each new one.
 _DECAY = 0.95
 # Maximum number of held-out samples of a fold on which decision rules are compared.
@@ -29,14 +30,26 @@ class TuningMixin:
         return self.threshold == "auto" and self.decision != "map" and not self._single
 
     def _tuned(self, parts):
-        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `_better_rule`."""
-        tuning = Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
-        for part in parts:
-            self._tune(tuning, *part)
+        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `Tuning`.
+
+        With a fixed threshold, all rules are compared, on at most 1,000 samples of each part.
+
+        Parameters
+        ----------
+        parts : iterable of (evidence, LabelTask, SeenSets or None)
+            Held-out samples, and the label sets of the samples that were not held out.
+        """
+        is_tuned = self._tunes_threshold()
+        rules = [self.decision] if is_tuned and self.decision != "auto" else RULES
+        tuning = Tuning.of_rules(rules, "auto" if is_tuned else self.threshold_)
+        for evidence, task, sets in parts:
+            if not is_tuned:
+                evidence, task = evidence[:_MOST_HELD], task.take(np.arange(min(len(evidence), _MOST_HELD)))
+            self._tune(tuning, evidence, task, sets)
         return tuning.best()
 
     def _tune(self, tuning, evidence, task, sets):
-        """Add samples to the comparison of thresholds. Unknown labels do not count.
+        """Add samples to a comparison. Unknown labels do not count.
 
         Parameters
         ----------
@@ -57,8 +70,12 @@ class TuningMixin:
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
         gold, weights = dense(task.gold), task.label_weights
         if weights.any():
-            self._calibration = self._calibration.fit(evidence, gold, weights)
+            self._calibration = self._calibrated(evidence, gold, weights)
         return float(self._calibration.losses(evidence, gold, weights).sum())
+
+    def _calibrated(self, evidence, gold, weights):
+        """Return the `Calibration` that fits held-out samples."""
+        return Calibration.unfitted(self._loss, gold.shape[1], self._single).fit(evidence, gold, weights)
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before training on them."""
@@ -66,7 +83,7 @@ class TuningMixin:
             self.threshold_ = float(self.threshold)
         elif self._tunes_threshold():
             if self._running is None:
-                self._running = Tuning(plain=True, seen=False, decay=_DECAY)
+                self._running = Tuning.of_rules(["threshold"], decay=_DECAY)
             self._tune(self._running, self._evidence(self._learned.model, X.values), task, None)
             self.threshold_, *_ = self._running.best()
 
@@ -82,25 +99,6 @@ class TuningMixin:
             rule = "expected" if self._sets is None or task.known is not None else "seen"
         self._rule = rule
 
-    def _better_rule(self, parts):
-        """Return the better decision rule on held-out samples, "seen" or "expected".
-
-        Parameters
-        ----------
-        parts : iterable of (evidence, LabelTask, SeenSets)
-            Held-out samples, and the label sets of the samples that were not held out. At most 1,000 samples of each
-            part are compared.
-        """
-        totals, threshold = np.zeros(2), self.threshold_
-        for evidence, task, sets in parts:
-            task = task.take(np.arange(min(len(evidence), _MOST_HELD)))
-            probabilities, gold = self._probabilities(evidence[:_MOST_HELD]), dense(task.gold) > 0.5
-            expected = probabilities > expected_cuts(probabilities, threshold)[:, None]
-            for k, chosen in enumerate((sets.choose(probabilities, threshold), expected)):
-                f1 = example_f1((chosen & gold).sum(axis=1), chosen.sum(axis=1) + gold.sum(axis=1))
-                totals[k] += task.weights @ (f1 + _WEIGHT_OF_EXACT * (chosen == gold).all(axis=1))
-        return "seen" if totals[0] >= totals[1] else "expected"
-
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         task, X = self._held_out(*held.read_first())
@@ -110,7 +108,7 @@ class TuningMixin:
             self.threshold_, self._rule, _ = self._tuned([(evidence, task, self._sets)])
 
     def _held_out(self, X, y):
-        y, known = read_known(y)
+        y, known = read_known(self._in_order(y))
         X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
         gold, known = close_gold(gold, self._graph.constraints, known)
         return self._task(gold=gold, weights=np.ones(len(X)), known=known), X

@@ -2,6 +2,8 @@
 
 from inspect import signature
 
+import numpy as np
+
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ...inference._labels import LabelGraph, OneLabel
@@ -10,7 +12,7 @@ from ...training._data import LinearModel
 from ...training._network import Network
 from .._multilabel.calibration import Calibration
 from .._multilabel.sets import SeenSets
-from .._multilabel.threshold import Tuning
+from .._multilabel.threshold import GRID, Tuning
 from .._structured.graphs_of import GraphsOf
 from .state import TrainingState
 
@@ -40,8 +42,16 @@ def _arguments_of_tree(tree):
     return {"parents": dict(zip(tree.names, parents, strict=True)), "columns": columns}
 
 
+def _make_tuning(_plain=None, _weight=0.0, decay=1.0, **given):
+    """Make a comparison of thresholds; files of version 0.1.0 have sums of two scores, for the rule "threshold"."""
+    if _plain is None:
+        return Tuning(decay=decay, **given)
+    totals = {"threshold": np.concatenate([_plain, np.zeros_like(_plain)])}
+    return Tuning({"threshold": GRID}, decay, totals, _weight)
+
+
 def _arguments_of_tuning(tuning):
-    return {"plain": tuning._is_plain, "seen": tuning._is_seen, "decay": tuning._decay}
+    return {name: getattr(tuning, name) for name in signature(Tuning).parameters}
 
 
 _COUNTED = {"variables": "labels", "k": "k", "name": "name"}
@@ -65,4 +75,4 @@ for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibrat
 add_form("SeenSets", SeenSets, Form(SeenSets.of_sets, lambda sets: {"sets": sets.sets, "lifts": sets.lifts}))
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
 add_form("Losses", Course, Form(lambda: Course(mean_of), lambda course: {}, _OF_LOSSES))
-add_form("Tuning", Tuning, Form(Tuning, _arguments_of_tuning, ("_plain", "_seen", "_weight")))
+add_form("Tuning", Tuning, Form(_make_tuning, _arguments_of_tuning))

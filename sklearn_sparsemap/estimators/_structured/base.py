@@ -212,7 +212,7 @@ class LinearStructuredModel(
         Returns
         -------
         score : float
-            In [0, 1].
+            In [0, 1]. 1 if no sample has a step.
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
@@ -226,6 +226,8 @@ class LinearStructuredModel(
             y = codes_of(labels, self.classes_, unknown=not is_flat(structure))
         else:
             y = object_array(list(y))
+        if not X.indptr[-1]:
+            return 1.0
         task = self._task(X)
         return task.agreement(y, self._predict_codes(task, X, self._current), weights[X.lengths > 0])
 

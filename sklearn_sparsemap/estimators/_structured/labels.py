@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_no_missing, quoted
+from ..._core.validation import check_no_missing, name_array, quoted
 from ...training._structure_task import UNKNOWN
 
 # Types with a length that are not sequences of labels.
@@ -19,7 +19,7 @@ def label_array(labels):
     for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
         if all(type(label) is kind for label in labels):
             with suppress(OverflowError):
-                return np.array(labels, dtype=dtype)
+                return name_array(labels) if kind is str else np.array(labels, dtype=dtype)
     array = np.empty(len(labels), dtype=object)
     for i, label in enumerate(labels):
         array[i] = label

@@ -148,6 +148,9 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         """
         check_is_fitted(self)
         rows, transformer = Rows(X), self._fitted_transformer
+        if not rows.indptr[-1] and hasattr(self, "_n_columns"):
+            # Transformers of scikit-learn refuse arrays without rows.
+            return self._give(rows.cut(np.zeros((0, self._n_columns)), transformer))
         return self._cut(rows, transformer.transform(rows.values), transformer)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

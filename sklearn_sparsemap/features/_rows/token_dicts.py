@@ -156,10 +156,9 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         return pairs, None
 
     def _rows(self, pairs, columns=None):
-        n_columns, groups, names = self.n_features_out_, None, None
+        n_columns, (groups, names) = self.n_features_out_, self._column_groups()
         if self.n_features is None:
             columns = np.fromiter(map(self._vocabulary.get, pairs.names, repeat(-1)), np.int32, len(pairs.names))
-            groups, names = self.groups_, self.template_names_
         else:
             columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int32)
         weights = pairs.weights.astype(self.dtype)
@@ -174,3 +173,6 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
         rows.sum_duplicates()
         return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))
+
+    def _column_groups(self):
+        return (self.groups_, self.template_names_) if self.n_features is None else (None, None)

@@ -12,8 +12,8 @@ from ..._core.jit import readonly
 from ..._core.threads import ends_at, over_ranges
 from ..._core.validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
-from ...graphs.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
-from ...graphs.choice import structure_solvers
+from ...graphs.batch import BY_MULTIPLIERS, GRAPH_SOLVERS
+from ...graphs.choice import graph_solver, small_solver
 from ...graphs.matchings import matching_multipliers_range
 from ...graphs.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
 from ...graphs.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, GraphSamples, GraphSolutions
@@ -340,13 +340,23 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
                 limit=limits,
             )
         samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
-        if method == "tables":
-            solver, own = GRAPH_SOLVERS[method], (layout.tables,)
-        elif method in LOGIC_SOLVERS and not len(arrays.structures):
-            solver, own = LOGIC_SOLVERS[method], (arrays,)
-        else:
-            solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
-        over_ranges(lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits)
+
+        def run(solver, own, samples, out):
+            n = len(samples.scores)
+            over_ranges(
+                lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs[:n], n_jobs, limit=limits
+            )
+
+        left = np.arange(n)
+        if method == "newton" and problems.scales is None and layout.small is not None:
+            run(*small_solver(layout, Simplex.oracle), samples, out)
+            left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
+        if len(left) == n:
+            run(*graph_solver(layout, method, Simplex.oracle), samples, out)
+        elif len(left):
+            found = out.take(left)
+            run(*graph_solver(layout, method, Simplex.oracle), samples.take(left), found)
+            out.put(left, found)
     if n_steps is not None:
         out.statistics[:, N_ITER] += n_steps[:, 0]
     if method == "tables" and deadline is None:

@@ -123,7 +123,10 @@ class SparseMAPResult:
         self.converged = self.gap <= batch._tol or self.gap <= self._rounding()
 
     def _rounding(self):
-        """Return the gap that rounding alone can cause; larger than `rounding_of_gap`, at which solvers stop."""
+        """Return the gap that rounding alone can cause; larger than `rounding_of_gap`, at which solvers stop.
+
+        Sums of n terms lose up to n / 2 units in their last place.
+        """
         problem, u = self._problem, self.marginals.ravel()
         if self._by_facets:
             # Forbidden parts, with scores of -inf, have no weight.
@@ -135,7 +138,8 @@ class SparseMAPResult:
             # The index -1 of an empty slot takes the appended zero.
             size = sum(np.append(np.abs(scores), 0.0)[slots].sum(axis=1) for slots, scores in pairs).max()
         # Only marginals of parts that repeat can be larger than 1.
-        return 32 * EPS * (1.0 + max(problem.sizes[0], u @ u) + size)
+        size += 1.0 + max(problem.sizes[0], u @ u)
+        return EPS * size * max(32.0, 0.5 * min(problem.sizes[0], problem.n_parts))
 
     @cached_property
     def support(self):

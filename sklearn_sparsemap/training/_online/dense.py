@@ -26,7 +26,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_2D, kernel
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_2D, by_address, kernel
 from ..._core.team import prefetch
 
 Dense = namedtuple(
@@ -43,7 +43,7 @@ Dense = namedtuple(
 )
 # Numba types by the type of the weights. Kernels compute in float64 for all types.
 DENSE = {
-    dtype: types.NamedTuple([types.int64] * 2 + [floats] * 3, Dense)
+    dtype: by_address([types.int64] * 2 + [floats] * 3, Dense)
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
 }
 
@@ -66,7 +66,7 @@ N_COUNTERS = 48  # a multiple of 8, the number of integers in a cache line
 # it does not depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r]
 # to begins[p + 1, r] of row r are in piece p. The scores of consecutive pieces are `stride` apart.
 Share = namedtuple("Share", ["begins", "first", "last", "stride"])
-SHARE = types.NamedTuple([INTS_2D] + [types.int64] * 3, Share)
+SHARE = by_address([INTS_2D] + [types.int64] * 3, Share)
 
 # Largest number of places of a store that fits into the fast caches. Data of larger stores are prefetched.
 _NEAR = 2**16

@@ -1,5 +1,5 @@
-"""The loop over samples. An epoch is one compiled call for each thread. It is compiled for each valid pair
-of step rule and store, and each type of the weights.
+"""The loop over samples. An epoch is one compiled call for each thread. It is compiled for each store and type of the
+weights, and calls the functions of a step rule, which are compiled by themselves.
 
 Threads divide the columns, not the samples: each computes scores with the weights of its columns, and updates these
 weights. So a weight stays in the caches of one core, is updated in the order of the samples, and does not depend on the
@@ -16,8 +16,8 @@ rows, targets : Rows, Targets
     Features and gold structures of all samples.
 order : int64 array
     Indices of the samples to visit.
-store, rule
-    See `dense` and `rules`. The store is updated.
+store, rule, steps
+    See `dense` and `rule`. The store is updated.
 memory : Memory
     Solutions of the samples, for warm starts.
 team, part : Team, Part
@@ -25,36 +25,21 @@ team, part : Team, Part
 start, stop : int
     The range of `order` that is the current block.
 moves : Moves
-    Work arrays of the rule.
+    Work arrays of this thread.
 """
-
-from collections import namedtuple
 
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
+from ..._core.jit import INTS, ORACLE, entry, kernel
 from ..._core.team import LINE, meet
-from ...losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample
+from ...losses._kernel import LOSS_FORM, MEMORY
 from ...numerics.polytope_solver import SOLVERS
-from .._data import ROWS, ROWS_32, TARGETS, target_of
-from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
+from .._data import TARGETS, loss_of_target
+from .dense import DENSE, END, FRONT, PLACE, SINCE, STEP, STOP, TOP, Dense
 from .pairs import PAIRS, Pairs
-from .rules import STEP_RULE, Sample, StepRule, end_sample, new_moves, score_rows, space, take_step
-from .shrinkage import GRADIENT, Gradient
-
-# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `meet`. For the rows
-# of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each sample of a
-# block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and the excess of
-# its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update. `multiplicity`
-# is that of `Sample`.
-Team = namedtuple(
-    "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
-)
-_TEAM = types.NamedTuple([INTS_2D_OUT, INTS_OUT] + [FLOATS_OUT] * 5 + [FLOATS], Team)
-# The index of a thread, the number of threads, the number of samples of a block, and the thread's columns.
-Part = namedtuple("Part", ["me", "n_threads", "batch_size", "share"])
-_PART = types.NamedTuple([types.int64] * 3 + [SHARE], Part)
+from .rule import MOVES, PART, ROWS_OF, RULE, TEAM, steps_type
+from .rules import score_rows, space
 
 # Flags at the beginning of the last line of signals: a thread has failed; the current block was not completed; the
 # store has no space for the next block.
@@ -93,33 +78,7 @@ def entries_of(rows, targets, order, start, stop):
     return n
 
 
-@kernel
-def _take_steps(rows, targets, order, store, rule, team, part, start, stop, moves):
-    """Count the samples of a block, and take the step of each; their losses and residuals are in `team`.
-
-    The arguments are described in the module.
-    """
-    own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
-    for number in range(start, stop):
-        i, place = order[number], number - start
-        n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
-        loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
-        own[STEP] += 1
-        own[SINCE] += 1
-        if part.me == 0:
-            own[UNCONVERGED] += is_inexact(loss, gap)
-            team.total[0] += weight * loss
-        if weight != 0.0:
-            residual = team.residuals[at : at + n_outputs * n_rows]
-            additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
-            sample = Sample(
-                targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, part.share, team.multiplicity
-            )
-            take_step(rule, store, own, rows, sample, moves)
-        at += n_outputs * n_rows
-
-
-def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, team, part):
+def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memory, team, part, moves):
     """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
     The store must have space for the first block. The epoch ends early if there is no space for the next block.
@@ -132,7 +91,6 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
     n_outputs, n_dense, n_pieces = store.n_outputs, store.n_dense, share.begins.shape[0] - 1
     n_additional = n_dense - n_outputs
     additional = store.values[n_outputs:n_dense]
-    moves = new_moves(rows, n_outputs, n_additional)
     start, n = shared[PLACE], order.shape[0]
     own[STEP], own[SINCE] = shared[STEP], shared[SINCE]
     while start < n:
@@ -163,11 +121,12 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                     for s in range(n_scores):
                         scores[s] += team.scores[first + s]
                 additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
-                additional_residual[:] = 0.0
-                target = target_of(targets, i, scores, additional)
-                loss, gap = loss_of_sample(
-                    oracle, solvers, form, target, rule.tol, memory, i, residual, additional_residual
-                )
+                for a in range(n_additional):
+                    additional_residual[a] = 0.0
+                loss, gap = loss_of_target(
+                    oracle, solvers, form, targets, scores, additional, rule.tol, memory, i, residual,
+                    additional_residual,
+                )  # fmt: skip
                 team.losses[2 * place] = loss
                 team.losses[2 * place + 1] = max(0.0, gap - form.temperature * rule.tol)
             at += n_scores
@@ -178,14 +137,14 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
             return
         if team.signals[end_of_signals + _ABANDONED] != 0:
             break
-        _take_steps(rows, targets, order, store, rule, team, part, start, stop, moves)
+        steps.take(rule, store, rows, targets, order, team, part, start, stop, moves)
         start = stop
         if own[SINCE] >= rule.every:
             if not meet(team.signals, me, n_threads):
                 return
             n_places = shared[FRONT] - n_outputs
             first, last = n_places * me // n_threads, n_places * (me + 1) // n_threads
-            end_sample(rule, store, own, n_outputs + first, n_outputs + last)
+            steps.end(rule, store, own, n_outputs + first, n_outputs + last)
             if not meet(team.signals, me, n_threads):
                 return
         if team.signals[end_of_signals + _FULL] != 0:
@@ -194,14 +153,14 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
         shared[PLACE] = start
 
 
-def _entry_of(store, rule, rows):
-    return entry(types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART))(_epoch)
-
-
-# Compiled epochs by store, rule, and type of the weights, which is that of the features, too. Groups are shrunk in
-# float64 only.
+# Compiled epochs by store and type of the weights, which is that of the features, too.
 EPOCHS = {
-    (store, StepRule, dtype): _entry_of(of_store[dtype], STEP_RULE, rows)
+    (store, dtype): entry(
+        types.void(
+            ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, of_store[dtype], RULE, steps_type(of_store[dtype], rows),
+            MEMORY, TEAM, PART, MOVES,
+        )
+    )(_epoch)
     for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))
-    for dtype, rows in (("float64", ROWS), ("float32", ROWS_32))
-} | {(Pairs, Gradient, "float64"): _entry_of(PAIRS["float64"], GRADIENT, ROWS)}
+    for dtype, rows in ROWS_OF.items()
+}  # fmt: skip

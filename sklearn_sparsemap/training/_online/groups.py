@@ -7,11 +7,15 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.jit import readonly
+from ...penalties._budget import group_budget_factors
+from ...penalties._weight_budget import weight_budget_factors
 from .._curve import Course, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
-from .optimizer import NO_CURVE, OnlineOptimizer, mira_rule
+from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
-from .shrinkage import Gradient, budget_factors_now, multiply_atoms, shrink_now
+from .rule import rule_of
+from .rules import GRADIENT_STEPS
+from .shrinkage import end_gradient_sample, multiply_atoms
 
 _TOL = 1e-8  # duality gap of inference
 PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
@@ -114,21 +118,27 @@ class GroupOptimizer(OnlineOptimizer):
             every = 1 + n_entries // _ENTRIES_PER_SAMPLE
         if self.mira:
             return mira_rule(_TOL, fit_intercept, every, C)
-        return Gradient(
-            _TOL,
-            bool(fit_intercept),
-            every,
-            NO_CURVE,
-            float(eta0),
-            float(period),
-            -1 if budget is None else int(budget),
-            float(alpha),
-            defers,
-            self.group_weights,
-            *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
-            self.sigma,
-            self.held if counts else self.held[:0],
+        return rule_of(
+            budget_factors=weight_budget_factors if counts else group_budget_factors,
+            tol=_TOL,
+            fit_intercept=bool(fit_intercept),
+            every=every,
+            eta0=float(eta0),
+            period=float(period),
+            budget=-1 if budget is None else int(budget),
+            alpha=float(alpha),
+            defers=defers,
+            weights=self.group_weights,
+            order=readonly(groups.order, np.int64),
+            indptr=readonly(groups.group_indptr, np.int64),
+            atoms=readonly(groups.group_atoms, np.int64),
+            sigma=self.sigma,
+            held=self.held if counts else self.held[:0],
         )
+
+    @property
+    def _steps(self):
+        return super()._steps if self.mira else GRADIENT_STEPS
 
     def _visit(self, inference, form, rows, targets, order, memory):
         if not self.defers:
@@ -136,7 +146,7 @@ class GroupOptimizer(OnlineOptimizer):
         budget = len(self.rule.held), self.rule.budget
         if self._deferred != budget:
             # The budget has changed, or weights were loaded.
-            shrink_now(self.rule, self.store, self.counters)
+            self._shrink_now()
             self._deferred = budget
         # Memory is examined at fixed numbers of samples in total, which do not depend on the sizes of calls.
         every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
@@ -158,7 +168,7 @@ class GroupOptimizer(OnlineOptimizer):
     @property
     def defers(self):
         """Whether shrinkages are deferred: all groups keep their weights, and only scores use shrunk weights."""
-        return self._options is not None and isinstance(self.rule, Gradient) and self.rule.defers
+        return self._options is not None and self.rule.defers
 
     def _survivors(self, rho, most=None):
         """Tell which atoms the budget selects: bool array.
@@ -171,9 +181,13 @@ class GroupOptimizer(OnlineOptimizer):
             Maximum number of weights, instead of the budget.
         """
         rule, left, factors = self.rule, rho.copy(), np.empty(len(rho))
+        budget_factors, budget, held = rule.budget_factors, rule.budget, rule.held
         if most is not None:
-            rule = rule._replace(budget=most, held=np.zeros_like(self.held))
-        budget_factors_now(rule, self.store, left, factors)
+            budget_factors, budget, held = weight_budget_factors, most, np.zeros_like(self.held)
+        if len(held):
+            counts = np.bincount(self.store.features[:, ATOM], np.abs(self.store.features[:, COUNT]), len(held))
+            np.maximum(held, counts.astype(np.int64), out=held)
+        budget_factors(rule.weights, rule.order, rule.indptr, rule.atoms, held, budget, left, factors)
         return (rho > 0.0) & (factors > 0.0)
 
     def _norms_of(self, model):
@@ -239,8 +253,12 @@ class GroupOptimizer(OnlineOptimizer):
             return
         self.counters[SINCE] = max(at_least, self.counters[SINCE])
         self._new_curve(0)
-        shrink_now(self.rule, self.store, self.counters)
+        self._shrink_now()
         self._keep_curve()
+
+    def _shrink_now(self):
+        """Shrink for the samples since the last shrinkage, if any."""
+        end_gradient_sample(self.rule, self.store, self.counters, -1, -1)
 
     def _new_curve(self, n_samples):
         self.counters[N_RECORDS] = 0

@@ -11,9 +11,10 @@ from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
-from .epoch import EPOCHS, FAILED, Part, Team, entries_of, hand_out
+from .epoch import EPOCHS, FAILED, entries_of, hand_out
 from .pairs import grow, most_space, new_pairs
-from .rules import StepRule
+from .rule import Part, Team, new_moves, rule_of
+from .rules import STEPS
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
 # Number of updates between two proximal steps over all weights, relative to the number of weights. Larger values save
@@ -29,13 +30,12 @@ _WORTH_THREADS = 2**12
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
-NO_CURVE = np.zeros((0, 2), np.int64)
 _space, _hand_out, _entries_of = in_python(most_space), in_python(hand_out), in_python(entries_of)
 
 
 def mira_rule(tol, fit_intercept, every, C):
     """Return the rule of MIRA with a maximum step size."""
-    return StepRule(tol, bool(fit_intercept), every, NO_CURVE, is_mira=True, eta0=0.0, alpha=0.0, C=float(C))
+    return rule_of(tol=tol, fit_intercept=bool(fit_intercept), every=every, is_mira=True, C=float(C))
 
 
 class OnlineOptimizer:
@@ -120,15 +120,8 @@ class OnlineOptimizer:
         """
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
-        self.rule = StepRule(
-            float(tol),
-            bool(fit_intercept),
-            _NEVER,
-            NO_CURVE,
-            is_mira=False,
-            eta0=float(eta0),
-            alpha=float(alpha),
-            C=0.0,
+        self.rule = rule_of(
+            tol=float(tol), fit_intercept=bool(fit_intercept), every=_NEVER, eta0=float(eta0), alpha=float(alpha)
         )
 
     def accept_gap(self, tol):
@@ -161,11 +154,13 @@ class OnlineOptimizer:
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
-        run = EPOCHS[type(store), type(rule), self.dtype]
+        run, steps = EPOCHS[type(store), self.dtype], self._steps
+        # Threads do not share work arrays.
+        moves = [new_moves(rows, store.n_outputs, store.n_dense - store.n_outputs) for _ in range(n_threads)]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
-            run(*inference, form, rows, targets, order, store, rule, memory, team, part)
+            run(*inference, form, rows, targets, order, store, rule, steps, memory, team, part, moves[me])
 
         while True:
             if not self._has_space(rows, targets, order, n_threads):
@@ -175,6 +170,11 @@ class OnlineOptimizer:
             if self.counters[PLACE] == len(order) or self.counters[STOP]:
                 return float(team.total[0])
             team.signals[:] = 0
+
+    @property
+    def _steps(self):
+        """The compiled functions of the rule."""
+        return STEPS[type(self.store), self.dtype]
 
     def rows_of(self, X):
         """Return features as rows of the type of the weights, in merged columns if there are any."""

@@ -21,7 +21,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, by_address, kernel
 from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
@@ -55,7 +55,7 @@ Pairs = namedtuple(
 )
 # Numba types by the type of the weights.
 PAIRS = {
-    dtype: types.NamedTuple(
+    dtype: by_address(
         [types.int64] * 2
         + [types.float64]
         + [floats] * 3

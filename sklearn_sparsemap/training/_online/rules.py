@@ -11,7 +11,7 @@ learning rate; averaging regularises.
 
 Conventions
 -----------
-rule : StepRule or Gradient
+rule : Rule
 store, counters, rows
     See `dense`.
 sample : Sample
@@ -31,20 +31,13 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
-from .dense import DENSE, SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
-from .pairs import Pairs, locate_pairs, most_space, move_pairs
+from ..._core.jit import FLOATS, INTS_OUT, Entry, by_type, entry, kernel
+from ...losses._kernel import is_inexact
+from .dense import DENSE, SINCE, STEP, UNCONVERGED, Dense, add_at, locate_dense, no_space, score_dense
+from .pairs import PAIRS, Pairs, locate_pairs, most_space, move_pairs
+from .rule import ROWS_OF, RULE, Steps, end_signature, take_signature
 from .scores import score_pairs
-from .shrinkage import Gradient, end_gradient_sample, record, step_size
-
-# The rule of AdaGrad (step size `eta0`, penalty `alpha`) and of MIRA (maximum step size `C`). They have one type,
-# because the epoch is compiled for each type of rule. The first fields of all rules are the duality gap of inference,
-# whether the intercept is learned, the number of samples between two calls of `end_sample`, and an array for the number
-# of weights at these calls, see `record`.
-StepRule = namedtuple("StepRule", ["tol", "fit_intercept", "every", "curve", "is_mira", "eta0", "alpha", "C"])
-STEP_RULE = types.NamedTuple(
-    [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.boolean] + [types.float64] * 3, StepRule
-)
+from .shrinkage import end_gradient_sample, record, step_size
 
 # The input of a rule for a sample: its rows of features, its loss, and the gradients. `share` are the columns whose
 # weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
@@ -54,32 +47,12 @@ Sample = namedtuple(
     "Sample",
     ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual", "share", "multiplicity"],
 )
-# The updates for a row of features, see `_gather`: the features, their values and multiplicities, the outputs with
-# nonzero residuals, these residuals, and the places of the weights of all pairs of output and feature.
-Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
 
 _NEGLIGIBLE = 1e-12  # smaller residuals are rounding errors of marginals that equal gold
 
 locate = by_type({Dense: locate_dense, Pairs: locate_pairs})
 score_rows = by_type({Dense: score_dense, Pairs: score_pairs})
 space = by_type({Dense: no_space, Pairs: most_space})
-
-
-@kernel
-def new_moves(rows, n_outputs, n_additional):
-    """Allocate work arrays that are large enough for each of these rows."""
-    most = 0
-    for r in range(rows.indptr.shape[0] - 1):
-        most = max(most, rows.indptr[r + 1] - rows.indptr[r])
-    widest = max(n_outputs, n_additional)
-    return Moves(
-        np.empty(most + 1, np.int64),
-        np.empty(most + 1),
-        np.empty(most + 1),
-        np.empty(widest, np.int64),
-        np.empty(widest),
-        np.empty(max((most + 1) * n_outputs, n_additional), np.int64),
-    )
 
 
 @kernel
@@ -211,6 +184,38 @@ def _take_step(rule, store, counters, rows, sample, moves):
 
 
 @kernel
+def _take_block(take_step, rule, store, rows, targets, order, team, part, start, stop, moves):
+    """Count the samples of a block, and take the step of each; their losses and residuals are in `team`."""
+    own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
+    for number in range(start, stop):
+        i, place = order[number], number - start
+        n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
+        loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
+        own[STEP] += 1
+        own[SINCE] += 1
+        if part.me == 0:
+            own[UNCONVERGED] += is_inexact(loss, gap)
+            team.total[0] += weight * loss
+        if weight != 0.0:
+            residual = team.residuals[at : at + n_outputs * n_rows]
+            additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
+            sample = Sample(
+                targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, part.share, team.multiplicity
+            )
+            take_step(rule, store, own, rows, sample, moves)
+        at += n_outputs * n_rows
+
+
+def _take_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
+    """Take the steps of AdaGrad or MIRA for a block. The arguments are described in `epoch`."""
+    _take_block(_take_step, rule, store, rows, targets, order, team, part, start, stop, moves)
+
+
+def _take_gradient_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
+    """Take gradient steps for a block. The arguments are described in `epoch`."""
+    _take_block(_step_gradient, rule, store, rows, targets, order, team, part, start, stop, moves)
+
+
 def _end_sample(rule, store, counters, first, stop):
     """Take the proximal step of AdaGrad or, for MIRA, record the number of weights.
 
@@ -223,8 +228,17 @@ def _end_sample(rule, store, counters, first, stop):
         _penalise(rule, store, counters, first, stop)
 
 
-take_step = by_type({StepRule: _take_step, Gradient: _step_gradient})
-end_sample = by_type({StepRule: _end_sample, Gradient: end_gradient_sample})
+# Steps of AdaGrad and MIRA by store and type of the weights, and gradient steps over groups of features.
+STEPS = {
+    (store, dtype): Steps(
+        Entry(_take_steps, take_signature(of_store[dtype], rows)), Entry(_end_sample, end_signature(of_store[dtype]))
+    )
+    for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))
+    for dtype, rows in ROWS_OF.items()
+}
+GRADIENT_STEPS = Steps(
+    Entry(_take_gradient_steps, take_signature(PAIRS["float64"], ROWS_OF["float64"])), end_gradient_sample
+)
 
 
 def _step_batch(rule, store, counters, gradient):
@@ -240,5 +254,5 @@ def _step_batch(rule, store, counters, gradient):
 
 # Steps by the type of the weights.
 STEPS_OF_BATCHES = {
-    dtype: entry(types.void(STEP_RULE, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
+    dtype: entry(types.void(RULE, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
 }

@@ -6,6 +6,7 @@ from ...._core.jit import kernel
 from ....numerics.facets import TIE, as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ....numerics.sparsemax import lower_to_zero, sparsemax
+from ....numerics.support import add_exactly
 from ..map import NO_TRANSITIONS, places_of_ends
 from .forest import ends_of, grow, into, link, new_forest, out_of, settle, switch_on
 from .pivots import pivot, tolerance_of
@@ -167,10 +168,10 @@ def chain_interior_point(
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     slots, parts, weights = _write_facets(chain, forest, additional, dims, marginals, tied)
-    linear = 0.0
+    linear, lost = 0.0, 0.0
     for r in range(parts.shape[0]):
         if weights[r] > 0.0:
-            linear += weights[r] * additional[parts[r, 0]]
+            linear, lost = add_exactly(linear, lost, weights[r] * additional[parts[r, 0]])
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
     # The active set would take very long for a long chain, so a somewhat larger gap is accepted and returned.
     slack = 1e-12 * abs(objective) if n_steps > _LONG else 0.0

@@ -1,0 +1,450 @@
+"""Files in the format ARFF: attributes and rows, dense or sparse."""
+
+import re
+from itertools import chain
+
+import numpy as np
+from scipy import sparse
+
+from .._core.validation import quoted
+from ._lines import as_number, check_size, name_of, read_lines
+
+_ATTRIBUTE = re.compile(
+    r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
+    r"\s*(?P<type>\S.*)",
+    # ASCII, because names may contain other white space.
+    re.IGNORECASE | re.ASCII,
+)
+# The text before a comment; "%" within quotes does not begin one.
+_BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
+# A cell of a row, in a sparse one with its index. A quote within a word does not begin a quoted text.
+_CELL = re.compile(r"[ \t]*(?:\d+[ \t]+)?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")[ \t]*(?=,|$)|[^,]*", re.ASCII)
+_WEIGHT = re.compile(r"(.*\S)\s*,\s*\{([^{},]*)\}", re.DOTALL)
+_BLANK = " \t\f\v"
+# The pattern is unambiguous; otherwise the time for a long row of digits would be quadratic.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NUMERIC = ("numeric", "real", "integer")
+_MISSING = "?"
+_TOO_LARGE = "which is too large for a number of 64 bits"
+
+
+class ArffFile:
+    """The attributes and the rows of a file.
+
+    Parameters
+    ----------
+    path : path or open file
+    encoding : str
+    max_bytes : int
+    read_type : callable
+        ``read_type(name, type, line)`` converts the text of a type to the values of an attribute; `line` is for
+        messages.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    relation : str
+        The text after ``@relation``.
+    names : list of str
+    domains : list
+        The values of each attribute: None for a numeric one, floats, or str.
+    first : int
+        The number of the line ``@data``.
+    rows : Rows
+    """
+
+    def __init__(self, path, encoding, max_bytes, read_type):
+        self.name = name_of(path)
+        lines = list(read_lines(path, encoding, max_bytes))
+        self.relation, attributes, self.first = _read_header(lines, self.name, read_type)
+        self.names, self.domains = map(list, zip(*attributes))
+        self.rows = Rows(lines, self.first, self.name)
+
+    def columns(self, places):
+        """Return the names of the columns of `expand`."""
+        return [
+            f"{self.names[place]}={value}" if are_words else self.names[place]
+            for place in places
+            for are_words, value in _columns_of(self.domains[place])
+        ]
+
+    def expand(self, table, places, max_bytes):
+        """Return columns of a table as features: attributes whose values are words have a column for each value.
+
+        Parameters
+        ----------
+        table : ndarray or CSR array
+            As from `Rows.table`.
+        places : int array
+            The attributes.
+        max_bytes : int
+            Maximum size of the features, if they are dense.
+        """
+        are_words = np.array([_are_words(self.domains[place]) for place in places], bool)
+        if not are_words.any():
+            found = table[:, places]
+            # A copy of the dense part, so that the other columns are not kept alive.
+            return found if sparse.issparse(found) else np.ascontiguousarray(found)
+        is_sparse = sparse.issparse(table)
+        if not is_sparse:
+            n_columns = sum(len(_columns_of(self.domains[place])) for place in places)
+            check_size(len(table), n_columns, "features", self.name, max_bytes)
+        # Runs of numeric attributes, and single nominal ones.
+        starts = np.flatnonzero(are_words | np.roll(are_words, 1) | (np.arange(len(places)) == 0))
+        parts = []
+        for run in np.split(places, starts[1:]):
+            domain = self.domains[run[0]]
+            parts.append(_one_hot(table[:, run], len(domain)) if _are_words(domain) else table[:, run])
+        if not is_sparse:
+            return np.concatenate(parts, axis=1)
+        found = sparse.hstack(parts, format="csr")
+        found.sort_indices()
+        return found
+
+
+def check_headers(files):
+    """Return the first of several files, which must have the same attributes."""
+    first = files[0]
+    for file in files[1:]:
+        if (file.names, file.domains) != (first.names, first.domains):
+            raise ValueError(f"{file.name} has other attributes than {first.name}; load them one by one")
+    return first
+
+
+def join_rows(parts):
+    """Return arrays or CSR arrays, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    are_sparse = any(map(sparse.issparse, parts))
+    return sparse.vstack(parts, format="csr") if are_sparse else np.concatenate(parts)
+
+
+def _are_words(domain):
+    return domain is not None and isinstance(domain[0], str)
+
+
+def _columns_of(domain):
+    """Return a pair for each column of an attribute: whether it is of one value, and this value."""
+    return [(True, value) for value in domain] if _are_words(domain) else [(False, None)]
+
+
+def _one_hot(codes, n_values):
+    """Return a column of codes as a column for each value; NaN, a missing value, in all of them."""
+    if not sparse.issparse(codes):
+        return np.where(np.isnan(codes), np.nan, codes == np.arange(n_values))
+    codes = codes.toarray()[:, 0]
+    known, missing = np.flatnonzero(~np.isnan(codes)), np.flatnonzero(np.isnan(codes))
+    rows = np.concatenate([known, np.repeat(missing, n_values)])
+    columns = np.concatenate([codes[known].astype(np.int64), np.tile(np.arange(n_values), len(missing))])
+    values = np.where(np.arange(len(rows)) < len(known), 1.0, np.nan)
+    return sparse.csr_array((values, (rows, columns)), shape=(len(codes), n_values))
+
+
+def _read_header(lines, path, read_type):
+    """Return the relation, name and type of each attribute, and the index of the first line of data."""
+    found, relation = [], ""
+    for i, line in enumerate(lines):
+        text, where = line.strip(_BLANK), f"{path}, line {i + 1}"
+        if not text or text.startswith("%"):
+            continue
+        keyword, *rest = text.split(None, 1)
+        keyword = keyword.lower()
+        if keyword == "@data":
+            if not found:
+                raise ValueError(f"{where}: no @attribute before @data; is it an ARFF file?")
+            return relation, found, i + 1
+        if keyword == "@attribute":
+            name, kind = _split_attribute(text, where)
+            found.append((name, read_type(name, kind, where)))
+        elif keyword == "@relation":
+            relation = "".join(rest)
+        else:
+            raise ValueError(
+                f"{where}: expected @relation, @attribute or @data, found {quoted(text)}; is it an ARFF file?"
+            )
+    raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
+
+
+def _split_attribute(text, where):
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{where}: cannot read {quoted(text)}; write @attribute name type")
+    in_quotes = match["double"] if match["single"] is None else match["single"]
+    name = match["plain"] if in_quotes is None else re.sub(r"\\(.)", r"\1", in_quotes)
+    kind = _without_comment(match["type"])
+    if not kind:
+        raise ValueError(f"{where}: the attribute {quoted(name)} has no type; write @attribute name type")
+    return name, kind
+
+
+def domain_of(name, kind, where):
+    """Return the values of a nominal attribute, floats or str; None for a numeric one."""
+    if kind.lower() in _NUMERIC:
+        return None
+    values = words_of(name, kind, where)
+    if not all(map(_NUMBER.fullmatch, map(str.strip, values))):
+        return values
+    for value in values:
+        if np.isinf(float(value)):
+            fault = f"has the value {quoted(value)}, {_TOO_LARGE}"
+            raise ValueError(f"{where}: the attribute {quoted(name)} {fault}; correct it")
+    return tuple(map(float, values))
+
+
+def words_of(name, kind, where):
+    """Return the values of a nominal attribute as a tuple of str; None for a numeric one."""
+    if kind.lower() in _NUMERIC:
+        return None
+    if not kind.startswith("{") or not kind.endswith("}"):
+        raise ValueError(
+            f"{where}: the attribute {quoted(name)} has the type {quoted(kind)}; only numeric, real, integer and "
+            "nominal attributes can be loaded, so remove it or turn it into numbers"
+        )
+    values = tuple(text_of(value) for value in split_cells(kind[1:-1]))
+    twice = next((value for value in values if values.count(value) > 1), None) if len({*values}) < len(values) else None
+    if twice is not None:
+        raise ValueError(f"{where}: the attribute {quoted(name)} has the value {quoted(twice)} twice; correct it")
+    return values
+
+
+def split_cells(text):
+    """Split text at commas that are not within quotes."""
+    if "'" not in text and '"' not in text:
+        return text.split(",")
+    cells, end = [], -1
+    while end < len(text):
+        match = _CELL.match(text, end + 1)
+        cells.append(match[0])
+        end = match.end()
+    return cells
+
+
+def text_of(cell):
+    """Return the text of a cell, without quotes and their escapes."""
+    text = cell.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+class Rows:
+    """The data lines of a file and their contents.
+
+    Parameters
+    ----------
+    lines : list of str
+        All lines of the file.
+    first : int
+        The first line after ``@data``.
+    path : path-like
+        For messages.
+
+    Attributes
+    ----------
+    weights : array of shape (n_rows,)
+        1 for rows without a weight.
+    """
+
+    def __init__(self, lines, first, path):
+        self.path = path
+        stripped = [(_without_comment(line) if "%" in line else line).strip(_BLANK) for line in lines[first:]]
+        kept = [i for i, row in enumerate(stripped) if row]
+        self.rows = [stripped[i] for i in kept]
+        self.numbers = [first + i + 1 for i in kept]
+        if not self.rows:
+            raise ValueError(f"{path} has no rows after @data; is it a whole ARFF file?")
+        self.weights = np.ones(len(self.rows))
+        for i, row in enumerate(self.rows):
+            # A brace that is not the first character begins a weight, or is within quotes.
+            if row[-1] == "}" and row.rfind("{") > 0 and (match := _WEIGHT.fullmatch(row)) is not None:
+                self.rows[i], weight = match[1], match[2].strip()
+                if not _NUMBER.fullmatch(weight) or not 0.0 <= float(weight) < np.inf:
+                    raise self.error(i, f"has the weight {quoted(weight)}", "a weight is a number that is not negative")
+                self.weights[i] = float(weight)
+
+    def table(self, names, domains):
+        """Return all columns: a CSR array if the rows are sparse, else an ndarray.
+
+        Words are their index in the attribute's domain.
+        """
+        texts, columns, ends = self.entries(names)
+        return self.assemble(texts, columns, ends, names, domains)
+
+    def entries(self, names, ends_with_classes=False):
+        """Return the entries of all rows; for messages, `ends_with_classes` says that the last one is no feature.
+
+        Returns
+        -------
+        texts : list of str
+        columns : int array
+            The attribute of each entry; dense rows have all attributes in order.
+        ends : int array of shape (n_rows,)
+            The end of each row's entries.
+        """
+        self.is_sparse = self.rows[0][0] == "{"
+        odd = next((i for i, row in enumerate(self.rows) if (row[0] == "{") != self.is_sparse), None)
+        if odd is not None:
+            fault = "dense, but the rows before are sparse" if self.is_sparse else "sparse, but the rows before are not"
+            raise self.error(odd, f"is {fault}", "write all rows in one way")
+        return self._sparse_entries(names) if self.is_sparse else self._dense_entries(names, ends_with_classes)
+
+    def _dense_entries(self, names, ends_with_classes):
+        n_columns, rows = len(names), [split_cells(row) for row in self.rows]
+        for i, row in enumerate(rows):
+            if len(row) != n_columns:
+                fault, remedy = f"has {len(row)} values for {n_columns} attributes", "give one for each"
+                if ends_with_classes:
+                    fault = f"has {len(row) - 1} values for {n_columns - 1} features"
+                    remedy += ", and classes"
+                raise self.error(i, fault, remedy)
+        columns = np.tile(np.arange(n_columns), len(rows))
+        return list(chain.from_iterable(rows)), columns, n_columns * np.arange(1, len(rows) + 1)
+
+    def _sparse_entries(self, names):
+        rows = []
+        for i, row in enumerate(self.rows):
+            if row[-1] != "}":
+                raise self.error(i, "has no '}' at its end", "write sparse rows as {index value,index value}")
+            inside = row[1:-1]
+            rows.append(split_cells(inside) if inside and not inside.isspace() else [])
+        ends = np.cumsum([len(row) for row in rows])
+        pairs = list(chain.from_iterable(rows))
+        # Flat lists, because a list for each pair would slow down garbage collection.
+        if set(map(len, map(str.split, pairs))) <= {2}:
+            cells = " ".join(pairs).split()
+        else:
+            cells = []
+            for k, pair in enumerate(pairs):
+                own = pair.split(None, 1)
+                if len(own) != 2 or (own[1][0] not in "'\"" and len(own[1].split()) > 1):
+                    fault = f"has {quoted(pair)}, which is not a pair"
+                    raise self.error(self._row_of(k, ends), fault, "write {index value,index value}")
+                cells += own
+        return cells[1::2], self._parse_columns(cells[::2], ends, names), ends
+
+    def assemble(self, texts, columns, ends, names, domains):
+        """Return a table of entries; see `entries` and `table`."""
+        texts = self._encode_words(texts, columns, ends, names, domains)
+        values = self.parse(texts, ends)
+        numeric = [None if _are_words(domain) else domain for domain in domains]
+        if not self.is_sparse:
+            self._check_domains(values, columns, ends, names, numeric)
+            return values.reshape(len(self.rows), -1)
+        self._check_first_values(names, numeric)
+        self._check_domains(values, columns, ends, names, numeric)
+        indptr = np.concatenate([[0], ends])
+        index_type = np.int32 if len(columns) < 2**31 else np.int64
+        parts = values, columns.astype(index_type), indptr.astype(index_type)
+        table = sparse.csr_array(parts, shape=(len(self.rows), len(names)))
+        table.sort_indices()
+        self._check_repeats(table, names)
+        table.eliminate_zeros()
+        return table
+
+    def _encode_words(self, texts, columns, ends, names, domains):
+        """Return the texts of entries with words replaced by their index in the domain of their attribute."""
+        codes = {
+            place: {word: str(code) for code, word in enumerate(domain)}
+            for place, domain in enumerate(domains)
+            if _are_words(domain)
+        }
+        if not codes:
+            return texts
+        texts = list(texts)
+        for k in np.flatnonzero(np.isin(columns, list(codes))).tolist():
+            own, text = codes[int(columns[k])], texts[k].strip()
+            if text != _MISSING or text in own:
+                texts[k] = own.get(text_of(text))
+            if texts[k] is None:
+                declared = quoted(",".join(own))[1:-1]
+                fault = f"has {quoted(text_of(text))} for the attribute {quoted(names[columns[k]])}, which declares "
+                raise self.error(self._row_of(k, ends), f"{fault}{{{declared}}}", "correct one of them")
+        return texts
+
+    def _check_domains(self, values, columns, ends, names, domains):
+        """Refuse values that a nominal attribute does not declare; `columns` are the attributes of the values."""
+        number = {domain: k for k, domain in enumerate(dict.fromkeys([None, *domains]))}
+        kinds = np.array([number[domain] for domain in domains], np.min_scalar_type(len(number)))[columns]
+        places = np.argsort(kinds, kind="stable")
+        starts = np.searchsorted(kinds, range(1, len(number)), sorter=places)
+        for domain, own in zip([*number][1:], np.split(places, starts)[1:]):
+            is_wrong = ~np.isin(values[own], domain) & ~np.isnan(values[own])
+            if is_wrong.any():
+                place = own[np.argmax(is_wrong)]
+                declared = ",".join(f"{value:g}" for value in domain)
+                name = quoted(names[columns[place]])
+                fault = f"has {values[place]:g} for the attribute {name}, which declares {{{declared}}}"
+                raise self.error(self._row_of(place, ends), fault, "correct one of them")
+
+    def _check_repeats(self, table, names):
+        """Refuse rows with two values of one attribute; the indices of the table must be sorted."""
+        repeats = np.flatnonzero(np.diff(table.indices) == 0)
+        # The last entry of a row may have the column of the first one of the next row.
+        repeats = np.setdiff1d(repeats, table.indptr - 1)
+        if len(repeats):
+            row = self._row_of(repeats[0], table.indptr[1:])
+            fault = f"has two values for the attribute {quoted(names[table.indices[repeats[0]]])}"
+            raise self.error(row, fault, "keep one")
+
+    def parse(self, cells, ends):
+        """Return the numbers in cells; NaN for missing values."""
+        try:
+            values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+            # Python also reads "nan", "inf" and "1_000" as numbers, which are not numbers in ARFF.
+            if np.isfinite(values).all() and "_" not in "".join(cells):
+                return values
+        except ValueError:
+            pass
+        values = np.empty(len(cells))
+        for k, cell in enumerate(cells):
+            text = _unquote(cell)
+            if text != _MISSING and not _NUMBER.fullmatch(text):
+                fault = f"has the value {quoted(cell.strip())}, which is not a number"
+                raise self.error(self._row_of(k, ends), fault, "write a number or ?")
+            values[k] = np.nan if text == _MISSING else float(text)
+            if np.isinf(values[k]):
+                fault = f"has the value {quoted(cell.strip())}, {_TOO_LARGE}"
+                raise self.error(self._row_of(k, ends), fault, "correct it, or write ? if it is unknown")
+        return values
+
+    def _parse_columns(self, cells, ends, names):
+        odd = next((k for k, cell in enumerate(cells) if not cell.isdecimal()), None)
+        if odd is None:
+            columns = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
+            is_outside = columns >= len(names)
+            odd = int(np.argmax(is_outside)) if is_outside.any() else None
+        if odd is not None:
+            raise self.error(
+                self._row_of(odd, ends),
+                f"has the index {cells[odd][:80]} for {len(names)} attributes",
+                "indices count attributes from 0",
+            )
+        return columns
+
+    def _check_first_values(self, names, domains):
+        # By the definition of the format, a sparse row omits the first value of a nominal attribute, not 0.
+        for name, domain in zip(names, domains):
+            if domain is not None and domain[0] != 0:
+                raise ValueError(
+                    f"{self.path}: the attribute {quoted(name)} of sparse rows has {domain[0]:g} as its first value, "
+                    "which the format uses for values that rows omit; declare 0 first, or make it numeric"
+                )
+
+    @staticmethod
+    def _row_of(k, ends):
+        return int(np.searchsorted(ends, k, side="right"))
+
+    def error(self, i, fault, remedy):
+        return ValueError(f"{self.path}, line {self.numbers[i]}: the row {fault}; {remedy}")
+
+
+def _without_comment(text):
+    """Cut off a comment."""
+    match = _BEFORE_COMMENT.match(text)
+    return (text if match is None else match[0]).strip(_BLANK)
+
+
+def _unquote(cell):
+    text = cell.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
