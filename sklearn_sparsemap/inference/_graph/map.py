@@ -9,10 +9,11 @@ from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
+from .consistency import rule_out
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
-from .solve import check_feasible, choose_solver, solve_graph
+from .solve import check_feasible, choose_solver, empty_solutions, solve_graph
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
@@ -246,7 +247,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
     own = problems.scaled(sharpness)
     own.scales[:, 1] = tol * sizes * sharpness
-    found = solve_graph(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
+    found = _solve_consistent(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
     u, statistics = found.marginals, found.statistics
     statistics[:, GAP] /= sharpness
     statistics[statistics[:, RESIDUAL] > _MOST_RESIDUAL, GAP] = np.inf
@@ -255,6 +256,21 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
         statistics[:, OBJECTIVE] = problems.values(u, found.joint)
     else:
         statistics[:, OBJECTIVE] = (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness
+    return found
+
+
+def _solve_consistent(problems, tol, max_iter, *, sizes, **options):
+    """Solve samples by `solve_graph`, except those of which single tables show that they are infeasible."""
+    if problems.layout.tables is None:
+        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
+    problems, contradicted = rule_out(problems)
+    if not contradicted.any():
+        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
+    found = empty_solutions(problems.layout, len(sizes), options["keep"])
+    found.statistics[contradicted, STATUS] = INFEASIBLE
+    if not contradicted.all():
+        left = ~contradicted
+        found.put(left, solve_graph(problems.take(left), tol, max_iter, sizes=sizes[left], **options))
     return found
 
 
