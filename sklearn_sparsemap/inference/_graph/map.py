@@ -192,7 +192,7 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
         if value < bound and bounds[k] - value > tol * sizes[k]:
             late[name] = bounds[k] - value
         if bound == -np.inf:
-            _refuse(problems.layout, relaxed.marginals[k], "scores" if names is None else f"scores[{name}]")
+            _refuse(problems.layout, relaxed.take([k]), "scores" if names is None else f"scores[{name}]")
     return relaxed, best, integral, bounds
 
 
@@ -207,16 +207,18 @@ def _bounds(solutions):
     return np.add(solutions.objective, solutions.gap, out=np.full(len(solved), np.inf), where=solved)
 
 
-def _refuse(layout, u, which):
-    """Raise ValueError for a sample without a feasible assignment whose relaxation has the solution `u`."""
-    arrays = layout.arrays
-    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[fractional(u)[arrays.links]])
-    message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
-    message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+def _refuse(layout, relaxed, which):
+    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation."""
+    arrays, message = layout.arrays, ""
+    if np.isfinite(relaxed.gap[0]):
+        of_link = np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))
+        numbers = np.unique(of_link[fractional(relaxed.marginals[0])[arrays.links]])
+        message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
+        message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
     raise ValueError(
-        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, although "
-        f"marginals between 0 and 1 do; these factors have fractional variables: {message}. Remove a factor, or allow "
-        "more variables by scores above -inf"
+        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors{message}. Remove "
+        "a factor, or allow more variables by scores above -inf"
     )
 
 
@@ -263,11 +265,13 @@ def _solve_consistent(problems, tol, max_iter, *, sizes, **options):
     """Solve samples by `solve_graph`, except those of which single tables show that they are infeasible."""
     if problems.layout.tables is None:
         return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
-    problems, contradicted = rule_out(problems)
+    problems, contradicted, guilty = rule_out(problems)
     if not contradicted.any():
         return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
     found = empty_solutions(problems.layout, len(sizes), options["keep"])
     found.statistics[contradicted, STATUS] = INFEASIBLE
+    if options["keep"] == "all":
+        found.links[contradicted] = guilty[contradicted]
     if not contradicted.all():
         left = ~contradicted
         found.put(left, solve_graph(problems.take(left), tol, max_iter, sizes=sizes[left], **options))
