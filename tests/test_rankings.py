@@ -63,7 +63,9 @@ def test_long_rankings_need_no_active_set(kind, n, top_k):
         result = sparsemap(Ranking(top_k), scores)
         assert result.converged and result.n_iter == 1
         top = points_of(n, top_k)[0]
-        np.testing.assert_allclose(result.marginals, project(scores, top_k), rtol=0, atol=1e-11 * (top + np.ptp(scores)))
+        np.testing.assert_allclose(
+            result.marginals, project(scores, top_k), rtol=0, atol=1e-11 * (top + np.ptp(scores))
+        )
         # The derivative is symmetric, and equal shifts of all scores change nothing.
         v = np.random.default_rng(seed).normal(size=n)
         gradient = result.vjp(v)["scores"]

@@ -2,7 +2,7 @@
 
 import pickle
 import warnings
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference, n_best
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
 from sklearn_sparsemap.graphs.rows import CONVERGED
 from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
@@ -327,6 +327,80 @@ def test_the_best_values_are_those_of_an_enumeration():
         assert_array_equal(found.structure.sum(axis=-1), 1)
         n_searched += not found.integral
     assert n_searched >= 1
+
+
+def draw_forbidding_grid(seed, side, n_values):
+    """Return a graph of tables on a grid, its scores, many of them -inf, and the scores of all assignments."""
+    rng, n = np.random.default_rng(seed), side * side
+    places = np.arange(n).reshape(side, side)
+    first = np.concatenate([places[:, :-1].ravel(), places[:-1].ravel()])
+    second = np.concatenate([places[:, 1:].ravel(), places[1:].ravel()])
+    graph = FactorGraph()
+    u = graph.categorical(n, n_values)
+    graph.add(PairTable([u[i] for i in first], [u[i] for i in second], name="t"))
+    p, q = rng.choice([0.05, 0.2, 0.35], 2)
+    scores = np.where(rng.random((n, n_values)) < p, -np.inf, rng.normal(size=(n, n_values)).round(1))
+    tables = np.where(rng.random((len(first), n_values, n_values)) < q, -np.inf, 0.0)
+    tables += rng.normal(size=tables.shape).round(1)
+    values = np.indices((n_values,) * n).reshape(n, -1)
+    totals = sum(own[v] for own, v in zip(scores, values, strict=True))
+    totals = totals + sum(t[values[i], values[j]] for t, i, j in zip(tables, first, second, strict=True))
+    return graph, scores, {"t": tables}, totals
+
+
+@pytest.mark.parametrize(
+    "side, n_values, n_seeds, counts", [(2, 2, 160, (61, 99)), (2, 3, 40, (8, 32)), (3, 3, 40, (9, 31))]
+)
+def test_assignments_that_are_forbidden_are_never_returned(side, n_values, n_seeds, counts):
+    """The value left the scores of forbidden variables out, and -inf became a finite number."""
+    found = [0, 0]
+    for seed in range(n_seeds):
+        graph, scores, additional, totals = draw_forbidding_grid(seed, side, n_values)
+        is_feasible = totals.max() > -np.inf
+        found[int(is_feasible)] += 1
+        if not is_feasible:
+            for infer in (map_inference, partial(n_best, k=3)):
+                with pytest.raises(ValueError, match=r"^infeasible: under scores"):
+                    infer(graph, scores, additional=additional)
+            continue
+        result = map_inference(graph, scores, additional=additional)
+        assert result.value == pytest.approx(totals.max(), abs=1e-9)
+        assert (scores[result.structure > 0.5] > -np.inf).all()
+        if side == 2 and seed < 40:
+            best = [value for _, value in n_best(graph, scores, 3, additional=additional)]
+            wanted = np.sort(totals[totals > -np.inf])[::-1][:3]
+            assert_allclose(best, wanted, atol=1e-9)
+    assert tuple(found) == counts
+
+
+def test_infeasible_tables_are_named_at_once():
+    """One sample of many: the message names it, and the tables that leave no value."""
+    graph = FactorGraph()
+    u = graph.categorical(3, 2)
+    graph.add(PairTable(u[:1], u[1:2], name="left"), PairTable(u[1:2], u[2:], name="right"))
+    tables = {"left": [[0.0, -np.inf], [-np.inf, 0.0]], "right": [[0.0, -np.inf], [-np.inf, 0.0]]}
+    scores = np.zeros((2, 3, 2))
+    scores[1, 0, 1] = scores[1, 2, 0] = -np.inf
+    with pytest.raises(ValueError, match=r"^infeasible: under scores\[1\] .* 'left' .* 'right'"):
+        map_inference(graph, scores, additional=tables)
+    # No value is left, without any table at fault.
+    scores[1, 0] = -np.inf
+    with pytest.raises(ValueError, match=r"^infeasible: under scores\[1\] .* satisfy all factors"):
+        map_inference(graph, list(scores), additional=tables)
+
+
+def test_values_that_single_tables_leave_may_contradict_each_other():
+    """Each of four tables leaves every value, but together they leave no marginals; the search proves it."""
+    graph = FactorGraph()
+    u = graph.categorical(2, 3)
+    graph.add(PairTable([u[0]] * 4, [u[1]] * 4, name="t"))
+    tables = np.full((4, 3, 3), -np.inf)
+    for table, chosen in zip(tables, ([0], [0, 1], [1], [2]), strict=True):
+        inside = np.isin(np.arange(3), chosen)
+        table[(np.arange(3) == 0)[:, None] == inside] = 0.5
+    for call in (lp_sparsemap, map_inference):
+        with pytest.raises(ValueError, match=r"^infeasible: under scores"):
+            call(graph, np.zeros((2, 3)), additional={"t": tables})
 
 
 def test_a_search_without_time_returns_what_it_has():

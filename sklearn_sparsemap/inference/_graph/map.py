@@ -9,10 +9,11 @@ from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
+from .consistency import rule_out
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
-from .solve import check_feasible, choose_solver, solve_graph
+from .solve import check_feasible, choose_solver, empty_solutions, solve_graph
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
@@ -191,7 +192,7 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
         if value < bound and bounds[k] - value > tol * sizes[k]:
             late[name] = bounds[k] - value
         if bound == -np.inf:
-            _refuse(problems.layout, relaxed.marginals[k], "scores" if names is None else f"scores[{name}]")
+            _refuse(problems.layout, relaxed.take([k]), "scores" if names is None else f"scores[{name}]")
     return relaxed, best, integral, bounds
 
 
@@ -206,16 +207,18 @@ def _bounds(solutions):
     return np.add(solutions.objective, solutions.gap, out=np.full(len(solved), np.inf), where=solved)
 
 
-def _refuse(layout, u, which):
-    """Raise ValueError for a sample without a feasible assignment whose relaxation has the solution `u`."""
-    arrays = layout.arrays
-    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[fractional(u)[arrays.links]])
-    message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
-    message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+def _refuse(layout, relaxed, which):
+    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation."""
+    arrays, message = layout.arrays, ""
+    if np.isfinite(relaxed.gap[0]):
+        of_link = np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))
+        numbers = np.unique(of_link[fractional(relaxed.marginals[0])[arrays.links]])
+        message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
+        message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
     raise ValueError(
-        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, although "
-        f"marginals between 0 and 1 do; these factors have fractional variables: {message}. Remove a factor, or allow "
-        "more variables by scores above -inf"
+        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors{message}. Remove "
+        "a factor, or allow more variables by scores above -inf"
     )
 
 
@@ -246,7 +249,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
     own = problems.scaled(sharpness)
     own.scales[:, 1] = tol * sizes * sharpness
-    found = solve_graph(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
+    found = _solve_consistent(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
     u, statistics = found.marginals, found.statistics
     statistics[:, GAP] /= sharpness
     statistics[statistics[:, RESIDUAL] > _MOST_RESIDUAL, GAP] = np.inf
@@ -255,6 +258,23 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
         statistics[:, OBJECTIVE] = problems.values(u, found.joint)
     else:
         statistics[:, OBJECTIVE] = (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness
+    return found
+
+
+def _solve_consistent(problems, tol, max_iter, *, sizes, **options):
+    """Solve samples by `solve_graph`, except those of which single tables show that they are infeasible."""
+    if problems.layout.tables is None:
+        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
+    problems, contradicted, guilty = rule_out(problems)
+    if not contradicted.any():
+        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
+    found = empty_solutions(problems.layout, len(sizes), options["keep"])
+    found.statistics[contradicted, STATUS] = INFEASIBLE
+    if options["keep"] == "all":
+        found.links[contradicted] = guilty[contradicted]
+    if not contradicted.all():
+        left = ~contradicted
+        found.put(left, solve_graph(problems.take(left), tol, max_iter, sizes=sizes[left], **options))
     return found
 
 

@@ -66,11 +66,17 @@ class GraphProblems(NamedTuple):
         return self._replace(scores=scores, scales=factors * ([1.0, 0.0, 0.0] if self.scales is None else self.scales))
 
     def values(self, u, joint):
-        """Return the total score of marginals of the variables and the additional scores, one row for each sample."""
+        """Return the total score of marginals of the variables and the additional scores, one row for each sample.
+
+        It is -inf for an assignment in which a forbidden variable is on.
+        """
         additional = np.broadcast_to(self.additional, joint.shape)
         allowed, used = self.scores > 0.5 * FORBIDDEN, joint != 0.0
         rows = zip(self.scores, additional, u, joint, allowed, used)
-        return np.array([s[a] @ p[a] + t[b] @ v[b] for s, t, p, v, a, b in rows])
+        values = np.array([s[a] @ p[a] + t[b] @ v[b] for s, t, p, v, a, b in rows])
+        # Marginals of solutions are exactly 0 there, or nearly so.
+        values[(~allowed & (u > 0.5)).any(axis=1)] = -np.inf
+        return values
 
 
 def _largest(rows, bound):

@@ -196,7 +196,7 @@ def solve_graph(
     large = sizes > LARGE
     if not large.any():
         return solve(problems, sizes, warm)
-    out = _empty(problems.layout, len(sizes), keep)
+    out = empty_solutions(problems.layout, len(sizes), keep)
     if not large.all():
         own_warm = None if warm is None else [array[~large] for array in warm]
         out.put(~large, solve(problems.take(~large), sizes[~large], own_warm))
@@ -269,7 +269,7 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
         if not (out.statistics[:, STATUS] != CONVERGED).any():
             return out
     else:
-        out = _empty(problems.layout, len(sizes), options["keep"])
+        out = empty_solutions(problems.layout, len(sizes), options["keep"])
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
                 out.put(chosen, solve_once(problems.take(chosen), None, most, **options))
@@ -303,7 +303,7 @@ def _replace(out, found, left, chosen):
     out.statistics[left[chosen], N_ITER] += before
 
 
-def _empty(layout, n, keep):
+def empty_solutions(layout, n, keep):
     """Allocate solutions of `n` samples."""
     arrays, everything = layout.arrays, keep == "all"
     dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
@@ -314,7 +314,7 @@ def _empty(layout, n, keep):
 def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", deadline=None):
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
-    arrays, out = layout.arrays, _empty(layout, n, keep)
+    arrays, out = layout.arrays, empty_solutions(layout, n, keep)
     start = _NO_START if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
     if warm is not None and method not in (*BY_MULTIPLIERS, "tables"):
         start = start[:, : len(arrays.links)]
