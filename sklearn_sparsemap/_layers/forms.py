@@ -1,5 +1,6 @@
 """Checks of the shapes of user input, which work for tensors of any library."""
 
+import numbers
 from math import prod
 from operator import index
 from typing import NamedTuple
@@ -41,9 +42,15 @@ class Form(NamedTuple):
     bounds: tuple
 
 
+def is_array(temperature):
+    """Tell whether a temperature is an array or a tensor; see `tensors.prepare`."""
+    return not isinstance(temperature, numbers.Real) and hasattr(temperature, "shape")
+
+
 def check_options(temperature, tol, max_iter, n_jobs):
-    """Raise ValueError for options that are out of range."""
-    check_positive("temperature", temperature)
+    """Raise ValueError for options that are out of range. Temperatures that are arrays are not checked."""
+    if not is_array(temperature):
+        check_positive("temperature", temperature)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)

@@ -6,7 +6,7 @@ samples are described by the rows of `samples`.
 
 from math import prod
 
-from .forms import check_mask, check_mask_names, label_of
+from .forms import check_mask, check_mask_names, is_array, label_of
 from .operators import nested
 
 
@@ -23,8 +23,10 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
     scores : array, or dict of arrays
     additional : dict
         By their names, or for graphs by (factor, name); those that are None are left out.
-    lengths, temperature, mask
+    lengths, mask
         As in `sparsemap`.
+    temperature : float, or array with one number
+        An array may be learned.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
         values = next(iter(arrays.values()))
         shape = tuple((name, tuple(array.shape)) for name, array in arrays.items())
     # Lengths stay where they are, unless a mask is compared with them.
-    lengths = library.as_ints(lengths, None if mask is None else values)
+    lengths = library.as_ints(lengths, values, mask is not None)
     given = {key: own for key, own in additional.items() if own is not None}
     given = {key: library.as_additional(own, values, label_of(key)) for key, own in given.items()}
     shapes = tuple((key, tuple(array.shape)) for key, array in given.items())
@@ -101,9 +103,18 @@ def _flat_batch(library, values, given, form, lengths, temperature, mask):
     if len(form.lead) != 1:
         values = values.reshape((prod(form.lead), *form.padded))
     joined = _join_additional(library.xp, given, form, values)
-    if temperature != 1.0:
+    if is_array(temperature):
+        temperature = library.as_temperature(temperature, values)
+        values, joined = _divide(library.xp, values, temperature), _divide(library.xp, joined, temperature)
+    elif temperature != 1.0:
         values, joined = values / temperature, joined / temperature
     return values, joined, _as_rows(library, lengths, mask, form)
+
+
+def _divide(xp, scores, temperature):
+    """Divide scores by an array whose gradient forbidden parts and padding do not enter, not even as 0 * inf."""
+    finite = xp.isfinite(scores)
+    return xp.where(finite, xp.where(finite, scores, 0.0) / temperature, scores)
 
 
 def _join_additional(xp, given, form, scores):
@@ -130,7 +141,7 @@ def _as_rows(library, lengths, mask, form):
         lengths = lengths.reshape(*lengths.shape[: len(form.lead)], form.n_lengths)
         lengths = xp.broadcast_to(lengths, (*form.lead, form.n_lengths)).reshape(n_samples, form.n_lengths)
     if mask is None:
-        present = xp.ones((n_samples, 1), dtype=xp.int32)
+        present = library.ones(n_samples, lengths)[:, None]
     else:
         mask = mask.reshape((n_samples, *form.padded))
         for axis, (column, offset) in enumerate(form.bounds):

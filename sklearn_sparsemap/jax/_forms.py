@@ -1,5 +1,6 @@
 """Conversion of user input to arrays; `_layers.tensors.prepare` calls these functions."""
 
+import jax
 import jax.numpy as jnp
 
 xp = jnp
@@ -21,7 +22,21 @@ def as_additional(value, scores, name):
     return array.astype(scores.dtype)
 
 
-def as_ints(lengths, _):
+def as_temperature(temperature, scores):
+    """Return a temperature, an array with one number, as a scalar like the scores; NaN if it is not positive."""
+    if temperature.size != 1:
+        raise ValueError(
+            "temperature must be a positive number, or an array with one number; got shape "
+            f"{temperature.shape}. For several temperatures divide all scores, additional ones included"
+        )
+    temperature = jnp.asarray(temperature).reshape(()).astype(scores.dtype)
+    is_positive = (temperature > 0.0) & (temperature < jnp.inf)
+    if not isinstance(is_positive, jax.core.Tracer) and not is_positive:
+        raise ValueError(f"temperature must be positive; got {temperature}")
+    return jnp.where(is_positive, temperature, jnp.nan)
+
+
+def as_ints(lengths, *_):
     """Return lengths as an int array, or None; values are not checked."""
     if lengths is None:
         return None
@@ -39,3 +54,8 @@ def as_mask(mask, _):
 def arange(size, _):
     """Return the numbers below `size`."""
     return jnp.arange(size)
+
+
+def ones(size, _):
+    """Return ones."""
+    return jnp.ones(size, jnp.int32)

@@ -21,7 +21,7 @@ def sparsemap(
     structure: Structure,
     scores: Array,
     lengths: Any = None,
-    temperature: float = 1.0,
+    temperature: float | Array = 1.0,
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
@@ -45,8 +45,8 @@ def sparsemap(
         forbids a part.
     lengths : int Array, default=None
         The size of each sample without padding. A sample of length 0 has zero marginals and gradients.
-    temperature : float, default=1.0
-        Factor of the regulariser.
+    temperature : float, or Array with one number, default=1.0
+        Factor of the regulariser. An array may be traced; results are NaN if it is not positive.
     max_iter : int, default=None
         None is exact. Otherwise the maximum number of calls of the MAP oracle.
     n_jobs : int, default=None
@@ -107,7 +107,7 @@ def lp_sparsemap(
     scores: Any,
     additional: dict[str, Any] | None = None,
     lengths: Any = None,
-    temperature: float = 1.0,
+    temperature: float | Array = 1.0,
     max_iter: int | None = None,
     n_jobs: int | None = None,
     *,
@@ -130,8 +130,8 @@ def lp_sparsemap(
         By the names of factors: scores of pairs, or a dict of a structure's additional scores.
     lengths : int Array, default=None
         With a function: the shape of each sample.
-    temperature : float, default=1.0
-        Factor of the regulariser.
+    temperature : float, or Array with one number, default=1.0
+        Factor of the regulariser. An array may be traced; results are NaN if it is not positive.
     max_iter : int, default=None
         None is exact. Otherwise the maximum number of sweeps and Newton steps.
     n_jobs : int, default=None

@@ -31,8 +31,8 @@ class FenchelYoungLoss(nn.Module):
         A function makes a graph from the shape of a sample, as in `lp_sparsemap`.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The last two are for structures only.
-    temperature : float, default=1.0
-        Factor of the regulariser and of the cost.
+    temperature : float, or Tensor with one number, default=1.0
+        Factor of the regulariser and of the cost. A `torch.nn.Parameter` is learned.
     reduction : {"mean", "sum", "none"}, default="mean"
         Over the samples. The mean over an empty batch is NaN, as in PyTorch.
     cost : array-like of shape (n_labels, n_labels), default=None
@@ -63,7 +63,7 @@ class FenchelYoungLoss(nn.Module):
         self,
         structure: Structure | FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
         loss: str = "sparsemap",
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         reduction: str = "mean",
         *,
         cost: Any = None,

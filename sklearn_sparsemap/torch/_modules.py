@@ -17,8 +17,8 @@ class SparseMAP(nn.Module):
     Parameters
     ----------
     structure : Structure
-    temperature : float, default=1.0
-        Factor of the regulariser: the larger, the more structures are selected.
+    temperature : float, or Tensor with one number, default=1.0
+        Factor of the regulariser: the larger, the more structures are selected. A `torch.nn.Parameter` is learned.
     max_iter : int, default=None
         Maximum number of calls of the MAP oracle; None is exact.
     n_jobs : int, default=None
@@ -46,7 +46,7 @@ class SparseMAP(nn.Module):
     def __init__(
         self,
         structure: Structure,
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         max_iter: int | None = None,
         n_jobs: int | None = None,
         tol: float = 1e-9,
@@ -95,7 +95,7 @@ class LPSparseMAP(nn.Module):
     ----------
     graph : FactorGraph, or callable
         A function makes a graph from the shape of a sample; its graphs are kept by shape.
-    temperature : float, default=1.0
+    temperature : float, or Tensor with one number, default=1.0
     max_iter : int, default=None
     n_jobs : int, default=None
     tol : float, default=1e-10
@@ -120,7 +120,7 @@ class LPSparseMAP(nn.Module):
     def __init__(
         self,
         graph: FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         max_iter: int | None = None,
         n_jobs: int | None = None,
         tol: float = 1e-10,

@@ -143,21 +143,21 @@ def _(scores, additional, rows, keys, unary, extra, handle):
     return unary.new_empty(unary.shape), unary.new_empty(extra.shape)
 
 
-def _hold_numbers(tensors):
-    """Tell whether tensors are plain CPU tensors, outside of transforms, traces and dispatch modes."""
-    if _PLAIN is None or _get_current_dispatch_mode() is not None or _is_tracing():
+def hold_numbers(*tensors):
+    """Tell whether tensors are plain CPU tensors, outside of compilers, transforms, traces and dispatch modes."""
+    if torch.compiler.is_compiling() or _PLAIN is None or _get_current_dispatch_mode() is not None or _is_tracing():
         return False
     return all(_dispatch_keys(tensor).raw_repr() == _PLAIN for tensor in tensors)
 
 
 def solve_for(*tensors):
     """Return the operator `solve` or, for plain tensors, its Python function, which saves the dispatcher's 50 us."""
-    return _solve if _hold_numbers(tensors) else solve
+    return _solve if hold_numbers(*tensors) else solve
 
 
 def multiply_for(*tensors):
     """Return the operator `multiply`, or its Python function; see `solve_for`."""
-    return _multiply if _hold_numbers(tensors) else multiply
+    return _multiply if hold_numbers(*tensors) else multiply
 
 
 def _with_axis(tensor, axis, size):
