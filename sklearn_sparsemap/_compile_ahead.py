@@ -37,12 +37,16 @@ def _structure(structure):
 
 
 def _graphs():
-    graph = FactorGraph()
-    u = graph.variables((3, 3))
-    graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
-    result = lp_sparsemap(graph, np.eye(3))
-    result.vjp(np.eye(3))
-    result.jvp(scores=np.eye(3))
+    # Small graphs without pairs have solvers of their own.
+    for pairs in (False, True):
+        graph = FactorGraph()
+        u = graph.variables((3, 3))
+        graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
+        if pairs:
+            graph.add(Pair(u[0, 0], u[1, 1], name="pairs"))
+        result = lp_sparsemap(graph, np.eye(3), additional={"pairs": 0.5} if pairs else None)
+        result.vjp(np.eye(3))
+        result.jvp(scores=np.eye(3))
     map_inference(graph, np.eye(3))
     matching = FactorGraph()
     u = matching.variables((2, 2))
@@ -56,7 +60,11 @@ def _structured_graphs():
     graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 2) for row in arcs])
     graph.add(StructureFactor(LinearChain(), states, name="chain"), Pair(arcs[0], states[:, 0], name="pairs"))
     scores = {"arcs": np.eye(4, 3), "states": np.eye(3, 2)}
+    small = FactorGraph()
+    arcs = small.variables((4, 3))
+    small.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 2) for row in arcs])
     for solver in ("newton", "block"):
+        lp_sparsemap(small, np.eye(4, 3), solver=solver)
         lp_sparsemap(graph, scores, additional={"pairs": 0.5}, solver=solver).vjp(scores)
 
 
