@@ -170,26 +170,30 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
         Indices of the problems.
     max_iter : int
     """
-    left = np.arange(len(problems.sizes))
-    if is_auto and own.budget is not None:
+    is_few = is_auto & (_n_parts(problems) <= own.few_parts)
+    left = np.flatnonzero(~is_few)
+    if len(left) < len(is_few):
+        yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(is_few), max_iter
+    if len(left) and is_auto and own.budget is not None:
         # Each problem has its own limit of calls, so that its solution does not depend on other problems.
-        most, is_tried = np.empty((2, len(left)), np.int64)
+        most, is_tried = np.empty((2, len(is_few)), np.int64)
         over_ranges(lambda start, stop: own.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs)
-        is_left = (is_tried == 0) & (most < max_iter)
-        first = np.flatnonzero(~is_left)
+        is_left = (is_tried == 0) & (most < max_iter) & ~is_few
+        first = np.flatnonzero(~(is_left | is_few))
         if len(first):
             yield SOLVERS_BY_NAME["active_set"], first, min(int(most[first].max()), max_iter)
             calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
             is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
         left = np.flatnonzero(is_left)
-    elif is_auto and own.prefers is not always:
-        prefers = np.empty(len(left), np.int64)
+    elif len(left) and is_auto and own.prefers is not always:
+        prefers = np.empty(len(is_few), np.int64)
         over_ranges(
             lambda start, stop: prefer_range(own.prefers, problems, start, stop, prefers), _n_parts(problems), n_jobs
         )
-        left = np.flatnonzero(prefers)
-        if not prefers.all():
-            yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(prefers == 0), max_iter
+        others = left[prefers[left] == 0]
+        left = left[prefers[left] != 0]
+        if len(others):
+            yield SOLVERS_BY_NAME["active_set"], others, max_iter
     if len(left):
         yield own.solve, left, max_iter
         gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)

@@ -46,8 +46,11 @@ class PolytopeSolver(NamedTuple):
         See `solver` for the signature, and `facets` for what it returns.
     products : Entry or None
         The matching Jacobian product; None if `solve` returns structures.
+    few_parts : int, default=0
+        The active set solves all problems with at most this number of parts. There it takes at most about the time of
+        the specialised solver, whose compilation takes seconds.
     prefers : Entry, default=always
-        Whether it solves a problem faster than the active set, as a function of scores and dims.
+        Whether it solves a larger problem faster than the active set, as a function of scores and dims.
     budget : Entry, default=None
         Replaces `prefers` for batches whose problems are solved one by one. ``budget(problems, start, stop, most,
         is_tried)`` writes for each problem the number of oracle calls after which the active set is stopped, and
@@ -61,6 +64,7 @@ class PolytopeSolver(NamedTuple):
     name: str
     solve: Entry
     products: Entry | None
+    few_parts: int = 0
     prefers: Entry = always
     budget: Entry | None = None
     paths: Entry | None = None

@@ -17,6 +17,7 @@ from ...numerics.tight_face import as_equations, face_products
 
 # The multiplier that marks a full column whose multiplier is 0 in this solution, but not in all solutions.
 _SOME = 2.0 * BINDING
+_FEW_PARTS = 12  # `PolytopeSolver.few_parts`; so few pairs never reach `_ENOUGH`
 
 
 @kernel
@@ -111,5 +112,5 @@ def prefers_multipliers(scores, dims):
 
 
 MULTIPLIERS = PolytopeSolver(
-    "facets", matching_facets, matching_products, prefers_multipliers, equations=matching_equations
+    "facets", matching_facets, matching_products, _FEW_PARTS, prefers_multipliers, equations=matching_equations
 )

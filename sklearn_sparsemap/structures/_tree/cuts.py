@@ -23,6 +23,7 @@ from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
 
 _MOST_ROUNDS = 200
+_FEW_PARTS = 20  # `PolytopeSolver.few_parts`; so few arcs, as of four words, never reach `_ENOUGH`
 
 
 @kernel
@@ -251,5 +252,5 @@ def prefers_labelled_cuts(scores, dims):
 
 
 tree_products = face_products("tree_products", tree_equations)
-CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, equations=tree_equations)
+CUTS = PolytopeSolver("facets", tree_facets, tree_products, _FEW_PARTS, prefers_cuts, equations=tree_equations)
 LABELLED_CUTS = CUTS._replace(prefers=prefers_labelled_cuts)

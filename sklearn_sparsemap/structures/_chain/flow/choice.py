@@ -17,6 +17,7 @@ from .solver import chain_interior_point, chain_products
 # The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
 # it needs more calls than expected.
 _CLEARLY_LESS = 0.6
+_FEW_PARTS = 30  # `PolytopeSolver.few_parts`; up to here choosing takes longer than the better choice saves
 _FEWEST_CALLS = 16  # least number of calls after which the active set is stopped, if it is tried
 
 
@@ -94,6 +95,7 @@ FLOW = PolytopeSolver(
     "interior_point",
     chain_interior_point,
     chain_products,
+    few_parts=_FEW_PARTS,
     prefers=never,
     budget=calls_of_active_set_range,
     paths=flow_paths,
