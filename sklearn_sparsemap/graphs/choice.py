@@ -10,10 +10,6 @@ from .batch import GRAPH_SOLVERS, LOGIC_SOLVERS
 from .small import small_block_range, small_logic_range, small_rows_range
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
 
-# Structures with at most this many parts never prefer facets, except those that always do. This follows from the rules
-# of trees and matchings.
-_FEW_PARTS = 12
-
 
 def _own_solvers(layout):
     """Return the solvers by facets of the structures of a graph, None if there is none, by the number of the oracle."""
@@ -63,11 +59,10 @@ def small_solver(layout, method, spare):
     graph, structures = layout.small
     if structures is None:
         return (_SMALL_LOGIC[method], (graph,)) if method in _SMALL_LOGIC else None
-    preferences = [solvers_of(own, active_set).prefers for own in _own_solvers(layout)]
-    if method not in _SMALL or always in preferences:
+    own = _own_solvers(layout)
+    if method not in _SMALL or any(solver is not None and solver.prefers is always for solver in own):
         return None
-    for k, n_parts in enumerate(layout.most_parts):
-        if n_parts <= _FEW_PARTS:
-            preferences[k] = never
+    are_few = [solver is None or n <= solver.few_parts for solver, n in zip(own, layout.most_parts, strict=True)]
+    preferences = [never if few else solver.prefers for few, solver in zip(are_few, own, strict=True)]
     prefers = table_of(PREFERENCES, preferences, never)
     return _SMALL[method], (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))
