@@ -127,8 +127,9 @@ def by_type(kernels):
 
     Parameters
     ----------
-    kernels : dict of namedtuple class -> kernel
-        The kernels, all with the same parameters, by the type of their first argument.
+    kernels : dict of type -> kernel
+        The kernels, all with the same parameters, by the type of their first argument: the class of a namedtuple, or
+        the type of None.
     """
     return _backend.by_type(kernels, _OPTIONS)
 

@@ -126,6 +126,14 @@ class Layout(UserForms):
         return take_arrays(SmallArrays, self.arrays), structures
 
     @cached_property
+    def most_parts(self):
+        """Number of parts of the largest structure with each oracle, by the numbers of oracles."""
+        arrays, n_parts = self.arrays, [0] * len(self.oracles)
+        for f in arrays.structures.tolist():
+            n_parts[arrays.oracles[f]] = max(n_parts[arrays.oracles[f]], arrays.link_ptr[f + 1] - arrays.link_ptr[f])
+        return n_parts
+
+    @cached_property
     def shares_variables(self):
         """Whether a variable is in two structures."""
         return bool((self.arrays.owners == -2).any())

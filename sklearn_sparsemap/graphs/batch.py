@@ -9,7 +9,7 @@ from .._core.jit import INTS, copy_into, entry, kernel
 from .admm import solve_admm
 from .arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from .block import solve_block
-from .certificate import certify
+from .certificate import certify, longest_factor
 from .newton import solve_rows
 from .presolve import (
     ON,
@@ -41,7 +41,7 @@ from .tables.batch import tables_range
 
 
 @kernel
-def link_multipliers(graph, scores, additional, multipliers, u, lam):
+def link_multipliers(graph, scores, additional, multipliers, u, lam, left):
     """Write the dual variables of all links from the multipliers of rows and pairs.
 
     The dual variable of a link is the part of the score that the rows and pairs of its factor take. The rest of the
@@ -52,8 +52,10 @@ def link_multipliers(graph, scores, additional, multipliers, u, lam):
     graph, scores, additional, u, lam
         See `graphs/__init__.py`. `additional` is None if there are no pairs.
     multipliers : array of shape (n_rows + n_pairs,)
+    left : array of shape (n_variables,)
+        Scratch.
     """
-    n_rows, left = graph.row_bounds.shape[0], np.empty(scores.shape[0])
+    n_rows = graph.row_bounds.shape[0]
     for i in range(scores.shape[0]):
         left[i] = scores[i] - u[i]
     for link in range(lam.shape[0]):
@@ -105,7 +107,15 @@ def _finish(graph, structures, scores, additional, i, limits, n_iter, status, ou
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
         statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-            graph, structures, scores, additional, out.marginals[i], out.links[i], limits, out.joint[i]
+            graph,
+            structures,
+            scores,
+            additional,
+            out.marginals[i],
+            out.links[i],
+            limits,
+            out.joint[i],
+            np.empty((3, max(scores.shape[0], longest_factor(graph)))),
         )
 
 
@@ -202,7 +212,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
     if out.links.shape[1] > 0:
         write_settled_multipliers(graph, settled, own, out.multipliers[i])
         last = _last_scores(scores, settled, proximal)
-        link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
+        link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i], np.empty(u.shape[0]))
         _finish(graph, structures, last, own, i, limits, n_iter, status, out)
     else:
         statistics[N_ITER], statistics[STATUS] = n_iter, status
@@ -260,28 +270,42 @@ def _finish_links(graph, structures, scores, own, i, found, limits, out):
     _finish(graph, structures, scores, own, i, limits, n_iter, status, out)
 
 
+@kernel
+def solve_by_block(graph, structures, proximal, samples, tol, limits, i, out):
+    """Solve sample `i` by block coordinate ascent; for the parameters see `_solve_open`."""
+    own, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(graph.links.shape[0])
+    scores = samples.scores[i].copy()
+    if samples.warm.shape[0] > 0:
+        copy_into(warm, samples.warm[i])
+    begin(proximal)
+    found = solve_block(graph, structures, scores, own, warm, tol, limits)
+    for _ in range(MOST_STEPS if goal > 0.0 else 0):
+        factor = next_step(proximal, scores, found[0], 0.0, goal, found[3] == CONVERGED and limits[0] > 0)
+        if factor == 0.0:
+            break
+        copy_into(warm, found[1])
+        grow(warm, factor)
+        grow(own, factor)
+        found = solve_block(graph, structures, scores, own, warm, tol, limits)
+    _finish_links(graph, structures, scores, own, i, found, limits, out)
+    _as_first_step(samples, i, proximal, out)
+
+
+@entry(types.void(GRAPH_ARRAYS, *LOOP))
+def logic_block_range(graph, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
+    proximal = new_proximal(graph.degrees.shape[0])
+    for i in range(start, stop):
+        solve_by_block(graph, None, proximal, samples, tol, limits, i, out)
+
+
 @entry(types.void(*_STRUCTURED, *LOOP))
 def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent; for the parameters see `rows_range`."""
-    proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
+    proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        own, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(n_links)
-        scores = samples.scores[i].copy()
-        if samples.warm.shape[0] > 0:
-            copy_into(warm, samples.warm[i])
         structures = new_structures(graph, oracles, solvers)
-        begin(proximal)
-        found = solve_block(graph, structures, scores, own, warm, tol, limits)
-        for _ in range(MOST_STEPS if goal > 0.0 else 0):
-            factor = next_step(proximal, scores, found[0], 0.0, goal, found[3] == CONVERGED and limits[0] > 0)
-            if factor == 0.0:
-                break
-            copy_into(warm, found[1])
-            grow(warm, factor)
-            grow(own, factor)
-            found = solve_block(graph, structures, scores, own, warm, tol, limits)
-        _finish_links(graph, structures, scores, own, i, found, limits, out)
-        _as_first_step(samples, i, proximal, out)
+        solve_by_block(graph, structures, proximal, samples, tol, limits, i, out)
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
@@ -303,6 +327,10 @@ GRAPH_SOLVERS = {
     "tables": tables_range,
 }
 # The variants for graphs without structures, which compile faster.
-LOGIC_SOLVERS = {"newton": partial(logic_rows_range, True), "pairwise": partial(logic_rows_range, False)}
+LOGIC_SOLVERS = {
+    "newton": partial(logic_rows_range, True),
+    "pairwise": partial(logic_rows_range, False),
+    "block": logic_block_range,
+}
 # Solvers whose warm start is the multipliers of rows and pairs. That of the others is the dual variables of the links.
 BY_MULTIPLIERS = ("newton", "pairwise")

@@ -14,7 +14,7 @@ from .arrays import FORBIDDEN, STRUCTURE
 from .certificate import literal_scores, longest_factor, project_factor
 from .closed_forms import clip01
 from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
-from .structures import OFF, new_structures
+from .structures import OFF, without_supports
 
 _MEMORY = 8  # steps that Anderson acceleration remembers
 _CHECK_EVERY = 50  # sweeps between two searches for a proof of infeasibility
@@ -75,8 +75,8 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
 @kernel
 def blame(lam, start, stop):
     """Mark the links start..stop, those of an infeasible factor."""
-    lam[:] = 0.0
-    lam[start:stop] = 1.0
+    for link in range(lam.shape[0]):
+        lam[link] = 1.0 if start <= link < stop else 0.0
 
 
 @kernel
@@ -113,7 +113,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
         direction[link] *= _SHARP / size
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
-    cold = new_structures(graph, structures.oracles, structures.solvers)
+    cold = without_supports(structures)
     slope, place = 0.0, np.int64(0)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -172,7 +172,9 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
         if residual <= tol:
             break
         if n_iter % _CHECK_EVERY == 0:
-            direction = lam - checked
+            direction = np.empty(n_links)
+            for link in range(n_links):
+                direction[link] = lam[link] - checked[link]
             if proves_infeasible(graph, structures, scores, additional, limits, direction):
                 copy_into(lam, direction)
                 return u, lam, n_iter, INFEASIBLE

@@ -1,7 +1,5 @@
 """The choice of the kernels for a graph, and of the solvers for its structures."""
 
-import numpy as np
-
 from .._core.jit import as_argument, readonly, table_of
 from ..numerics.active_set import active_set
 from ..numerics.argmax import map_argmax
@@ -9,12 +7,8 @@ from ..numerics.polytope_solver import always, never, solvers_of
 from ..numerics.solver import BY_FACETS, BY_STRUCTURES
 from ..numerics.tight_face import no_equations
 from .batch import GRAPH_SOLVERS, LOGIC_SOLVERS
-from .small import small_logic_range, small_rows_range
+from .small import small_block_range, small_logic_range, small_rows_range
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
-
-# Structures with at most this many parts never prefer facets, except those that always do: see the rules of
-# trees and matchings.
-_FEW_PARTS = 12
 
 
 def _own_solvers(layout):
@@ -38,18 +32,6 @@ def structure_solvers(layout):
     )
 
 
-def _preferences(layout):
-    """Return the preferences of the structures, by the numbers of their oracles."""
-    arrays = layout.arrays
-    n_parts = np.zeros(len(layout.oracles))
-    np.maximum.at(n_parts, arrays.oracles[arrays.structures], np.diff(arrays.link_ptr)[arrays.structures])
-    chosen = [solvers_of(solver, active_set).prefers for solver in _own_solvers(layout)]
-    return [
-        never if n <= _FEW_PARTS and prefers is not always else prefers
-        for n, prefers in zip(n_parts, chosen, strict=True)
-    ]
-
-
 def graph_solver(layout, method, spare):
     """Return the kernel for a graph by the public name of its solver, and its first arguments.
 
@@ -62,10 +44,25 @@ def graph_solver(layout, method, spare):
     return GRAPH_SOLVERS[method], (layout.arrays, layout.all_oracles(spare), structure_solvers(layout))
 
 
-def small_solver(layout, spare):
-    """Return the kernel for a small graph, and its first arguments; for `spare` see `graph_solver`."""
+# The solvers of small graphs without structures, and with structures, by their public names.
+_SMALL_LOGIC = {"newton": small_logic_range}
+_SMALL = {"newton": small_rows_range, "block": small_block_range}
+
+
+def small_solver(layout, method, spare):
+    """Return the kernel for a small graph, and its first arguments, or None; for the parameters see `graph_solver`.
+
+    It does not converge if a sample needs more than it has; `graph_solver` then starts again.
+    """
+    if layout.small is None:
+        return None
     graph, structures = layout.small
     if structures is None:
-        return small_logic_range, (graph,)
-    prefers = table_of(PREFERENCES, _preferences(layout), never)
-    return small_rows_range, (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))
+        return (_SMALL_LOGIC[method], (graph,)) if method in _SMALL_LOGIC else None
+    own = _own_solvers(layout)
+    if method not in _SMALL or any(solver is not None and solver.prefers is always for solver in own):
+        return None
+    are_few = [solver is None or n <= solver.few_parts for solver, n in zip(own, layout.most_parts, strict=True)]
+    preferences = [never if few else solver.prefers for few, solver in zip(are_few, own, strict=True)]
+    prefers = table_of(PREFERENCES, preferences, never)
+    return _SMALL[method], (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel
+from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel, readonly
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
@@ -21,7 +21,7 @@ class GraphSamples(NamedTuple):
 
     def take(self, rows):
         """Return some of the samples."""
-        return GraphSamples(self.scores[rows], *(a[rows] if len(a) > 1 else a for a in self[1:]))
+        return GraphSamples(readonly(self.scores[rows]), *(readonly(a[rows]) if len(a) > 1 else a for a in self[1:]))
 
 
 class GraphSolutions(NamedTuple):

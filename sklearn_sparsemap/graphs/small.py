@@ -1,9 +1,9 @@
-"""Newton's method for small graphs without pairs, with little code to compile.
+"""Solvers for small graphs without pairs, with little code to compile.
 
-Nearly all samples of such graphs need neither pairs, nor the presolve that is about them, nor the preconditioner, nor
-the wide boxes, nor a proof of infeasibility, nor facets of structures. Without these, the solver is compiled in a
-third of the time. It takes the same steps as `batch.rows_range` bit by bit, and gives up where that goes on by other
-means. `rows_range` then solves the sample from the start.
+Nearly all samples of such graphs need neither pairs, nor presolve (which is about pairs), nor the preconditioner of
+Newton's method, its wide boxes and its proof of infeasibility, nor facets of structures. Without these, a solver is
+compiled in less than half of the time. It takes the same steps as the solver in `batch.py`, and its results are equal
+bit by bit. It gives up if a sample needs more; `batch.py` then solves the sample from the start.
 """
 
 import numpy as np
@@ -12,17 +12,18 @@ from numba import types
 from .._core.jit import entry, kernel
 from ..numerics.solver import SOLVER
 from .arrays import FORBIDDEN, ORACLES, SMALL_ARRAYS, STRUCTURE_ARRAYS
-from .batch import LOOP, link_multipliers
-from .certificate import certify
+from .batch import LOOP, link_multipliers, solve_by_block
+from .certificate import certify, longest_factor
 from .closed_forms import clip01
 from .newton import solve_plainly
+from .proximal import new_proximal
 from .rows import CONVERGED, Dual
 from .samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, row_of
 from .structures import PREFERENCES, new_plain_structures
 
 
 @kernel
-def _solve(graph, structures, is_logic, samples, tol, limits, i, a, gradient, out):
+def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scratch, out):
     """Solve sample `i`.
 
     Parameters
@@ -34,15 +35,16 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, a, gradient, ou
     tol, limits, i
         See `graphs/__init__.py`.
     samples : GraphSamples
-    a, gradient : arrays of shape (n_variables,) and (n_rows,)
-        Scratch.
+    gradient : array of shape (n_rows,)
+    scratch : array of shape (5, n)
+        Both are scratch. The rows of the latter are as long as the number of variables and the longest factor.
     out : GraphSolutions
     """
     scores, u, mu, statistics = samples.scores[i], out.marginals[i], out.multipliers[i], out.statistics[i]
     warm = row_of(samples.warm, i)
-    open_scores = scores.copy()
+    open_scores, a = scratch[3, : u.shape[0]], scratch[4, : u.shape[0]]
     for v in range(u.shape[0]):
-        u[v] = 0.0
+        u[v], open_scores[v] = 0.0, scores[v]
         # Presolve settles variables that are in no factor if their scores are clipped.
         if is_logic is not None and graph.degrees[v] == 0 and not 0.0 < scores[v] < 1.0:
             open_scores[v] = FORBIDDEN
@@ -72,21 +74,25 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, a, gradient, ou
         for v in range(u.shape[0]):
             if graph.degrees[v] == 0:
                 u[v] = clip01(scores[v])
-    link_multipliers(graph, scores, None, mu, u, out.links[i])
+    link_multipliers(graph, scores, None, mu, u, out.links[i], scratch[0])
     statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-        graph, structures, scores, additional, u, out.links[i], limits, out.joint[i]
+        graph, structures, scores, additional, u, out.links[i], limits, out.joint[i], scratch[:3]
     )
 
 
 @entry(types.void(SMALL_ARRAYS, *LOOP))
 def small_logic_range(graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures; see `batch.rows_range`."""
-    a, gradient = np.empty(graph.degrees.shape[0]), np.empty(graph.row_bounds.shape[0])
+    gradient = np.empty(graph.row_bounds.shape[0])
+    scratch = np.empty((5, max(graph.degrees.shape[0], longest_factor(graph))))
     for i in range(start, stop):
-        _solve(graph, None, True, samples, tol, limits, i, a, gradient, out)
+        _solve(graph, None, True, samples, tol, limits, i, gradient, scratch, out)
 
 
-@entry(types.void(SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PREFERENCES.type, SOLVER, *LOOP))
+_STRUCTURED = SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PREFERENCES.type, SOLVER
+
+
+@entry(types.void(*_STRUCTURED, *LOOP))
 def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop; see `batch.rows_range`.
 
@@ -101,7 +107,17 @@ def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limi
     solver : solver
         Solves all structures.
     """
-    a, gradient = np.empty(graph.degrees.shape[0]), np.empty(graph.row_bounds.shape[0])
+    gradient = np.empty(graph.row_bounds.shape[0])
+    scratch = np.empty((5, max(graph.degrees.shape[0], longest_factor(graph))))
     for i in range(start, stop):
         structures = new_plain_structures(arrays, oracles, prefers, solver)
-        _solve(graph, structures, None, samples, tol, limits, i, a, gradient, out)
+        _solve(graph, structures, None, samples, tol, limits, i, gradient, scratch, out)
+
+
+@entry(types.void(*_STRUCTURED, *LOOP))
+def small_block_range(graph, arrays, oracles, prefers, solver, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop by block coordinate ascent; for the parameters see `small_rows_range`."""
+    proximal = new_proximal(graph.degrees.shape[0])
+    for i in range(start, stop):
+        structures = new_plain_structures(arrays, oracles, prefers, solver)
+        solve_by_block(graph, structures, proximal, samples, tol, limits, i, out)

@@ -97,6 +97,30 @@ def new_plain_structures(arrays, oracles, prefers, solver):
 
 
 @kernel
+def _new_structures_of(structures):
+    """Return new `Structures`."""
+    return new_structures(structures.graph, structures.oracles, structures.solvers)
+
+
+@kernel
+def _new_plain_structures_of(structures):
+    """Return new `PlainStructures`."""
+    return new_plain_structures(structures.graph, structures.oracles, structures.prefers, structures.solver)
+
+
+@kernel
+def _no_structures(structures):
+    """Return None."""
+    return None
+
+
+# Returns the structures of the same graph without supports; None if there are none.
+without_supports = by_type(
+    {Structures: _new_structures_of, PlainStructures: _new_plain_structures_of, type(None): _no_structures}
+)
+
+
+@kernel
 def force_parts(z, additional, sizes):
     """Replace scores of +inf, of parts that a structure must have, by a score larger than the sum of all others.
 

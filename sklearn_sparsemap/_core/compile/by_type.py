@@ -6,7 +6,8 @@ from numba.extending import overload
 def by_type(kernels, options):
     """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 
-    `kernels` is a dict of namedtuple class -> kernel; `options` are Numba's options for the returned function.
+    `kernels` is a dict of namedtuple class (or the type of None) -> kernel; `options` are Numba's options for the
+    returned function.
     """
 
     def function(*args):
@@ -16,6 +17,6 @@ def by_type(kernels, options):
 
     @overload(function, jit_options=options, strict=False)
     def choose(first, *others):
-        return kernels[first.instance_class].py_func
+        return kernels[getattr(first, "instance_class", type(None))].py_func
 
     return function

@@ -79,6 +79,11 @@ def lp_sparsemap(
         - ``"tables"``: the method of multipliers with Newton steps. For graphs of variables with several values whose
           factors are all `PairTable`.
         - ``"auto"``: tables if possible, else newton if possible, else block.
+
+        The solver is compiled at its first use. Newton's method and block coordinate ascent compile less for a graph
+        with at most 1000 links of factors with variables and without pairs: what nearly all of its samples need. A
+        sample that needs more, such as facets of a structure, is solved again from the start. Results do not depend on
+        what is compiled, nor on the other samples.
     tol : float, default=1e-6
         Tolerance of the residual and the duality gap. Newton's method usually ends far below it.
     max_iter : int, default=1000
@@ -340,28 +345,32 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
                 limit=limits,
             )
         samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
-
-        def run(solver, own, samples, out):
-            n = len(samples.scores)
-            over_ranges(
-                lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs[:n], n_jobs, limit=limits
-            )
-
-        left = np.arange(n)
-        if method == "newton" and problems.scales is None and layout.small is not None:
-            run(*small_solver(layout, Simplex.oracle), samples, out)
-            left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
-        if len(left) == n:
+        run = partial(_run, aim=aim, limits=limits, costs=costs, n_jobs=n_jobs)
+        small = small_solver(layout, method, Simplex.oracle) if problems.scales is None else None
+        if small is None:
             run(*graph_solver(layout, method, Simplex.oracle), samples, out)
-        elif len(left):
-            found = out.take(left)
-            run(*graph_solver(layout, method, Simplex.oracle), samples.take(left), found)
-            out.put(left, found)
+        else:
+            run(*small, samples, out)
+            left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
+            if len(left):
+                found = _empty(layout, len(left), keep)
+                run(*graph_solver(layout, method, Simplex.oracle), samples.take(left), found)
+                out.put(left, found)
     if n_steps is not None:
         out.statistics[:, N_ITER] += n_steps[:, 0]
     if method == "tables" and deadline is None:
         _solve_by_block(problems, out, max_iter, tol, n_jobs)
     return out
+
+
+def _run(kernel, own, samples, out, *, aim, limits, costs, n_jobs):
+    """Solve samples with a kernel whose first arguments are `own`; `costs` has at least one entry for each sample."""
+    over_ranges(
+        lambda begin, end: kernel(*own, samples, aim, limits, begin, end, out),
+        costs[: len(samples.scores)],
+        n_jobs,
+        limit=limits,
+    )
 
 
 def _solve_by_block(problems, out, max_iter, tol, n_jobs):
