@@ -92,6 +92,15 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 
 @kernel
+def _divided(values, number):
+    """Return the values divided by a number."""
+    quotients = np.empty(values.shape[0])
+    for i in range(values.shape[0]):
+        quotients[i] = values[i] / number
+    return quotients
+
+
+@kernel
 def _add_cost(scores, gold_slots, cost, missing, repeats):
     """Add the cost of each part to its score.
 
@@ -146,11 +155,10 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     n_slots, n_additional = target.sizes[0], target.sizes[1]
     scores, additional = target.scores, target.additional
     if form.temperature != 1.0:
-        scores = scores / form.temperature
-        additional = additional / form.temperature
+        scores, additional = _divided(scores, form.temperature), _divided(additional, form.temperature)
     gold_score = score(scores, additional, target.gold_slots, target.gold_additional)
     if form.margin != 0.0:
-        scores = scores.copy()
+        scores = _divided(scores, 1.0)
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     by_facets = solvers.prefers(scores, target.dims)
     first, first_additional = memory.slot_start[i], memory.additional_start[i]

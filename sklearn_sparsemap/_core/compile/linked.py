@@ -12,7 +12,7 @@ compilers say which wrappers a function gets.
 from numba import njit
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.registry import CPUDispatcher
 
 from .addresses import by_address
@@ -58,10 +58,22 @@ class _LinkedLibrary(JITCodeLibrary):
         """Do nothing: the code has no address yet, see `_set_environments`."""
 
 
+class _Flags(Flags):
+    """Numba's flags, which it compares at each call that it compiles; this took 6 % of the compilation time."""
+
+    __slots__ = ()
+    _DEFAULTS = {name: option.default for name, option in Flags.options.items()}
+
+    def values(self):
+        """Return all values as a dict."""
+        return self._DEFAULTS | self._values
+
+
 class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts."""
 
     def define_pipelines(self):
+        self.state.flags.__class__ = _Flags
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
         return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))

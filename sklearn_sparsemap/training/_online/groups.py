@@ -15,7 +15,7 @@ from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
 from .rule import rule_of
 from .rules import GRADIENT_STEPS
-from .shrinkage import end_gradient_sample, multiply_atoms
+from .shrinkage import multiply_atoms
 
 _TOL = 1e-8  # duality gap of inference
 PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
@@ -138,7 +138,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     @property
     def _steps(self):
-        return super()._steps if self.mira else GRADIENT_STEPS
+        return super()._steps if self.mira else GRADIENT_STEPS[self.rule.defers]
 
     def _visit(self, inference, form, rows, targets, order, memory):
         if not self.defers:
@@ -258,7 +258,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def _shrink_now(self):
         """Shrink for the samples since the last shrinkage, if any."""
-        end_gradient_sample(self.rule, self.store, self.counters, -1, -1)
+        self._steps.end(self.rule, self.store, self.counters, -1, -1)
 
     def _new_curve(self, n_samples):
         self.counters[N_RECORDS] = 0

@@ -174,7 +174,7 @@ class OnlineOptimizer:
     @property
     def _steps(self):
         """The compiled functions of the rule."""
-        return STEPS[type(self.store), self.dtype]
+        return STEPS["mira" if self.rule.is_mira else "adagrad", type(self.store), self.dtype]
 
     def rows_of(self, X):
         """Return features as rows of the type of the weights, in merged columns if there are any."""

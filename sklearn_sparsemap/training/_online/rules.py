@@ -37,7 +37,7 @@ from .dense import DENSE, SINCE, STEP, UNCONVERGED, Dense, add_at, locate_dense,
 from .pairs import PAIRS, Pairs, locate_pairs, most_space, move_pairs
 from .rule import ROWS_OF, RULE, Steps, end_signature, take_signature
 from .scores import score_pairs
-from .shrinkage import end_gradient_sample, record, step_size
+from .shrinkage import SHRINKAGES, record, step_size
 
 # The input of a rule for a sample: its rows of features, its loss, and the gradients. `share` are the columns whose
 # weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
@@ -160,7 +160,6 @@ def _step_mira(rule, store, counters, rows, sample, moves):
                 direction[place] = 0.0
 
 
-@kernel
 def _penalise(rule, store, counters, first, stop):
     """Take a proximal step for the squared norm of the weights in a range of places, in the metric of AdaGrad."""
     rate = rule.eta0 * rule.alpha * counters[SINCE]
@@ -172,15 +171,6 @@ def _penalise(rule, store, counters, first, stop):
             if store.sums.shape[0]:
                 store.sums[place] += counters[STEP] * (shrunk - w)
             store.values[place] = shrunk
-
-
-@kernel
-def _take_step(rule, store, counters, rows, sample, moves):
-    """Take the step of AdaGrad or MIRA for a sample. The arguments are described in the module."""
-    if rule.is_mira:
-        _step_mira(rule, store, counters, rows, sample, moves)
-    else:
-        _step_adagrad(rule, store, counters, rows, sample, moves)
 
 
 @kernel
@@ -206,39 +196,40 @@ def _take_block(take_step, rule, store, rows, targets, order, team, part, start,
         at += n_outputs * n_rows
 
 
-def _take_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
-    """Take the steps of AdaGrad or MIRA for a block. The arguments are described in `epoch`."""
-    _take_block(_take_step, rule, store, rows, targets, order, team, part, start, stop, moves)
+def _take_adagrad_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
+    _take_block(_step_adagrad, rule, store, rows, targets, order, team, part, start, stop, moves)
+
+
+def _take_mira_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
+    _take_block(_step_mira, rule, store, rows, targets, order, team, part, start, stop, moves)
 
 
 def _take_gradient_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
-    """Take gradient steps for a block. The arguments are described in `epoch`."""
     _take_block(_step_gradient, rule, store, rows, targets, order, team, part, start, stop, moves)
 
 
-def _end_sample(rule, store, counters, first, stop):
-    """Take the proximal step of AdaGrad or, for MIRA, record the number of weights.
-
-    The arguments are described in the module.
-    """
-    if rule.is_mira:
-        counters[SINCE] = 0
-        record(rule, counters)
-    else:
-        _penalise(rule, store, counters, first, stop)
+def _record(rule, store, counters, first, stop):
+    """Record the number of weights."""
+    counters[SINCE] = 0
+    record(rule, counters)
 
 
-# Steps of AdaGrad and MIRA by store and type of the weights, and gradient steps over groups of features.
+_FUNCTIONS = {"adagrad": (_take_adagrad_steps, _penalise), "mira": (_take_mira_steps, _record)}
+# Functions of AdaGrad and MIRA by store and type of the weights, and of gradient steps over groups of features by
+# whether shrinkages are deferred.
 STEPS = {
-    (store, dtype): Steps(
-        Entry(_take_steps, take_signature(of_store[dtype], rows)), Entry(_end_sample, end_signature(of_store[dtype]))
+    (name, store, dtype): Steps(
+        Entry(take, take_signature(of_store[dtype], rows)), Entry(end, end_signature(of_store[dtype]))
     )
+    for name, (take, end) in _FUNCTIONS.items()
     for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))
     for dtype, rows in ROWS_OF.items()
 }
-GRADIENT_STEPS = Steps(
-    Entry(_take_gradient_steps, take_signature(PAIRS["float64"], ROWS_OF["float64"])), end_gradient_sample
-)
+_take_gradient_steps = Entry(_take_gradient_steps, take_signature(PAIRS["float64"], ROWS_OF["float64"]))
+GRADIENT_STEPS = {defers: Steps(_take_gradient_steps, end) for defers, end in SHRINKAGES.items()}
+
+
+_penalise_now = kernel(_penalise)
 
 
 def _step_batch(rule, store, counters, gradient):
@@ -248,7 +239,7 @@ def _step_batch(rule, store, counters, gradient):
         _move_by_adagrad(store.values, store.sums, store.state, place, gradient[place], rule.eta0, step)
     # The penalty belongs to the same step.
     counters[SINCE] = 1
-    _penalise(rule, store, counters, store.n_outputs, gradient.shape[0])
+    _penalise_now(rule, store, counters, store.n_outputs, gradient.shape[0])
     counters[STEP] = step
 
 

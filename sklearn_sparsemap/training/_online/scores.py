@@ -3,8 +3,6 @@
 The conventions of `dense` hold.
 """
 
-from collections import namedtuple
-
 import numpy as np
 from numba import types
 
@@ -12,18 +10,6 @@ from ..._core.jit import FLOATS, FLOATS_32_OUT, FLOATS_OUT, INTS, INTS_OUT, PART
 from ..._core.team import prefetch
 from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
-
-# The blocks of a row's features, which are looked up before their weights are read: the beginning of each block, its
-# number of weights, the factor of the weights, and the end of each piece.
-_Found = namedtuple("_Found", ["starts", "counts", "factors", "ends"])
-
-
-@kernel
-def _new_found(most, n_pieces):
-    """Allocate the blocks of at most `most` features. The last place is for features without weights."""
-    return _Found(
-        np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1), np.empty(n_pieces, np.int64)
-    )
 
 
 @kernel
@@ -38,44 +24,50 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
     features, scale, values, outputs = store.features, store.score_scale, store.values, store.outputs
     for row in range(first_row, first_row + n_rows):
         most = max(most, begins[share.last, row] - begins[share.first, row])
-    now, later = _new_found(most, share.last - share.first), _new_found(most, share.last - share.first)
+    # The blocks of two rows, each with a spare place for a feature without weights: the beginning of each block, its
+    # number of weights, the factor of the weights, and the end of each piece.
+    most += 1
+    starts, counts, factors = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64), np.empty(2 * most)
+    n_pieces = share.last - share.first
+    ends = np.empty(2 * n_pieces, np.int64)
+    now, later, now_end, later_end = np.int64(0), most, np.int64(0), n_pieces
     for r in range(n_rows + 1):
         row = first_row + r
         if far and r + 1 < n_rows:
             for at in range(begins[share.first, row + 1], begins[share.last, row + 1]):
                 prefetch(features, 4 * np.int64(rows.indices[at]))
         if r < n_rows:
-            n = 0
+            n = later
             for piece in range(share.first, share.last):
                 for at in range(begins[piece, row], begins[piece + 1, row]):
                     f = np.uint64(rows.indices[at])
                     start, count = np.int64(features[f, HEAD]), np.int64(features[f, COUNT])
-                    later.starts[n], later.counts[n] = start, count
+                    starts[n], counts[n] = start, count
                     factor = scale[np.uint64(features[f, ATOM])]
-                    later.factors[n] = factor * (rows.data[at] if has_data else 1.0)
+                    factors[n] = factor * (rows.data[at] if has_data else 1.0)
                     # A deferred shrinkage sets the factors of most groups to zero.
                     n += count != 0 and factor != 0.0
-                later.ends[piece - share.first] = n
+                ends[later_end + piece - share.first] = n
             if far:
-                for k in range(n):
-                    if later.counts[k] < 0:
-                        fetch_ahead(values, later.starts[k], later.starts[k] + n_outputs)
+                for k in range(later, n):
+                    if counts[k] < 0:
+                        fetch_ahead(values, starts[k], starts[k] + n_outputs)
                     else:
-                        prefetch(values, later.starts[k])
-                        prefetch(outputs, later.starts[k])
-        k = 0
+                        prefetch(values, starts[k])
+                        prefetch(outputs, starts[k])
+        k = now
         for piece in range(share.first, share.last if r > 0 else share.first):
             place = piece * share.stride + (r - 1) * n_outputs
             here = scores[place : place + n_outputs]
             begin_scores(values, piece, here)
-            while k < now.ends[piece - share.first]:
-                if now.counts[k] < 0:
-                    add_weights(here, now.factors[k], values, now.starts[k])
+            while k < ends[now_end + piece - share.first]:
+                if counts[k] < 0:
+                    add_weights(here, factors[k], values, starts[k])
                 else:
-                    for i in range(now.starts[k], now.starts[k] + now.counts[k]):
-                        here[np.uint64(outputs[np.uint64(i)])] += now.factors[k] * values[np.uint64(i)]
+                    for i in range(starts[k], starts[k] + counts[k]):
+                        here[np.uint64(outputs[np.uint64(i)])] += factors[k] * values[np.uint64(i)]
                 k += 1
-        now, later = later, now
+        now, later, now_end, later_end = later, now, later_end, now_end
 
 
 def _read_pairs(store, counters, average, indptr, outputs, weights):

@@ -91,25 +91,32 @@ def _shrink_groups(rule, store, counters):
         store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
 
 
-def _end_gradient_sample(rule, store, counters, first, stop):
+def _shrink_deferred(rule, store, counters, first, stop):
+    """Defer a shrinkage. If `first` is negative, no sample ends, and it is effective from the next step."""
+    is_now = first < 0
+    if not is_now:
+        counters[SINCE] = 0
+    _defer_shrinkage(rule, store, counters, counters[STEP] - (not is_now))
+
+
+def _shrink_weights(rule, store, counters, first, stop):
     """Shrink if there is a budget or a strength; record the number of weights.
 
-    If `first` is negative, this is not the end of a sample, but a shrinkage for the samples since the last one, if any.
-    A deferred shrinkage is then effective from the next step.
+    If `first` is negative, no sample ends, and this is a shrinkage for the samples since the last one, if any.
     """
     is_now = first < 0
-    if rule.defers:
-        if not is_now:
-            counters[SINCE] = 0
-        _defer_shrinkage(rule, store, counters, counters[STEP] - (not is_now))
-    elif counters[SINCE] > 0 if is_now else rule.budget >= 0 or rule.alpha > 0.0:
+    if counters[SINCE] > 0 if is_now else rule.budget >= 0 or rule.alpha > 0.0:
         _shrink_groups(rule, store, counters)
     elif not is_now:
         counters[SINCE] = 0
         record(rule, counters)
 
 
-end_gradient_sample = Entry(_end_gradient_sample, end_signature(PAIRS["float64"]))
+# Ends of samples, see `Steps`, by whether shrinkages are deferred.
+SHRINKAGES = {
+    defers: Entry(function, end_signature(PAIRS["float64"]))
+    for defers, function in ((True, _shrink_deferred), (False, _shrink_weights))
+}
 
 
 @entry(types.void(PAIRS["float64"], INTS_OUT, FLOATS_OUT))
