@@ -144,3 +144,16 @@ def test_a_temperature_reaches_its_minimum_if_scores_contradict_the_labels():
 
     grid = np.exp(np.linspace(-12.0, 3.0, 3001))
     assert objective(_softmax_slope(scores, gold, np.ones((200, 1)))) <= min(map(objective, grid)) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "params", [{"hidden_layer_sizes": (10,)}, {"label_graph": "full"}, {"threshold": "auto", "loss": "hinge"}]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_order_does_not_matter_to_networks(params):
+    X, Y = draw(0, 300)
+    order = np.random.default_rng(0).permutation(300)
+    model = make_pipeline(StandardScaler(), MultilabelLPSparseMAP(random_state=0, max_iter=5, **params))
+    wanted = model.fit(X, Y).predict_proba(X)
+    assert np.abs(model.fit(X[order], Y[order]).predict_proba(X) - wanted).max() < 1e-6
+    assert np.abs(model.fit(X.astype(np.float32), Y).predict_proba(X) - wanted).max() < 1e-3

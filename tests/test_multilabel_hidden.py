@@ -97,7 +97,7 @@ def test_losses_are_calibrated_on_the_other_half(curved):
     estimator = MultilabelLPSparseMAP(**QUICK)
     data, task = estimator._read(X, Y, None, None, first=True)
     unfitted = estimator._calibration
-    trial = solvers.Trial(solvers.LbfgsFit(estimator, data, task), unfitted)
+    trial = solvers.Trial(solvers.LbfgsFit(estimator, data, task))
     gold, n = trial.task.gold.astype(float), len(trial.held)
     evidence = np.random.default_rng(0).normal(size=gold.shape)
     found = trial._losses(evidence)

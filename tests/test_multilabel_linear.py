@@ -295,7 +295,7 @@ def test_each_rule_is_tuned_by_itself_and_the_best_one_is_chosen():
                 grid = ({"threshold": GRID}.get(rule, SET_GRID)) if fixed == "auto" else [fixed]
                 found = np.array([scores_of(choose(t), gold, weights) for t in grid])
                 if rule == "seen":
-                    # Of the thresholds within a point of the highest F1, the one with the most whole sets.
+                    # The most whole sets among the thresholds within a point of the highest F1.
                     k = np.argmax(np.where(found[:, 0] >= found[:, 0].max() - 0.01, found[:, 1], -1.0))
                     best[rule] = found[k]
                 else:

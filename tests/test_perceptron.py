@@ -1,6 +1,7 @@
 """GroupLassoPerceptron: the estimator and its storage, against dense twins."""
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -526,6 +527,42 @@ def test_finalize_shrinks_and_debiases(debias):
     edited = stream()
     edited.coef_ = 2.0 * edited.coef_
     assert edited.finalize(X, y).score(X, y) > 0.6
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"debias": "crf"},
+        {"loss": "crf", "debias": "crf"},
+        {"average": False},
+        {"shrink_every": 200},
+        {"budget": (36, "weights")},
+        {"budget": None, "alpha": 0.02},
+    ],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params, n_classes):
+    rng, group_of = np.random.default_rng(0), np.repeat(np.arange(10), 6)
+    X = rng.normal(size=(6000, 60))
+    scores = X[:, 12:24] @ rng.normal(size=(12, n_classes)) + 3.0 * rng.normal(size=(6000, n_classes))
+    y = scores.argmax(axis=1)
+
+    def stream():
+        given = {"groups": group_of, "budget": 2, "random_state": 0, "debias_max_iter": 5} | params
+        model = GroupLassoPerceptron(**given)
+        for start in range(0, 3000, 100):
+            model.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.arange(n_classes))
+        return model
+
+    plain = stream().finalize().score(X[3000:], y[3000:])
+    assert plain > 0.45
+    for model, last in product((stream(), stream().finalize()), (20, 100)):
+        n_steps = model.memory_steps_[-1]
+        model.finalize(X[3000 - last : 3000], y[3000 - last : 3000])
+        assert model.score(X[3000:], y[3000:]) > plain - 0.02
+        assert (np.diff(model.memory_steps_) >= 0).all() and n_steps <= model.memory_steps_[-1] <= n_steps + 5 * last
+    assert stream().finalize(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > plain - 0.01
 
 
 def test_curves_are_bounded(monkeypatch):

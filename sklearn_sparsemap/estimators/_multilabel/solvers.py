@@ -104,7 +104,7 @@ def way_of_fit(estimator, X, task, hidden):
     if hidden is None and estimator.solver == "auto" and _is_for_networks(linear):
         trial = Trial(linear)
         if trial.is_better():
-            return AdamFit(estimator, linear.learner.X, linear.task, AUTO_HIDDEN, trial)
+            return AdamFit(estimator, X, task, AUTO_HIDDEN, trial)
     return linear
 
 
@@ -340,6 +340,9 @@ class AdamFit:
 
     def __init__(self, estimator, X, task, hidden, trial=None):
         rng = check_random_state(estimator.random_state)
+        if estimator.shuffle:
+            # The order of the samples has no effect.
+            X, task, _ = in_folds(X, task)
         self.estimator, self.hidden, self.whole, self.held_out, self.trial = estimator, hidden, task, None, trial
         X, task = self._hold_out(X, task, rng) if trial is None else (X, copy(task))
         estimator._watch_sets(task)
@@ -431,7 +434,7 @@ def _for_epochs(task):
     """Scale the weights of a task to mean 1, and store its gold labels as a dense array if they are few; return it."""
     task.weights = relative(task.weights)
     if np.prod(task.gold.shape) <= _DENSE_CELLS:
-        task.gold = task.gold.astype(bool).toarray()
+        task.gold = dense(task.gold) > 0.0
     return task
 
 

@@ -107,7 +107,7 @@ default=None
     class_weight : dict, "balanced" or None, default=None
         As in `StructuredSparseMAPClassifier`.
     average : bool, default=True
-        Whether weights are averaged over all steps of a phase.
+        Whether weights are averaged over all steps of a phase. The debiasing of `finalize` averages in any case.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -371,8 +371,10 @@ default=None
     def finalize(self, X: Any = None, y: Any = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
-        Debiasing needs samples, because a stream stores none: the last ones, or any from the same distribution. Without
-        them, only the shrinkage is applied. After `fit`, only debiasing has an effect.
+        Debiasing needs samples, because a stream stores none: the last ones, or any from the same distribution. It
+        starts from the weights of the stream, which count in the average as many steps as the stream had samples. So a
+        few samples change them little; more samples remove more of the bias of the shrinkage. Without samples, only the
+        shrinkage is applied. After `fit`, only debiasing has an effect.
 
         Parameters
         ----------
@@ -423,7 +425,7 @@ default=None
             self._select(first)
         last, loss = first, self._latest_loss
         if X is not None and self._selects and self.debias is not None:
-            last = self._debiasing_optimizer(first, len(X))
+            last = self._resuming_optimizer(first, before.final, len(X))
             loss, rng = self._loss_of(last), check_random_state(self.random_state)
             visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
             phase = Phase(self, first, last, visit, self.debias_max_iter)

@@ -121,15 +121,16 @@ class PhasesMixin:
         optimizer.load(model, self._learned.final["shrunk"])
         return optimizer
 
-    def _new_optimizer(self, n_outputs, n_additional, columns=None):
+    def _new_optimizer(self, n_outputs, n_additional, columns=None, average=None):
         """Return an optimiser that selects groups or, given selected columns, one that learns their weights again."""
         groups, weights, mira = self.groups_, self.group_weights_, False
         if columns is not None:
             groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
             weights, mira = np.zeros(1), self.debias == MIRA
         optimizer = GroupOptimizer(
-            groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
-        )
+            groups, weights, n_outputs, n_additional, average=self.average if average is None else average, mira=mira,
+            columns=columns,
+        )  # fmt: skip
         self._configure(optimizer, self._period)
         return optimizer
 
@@ -147,11 +148,32 @@ class PhasesMixin:
             **strength,
         )  # fmt: skip
 
-    def _debiasing_optimizer(self, first, n_samples):
+    def _debiasing_optimizer(self, first, n_samples, average=None):
         """Return an optimiser that learns the weights of the selected columns from zero."""
-        optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self._budget.weights is not None))
+        columns = kept_columns(first, self._budget.weights is not None)
+        optimizer = self._new_optimizer(*first.sizes[1:], columns, average)
         self._configure(optimizer, n_samples)
         return optimizer
+
+    def _resuming_optimizer(self, first, final, n_samples):
+        """Return an optimiser that goes on from the model of a stream, with the selected columns.
+
+        It averages in any case, because steps on a few samples are noisy.
+
+        Parameters
+        ----------
+        first : GroupOptimizer
+            That of the stream, or a new one that has loaded its model.
+        final : dict or None
+            Attributes of a training that was finished earlier.
+        n_samples : int
+        """
+        last, model = self._debiasing_optimizer(first, n_samples, average=True), first.model()
+        n_steps = first.n_steps
+        if not n_steps and final is not None and len(final["curve"]):
+            n_steps = int(final["curve"][-1, 0])
+        last.resume(LinearModel(model.coef[last.columns], model.intercept, model.additional), n_steps)
+        return last
 
     def _data_of(self, optimizer, task, X):
         """Return task and features with the loss and the columns of an optimiser's phase."""
@@ -288,7 +310,7 @@ def final_state(first, last, loss):
     """Return the attributes of a finished training, given the optimisers of the first and the last phase."""
     curve = first.joined_curve()
     if last is not first:
-        curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
+        curve = np.concatenate([curve, last.joined_curve() + [first.n_steps - last.n_before, 0]])
     return {
         "selected": first.selected_groups(),
         "shrunk": first.has_shrunk,

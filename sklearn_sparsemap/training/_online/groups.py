@@ -10,7 +10,7 @@ from ..._core.jit import readonly
 from ...penalties._budget import group_budget_factors
 from ...penalties._weight_budget import weight_budget_factors
 from .._curve import Course, highest_of
-from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STOP
+from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STEP, STOP
 from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
 from .rule import rule_of
@@ -54,6 +54,8 @@ class GroupOptimizer(OnlineOptimizer):
     _steps_by_columns = False
     # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0
+    # Number of steps of an earlier training.
+    n_before = 0
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
@@ -83,6 +85,11 @@ class GroupOptimizer(OnlineOptimizer):
         if shrunk:
             self.counters[N_SHRINKAGES] = 1
             self.store.kept[:] = self.alive()
+
+    def resume(self, model, n_steps):
+        """Start from the model of an earlier training, which counts in averages and step sizes as `n_steps` steps."""
+        self.load(model, True)
+        self.counters[STEP] = self.n_before = n_steps
 
     def configure(self, **options):
         """Set options that can change between epochs: the parameters of `_rule_of`."""
