@@ -21,9 +21,7 @@ def import_library(name):
         return import_module(name)
     except ImportError as error:
         library = name.split(".")[0]
-        raise ImportError(
-            f"this plot needs {library}; install it with: pip install 'sklearn-sparsemap[plot]'"
-        ) from error
+        raise ImportError(f"this plot needs {library}; install it with: pip install {library}") from error
 
 
 def as_text(probability):
@@ -52,7 +50,7 @@ def text_width(text, size):
 
 
 def _line_width(line, size):
-    from matplotlib.textpath import TextPath
+    TextPath = import_library("matplotlib.textpath").TextPath
 
     path = TextPath((0, 0), line, size=size)
     # The control points of letters are within their extents, which take ten times as long to compute.

@@ -88,15 +88,14 @@ class MatchingDisplay(StructuresDisplay):
         -------
         display : MatchingDisplay
         """
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Polygon, Rectangle
-        from matplotlib.path import Path
-
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape
         names = max(text_width(name, 10.0) for name in self.row_names) / 72
         size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
         ax, self.outlines_ = self._start(ax, size), []
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Polygon, Rectangle
+        from matplotlib.path import Path
 
         _, size = draw_grid(ax, self.marginals, self.row_names, self.col_names, top=True)
         # In a cell of several alignments, the frames are nested.

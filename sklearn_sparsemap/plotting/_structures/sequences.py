@@ -116,8 +116,6 @@ class ChainDisplay(StructuresDisplay):
         -------
         display : ChainDisplay
         """
-        from matplotlib.lines import Line2D
-
         strands = self._strands(max_structures)
         used = self.marginals.any(axis=0) | all_states
         for path in [*self.structures, *self._truth()]:
@@ -127,6 +125,7 @@ class ChainDisplay(StructuresDisplay):
         n_steps, n_rows = len(self.marginals), len(states)
         size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
         ax, self.paths_ = self._start(ax, size), []
+        from matplotlib.lines import Line2D
 
         names = [self.labels[state] for state in states]
         _, (across, down) = draw_grid(ax, self.marginals[:, states].T, names, self.words)
@@ -344,8 +343,6 @@ class SegmentationDisplay(ChainDisplay):
         -------
         display : SegmentationDisplay
         """
-        from matplotlib.patches import Patch
-
         strips = [("truth", structure) for structure in self._truth()]
         for members, weight, _ in self._strands(max_structures):
             if len(members) == 1 and members[0] < max_structures:
@@ -354,6 +351,8 @@ class SegmentationDisplay(ChainDisplay):
         n_rows = len(strips) + 1
         size = np.clip(0.42 * n_steps + 1.6, 4.5, 18), np.clip(0.42 * n_rows + 1.6, 2.4, 8)
         ax, self.blocks_ = self._start(ax, size), []
+        from matplotlib.patches import Patch
+
         ax.set(xlim=(-0.6, n_steps - 0.4), ylim=(n_rows - 0.3, -0.6))
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
