@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from naive_group_lasso import NAMES, NaiveGroupLasso
 from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import (
+    GroupLassoPerceptron,
     RaggedArray,
     StructuredGroupLasso,
     StructuredGroupLassoCV,
@@ -21,7 +25,7 @@ from sklearn_sparsemap import (
 )
 from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import FactorGraph, Pair
-from sklearn_sparsemap.penalties import GroupTree
+from sklearn_sparsemap.penalties import GroupLasso, GroupTree
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
 from sklearn_sparsemap.training._group_lasso import solver
 
@@ -340,7 +344,8 @@ def test_sample_weights_and_class_weights_count():
     ("parameters", "message"),
     [
         ({"groups": [[0, 1], [1, 2], *([j] for j in range(3, 30))]}, "groups overlap without being nested"),
-        ({"group_weights": "log2"}, "group 0 has weight 0 .* positive weight in group_weights"),
+        ({"group_weights": {"a": 1.0}}, "group_weights names the group 'a', which does not exist; groups are 0, 1"),
+        ({"group_weights": {0: -1.0}}, r"group_weights\[0\] is -1.0; weights must be finite and not negative"),
         ({"group_weights": [1.0]}, "one weight for each group"),
         ({"groups": "templates"}, "groups='templates' needs features with the groups of their templates"),
         ({"loss": "hinge"}, "'loss' parameter of StructuredGroupLasso must be"),
@@ -353,6 +358,85 @@ def test_wrong_parameters_are_refused(parameters, message):
     X, y = data(50)
     with pytest.raises(ValueError, match=message):
         StructuredGroupLasso(**parameters).fit(X, y)
+
+
+def naive_objective(X, y, groups, weights, alpha, joined):
+    """Softmax loss plus group lasso, for flat weights and intercepts."""
+    W, b = joined[:-3].reshape(X.shape[1], 3), joined[-3:]
+    scores = X @ W + b
+    norms = [np.sqrt((W[own] ** 2).sum()) for own in groups]
+    return (logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]).mean() + alpha * np.dot(weights, norms)
+
+
+@pytest.mark.parametrize("groups", [[[0, 1], [2, 3], [4, 5]], [[0, 1], [0, 1, 2, 3], [4, 5]]])
+def test_groups_of_weight_zero_have_no_penalty(groups):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = (X[:, :3] @ rng.normal(size=(3, 3)) + 0.5 * rng.gumbel(size=(300, 3))).argmax(axis=1)
+    weights = [0.0, 1.0, 2.0] if groups[1] == [2, 3] else [1.0, 0.0, 2.0]
+    parameters = {"loss": "crf", "groups": groups, "group_weights": weights, "tol": 1e-9}
+    model = StructuredGroupLasso(alpha=0.05, **parameters).fit(X, y)
+    assert model.dual_gap_ <= 1e-9
+    joined = np.concatenate([model.coef_.T.ravel(), model.intercept_])
+    found = naive_objective(X, y, groups, weights, 0.05, joined)
+    assert found == pytest.approx(model.objective_, abs=1e-6)
+    # Smooth in the nonzero weights: no step along the gradient is lower.
+    is_nonzero = joined != 0.0
+    other = minimize(
+        lambda x: naive_objective(X, y, groups, weights, 0.05, np.where(is_nonzero, x, 0.0)), joined, method="L-BFGS-B"
+    )
+    assert other.fun == pytest.approx(found, abs=1e-7)
+    # The score of the loss is zero in the features without a penalty.
+    free = [0, 1] if groups[1] == [2, 3] else [2, 3]
+    slope = X.T @ (softmax(X @ model.coef_.T + model.intercept_, axis=1) - np.eye(3)[y]) / len(X)
+    assert np.abs(slope[free]).max() < 1e-6 < np.abs(slope[4]).max()
+    alphas, coefs, gaps = structured_group_lasso_path(X, y, n_alphas=3, eps=0.1, **parameters)
+    assert gaps.max() <= 1e-9
+    # At the largest strength only these have weights; a little below others have, too.
+    assert np.flatnonzero(coefs[0].any(axis=0)).tolist() == free
+    first = StructuredGroupLasso(alpha=0.98 * alphas[0], **parameters).fit(X, y)
+    assert len(np.flatnonzero(first.coef_.any(axis=0))) > len(free)
+
+
+def test_no_group_has_a_penalty():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
+    model = StructuredGroupLasso(loss="crf", group_weights=np.zeros(4)).fit(X, y)
+    plain = LogisticRegression(C=np.inf, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(np.diff(model.coef_, axis=0), plain.coef_, atol=1e-4)
+
+
+def test_weights_of_groups_by_name():
+    X, y = data(100)
+    n = X.shape[1]
+    names = {"first": [0, 1, 2, 3], "second": [4], "rest": list(range(5, n))}
+    for given, wanted in (
+        ({"second": 0}, [2.0, 0.0, np.sqrt(n - 5)]),
+        ({"rest": 3, "first": 0.5}, [0.5, 1.0, 3.0]),
+        ({}, [2.0, 1.0, np.sqrt(n - 5)]),
+    ):
+        model = StructuredGroupLasso(groups=names, group_weights=given).fit(X, y)
+        np.testing.assert_allclose(model.group_weights_, wanted)
+    online = GroupLassoPerceptron(groups=names, group_weights={"rest": 3.0}, budget=2, random_state=0).fit(X, y)
+    assert online.group_weights_.tolist() == [1.0, 1.0, 3.0]
+    again = GroupLassoPerceptron.from_arrays(online.to_arrays())
+    assert again.group_weights == {"rest": 3.0}
+    for model in (GroupLassoPerceptron, StructuredGroupLasso):
+        with pytest.raises(ValueError, match="names the group 'last', which does not exist; groups are 'first', 's"):
+            model(groups=names, group_weights={"last": 1.0}).fit(X, y)
+    words = GroupLasso(names, group_weights={"first": 0.0}).prox(np.ones(n))
+    assert words[:4].tolist() == [1.0] * 4 and words[4] == 0.0
+
+
+def test_names_of_single_columns():
+    pd = pytest.importorskip("pandas")
+    X, y = data(100)
+    table = pd.DataFrame(X[:, :6], columns=[f"sensor {i}" for i in range(6)])
+    model = GroupLassoPerceptron(group_weights={"sensor 5": 0.0}, budget=2, random_state=0).fit(table, y)
+    assert model.group_weights_.tolist() == [1.0] * 5 + [0.0]
+    assert model.selected_group_names_ == [f"sensor {i}" for i in model.selected_groups_] != []
+    assert StructuredGroupLasso(alpha=1e-4).fit(table, y).selected_group_names_[0].startswith("sensor ")
 
 
 def test_interruption_keeps_the_model():

@@ -5,12 +5,15 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from test_structured import make_chains
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.features import OnRows, TemplateVectorizer
+from sklearn_sparsemap import StructuredGroupLasso, StructuredSparseMAPClassifier
+from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.features import ArcVectorizer, OnRows, RowUnion, TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.pipeline import StructuredPipeline, make_structured_pipeline
 
 WORDS = [["the", "dog", "barks"], ["a", "cat"], ["a", "dog"], ["the", "cat", "barks"]] * 3
@@ -49,8 +52,15 @@ def test_partial_fit_needs_steps_without_a_fit():
     assert pipeline.score(WORDS, TAGS) == 1.0
     fresh = tagger()
     assert not hasattr(fresh, "partial_fit")
-    with pytest.raises(AttributeError, match="partial_fit"):
+    message = r"partial_fit needs .* the step 'templatevectorizer' \(TemplateVectorizer\) .*: set n_features"
+    with pytest.raises(AttributeError, match=message):
         fresh.partial_fit(WORDS, TAGS, classes=["D", "N", "V"])
+    for cannot in (LogisticRegression(), StructuredGroupLasso("chain")):
+        other = make_structured_pipeline(tagger(n_features=64)[0], cannot)
+        with pytest.raises(AttributeError, match=f"'{type(cannot).__name__}' object has no attribute 'partial_fit'"):
+            other.partial_fit(WORDS, TAGS)
+    with pytest.raises(AttributeError, match="'LogisticRegression' object has no attribute 'predict_structures'"):
+        make_structured_pipeline(tagger()[0], LogisticRegression()).predict_structures(WORDS)
     fitted = fresh.fit(WORDS, TAGS)
     before = fitted[0].get_feature_names_out().tolist()
     assert fitted.partial_fit(WORDS, TAGS)[0].get_feature_names_out().tolist() == before
@@ -59,3 +69,73 @@ def test_partial_fit_needs_steps_without_a_fit():
     for part in (slice(20), slice(20, 40)):
         scaled.partial_fit(X[part], y[part], classes=["x", "y", "z"])
     assert np.allclose(scaled[0].transform(X).values, OnRows(StandardScaler()).fit_transform(X).values)
+
+
+VECTORIZERS = {
+    "templates": TemplateVectorizer(["word[0]"]),
+    "hashed templates": TemplateVectorizer(["word[0]"], n_features=16, dtype=np.float32),
+    "dicts": TokenDictVectorizer(),
+    "hashed dicts": TokenDictVectorizer(n_features=16),
+    "rows": OnRows(DictVectorizer(sparse=False)),
+    "union": RowUnion([("dicts", TokenDictVectorizer()), ("rows", OnRows(DictVectorizer()))]),
+}
+
+
+@pytest.mark.parametrize("name", VECTORIZERS)
+def test_sentences_without_tokens_are_predicted_alone(name):
+    X = [[{"word": word} for word in words] for words in WORDS]
+    chain = StructuredSparseMAPClassifier("chain", "crf", max_iter=20, tol=1e-2)
+    model = make_structured_pipeline(clone(VECTORIZERS[name]), chain).fit(X, TAGS)
+    together = {
+        "predict": None,
+        "predict_structures": None,
+        "predict_n_best": 2,
+        "predict_marginals": None,
+        "sample": 1,
+    }
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, TAGS)
+    for n in (1, 2):
+        empty = [[]] * n
+        rows = model[0].transform(empty)
+        assert rows.values.shape == (0, model[0].transform(X).values.shape[1]) and rows.lengths.tolist() == [0] * n
+        assert rows.values.dtype == model[0].transform(X).values.dtype
+        for method, argument in together.items():
+            given = () if argument is None else (argument,)
+            alone = getattr(model, method)(empty, *given)
+            # As beside another sentence.
+            beside = getattr(model, method)([*empty, X[0]], *given)
+            assert len(alone) == n and len(beside) == n + 1
+            assert all(repr(one) == repr(other) for one, other in zip(alone, beside, strict=False))
+        assert [found.tolist() for found in model.predict(empty)] == [[]] * n
+        assert model.score(empty, empty) == 1.0
+        assert model.log_likelihood(empty, empty).tolist() == [0.0] * n
+        assert [[(s.tolist(), value) for s, value in own] for own in sets.predict_set(empty)] == [[([], 0.0)]] * n
+        assert sets.covers(empty, empty).tolist() == [True] * n
+        assert sets.nonconformity([*empty, X[0]], [*empty, TAGS[0]]).tolist() == [
+            *[0.0] * n, *sets.nonconformity(X[:1], TAGS[:1])
+        ]  # fmt: skip
+        assert repr(sets.predict_set([*empty, X[0]])[n:]) == repr(sets.predict_set(X[:1]))
+    with pytest.raises(ValueError, match=r"X\[0\] has 0 steps, but y\[0\] has 1 labels"):
+        sets.covers([[]], [["D"]])
+    with pytest.raises(ValueError, match=r"X\[0\] has 0 steps, but y\[0\] has 1 labels"):
+        model.score([[]], [["D"]])
+    with pytest.raises(ValueError):
+        clone(model).fit([[], []], [[], []])
+
+
+def test_conformal_sets_leave_out_empty_sentences():
+    model = tagger().fit(WORDS, TAGS)
+    wanted = ConformalStructures(model, 0.5).conformalize(WORDS, TAGS)
+    conformal = ConformalStructures(model, 0.5, risk="parts")
+    with pytest.warns(UserWarning, match="samples without steps are left out: 2 of 14"):
+        found = conformal.conformalize([[], *WORDS, []], [[], *TAGS, []])
+    assert found.nonconformity_.tolist() == wanted.nonconformity_.tolist()
+    assert len(found.groups_) == len(found.part_nonconformity_) == len(WORDS)
+    assert found.missed([[], WORDS[0]], [[], TAGS[0]])[0] == 0.0
+
+
+def test_sentences_without_words_have_no_tree():
+    sentences, heads = [["a", "b"], ["c", "d"]], [[0, 1], [2, 0]]
+    parser = make_structured_pipeline(ArcVectorizer(["distance"]), StructuredSparseMAPClassifier("tree", tol=1e-2))
+    with pytest.raises(ValueError, match="no tokens"):
+        parser.fit(sentences, heads).predict([[]])

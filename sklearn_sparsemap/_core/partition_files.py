@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .annotations import Any, PathLike
 from .ragged import RaggedArray
-from .validation import check_matrix
+from .validation import check_matrix, name_array
 
 _FORMAT = "sklearn_sparsemap partition 1"
 
@@ -79,9 +79,11 @@ def _packed_targets(y):
             flat, ends = list(chain.from_iterable(y)), np.cumsum([0, *map(len, y)])
     if not sparse.issparse(flat):
         kinds = {type(label) for label in flat} if isinstance(flat, list) else set()
-        flat = np.asarray(flat)
+        flat = name_array(flat)
         if flat.dtype.kind not in "biufU" or len(kinds) > 1:
-            raise ValueError("labels in a file must be str or numbers, all of one kind; encode others")
+            raise ValueError(
+                "labels in a file must be str or numbers, all of one kind, and str must not end with NUL; encode others"
+            )
         if flat.dtype.kind == "U":
             names, flat = np.unique(flat, return_inverse=True)
             flat = flat.astype(np.int32)

@@ -432,13 +432,20 @@ def is_missing(label):
         return type(label).__name__ == "NAType"
 
 
+def keep_text(labels):
+    """Return labels as given, but lists of text that ends with NUL, which NumPy's text omits, as arrays of objects."""
+    if not isinstance(labels, list | tuple):
+        return labels
+    if not any(isinstance(label, str) and label.endswith("\0") for label in labels):
+        return labels
+    found = np.empty(len(labels), object)
+    found[:] = labels
+    return found
+
+
 def name_array(names):
-    """Return names as an array; of objects if text ends with NUL, which NumPy's text omits."""
-    if isinstance(names, list | tuple) and any(isinstance(name, str) and name.endswith("\0") for name in names):
-        found = np.empty(len(names), object)
-        found[:] = names
-        return found
-    return np.asarray(names)
+    """Return names as an array, of objects if `keep_text` says so."""
+    return np.asarray(keep_text(names))
 
 
 def check_no_missing(labels, what="y"):

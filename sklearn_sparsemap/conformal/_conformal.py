@@ -17,7 +17,7 @@ from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.unwrap import transformed, unwrap
-from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, quoted
+from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, keep_text, quoted
 from ..estimators._failures import warn_user
 from ._samples import samples_of
 from ._scores import SCORES, NonconformityWithEmpty
@@ -341,7 +341,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         if self.groups == "class":
             if not found.samples.has_classes:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
-            return np.asarray(y).ravel().tolist()
+            return np.asarray(keep_text(y)).ravel().tolist()
         if self.groups is None:
             return [None] * len(found)
         X = X.to_numpy() if hasattr(X, "to_numpy") else X

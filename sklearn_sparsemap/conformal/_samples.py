@@ -6,7 +6,7 @@ from sklearn.utils import column_or_1d
 
 from .._core.indicators import read_known
 from .._core.shapes import split_flat
-from .._core.validation import check_same_length
+from .._core.validation import check_same_length, keep_text
 from ..estimators._multilabel.data import close_gold, read_indicator
 from ..estimators._structured.completions import blamed_on_known
 from ..estimators._structured.empty import rows_only
@@ -138,7 +138,7 @@ class StructureSamples:
         check_same_length(self.scores, y)
         structure, possible = self.structure, np.ones(len(self.scores), bool)
         if is_flat(structure):
-            codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
+            codes = codes_of(column_or_1d(keep_text(y)).tolist(), self.model.classes_)
             possible = codes >= 0
             codes[~possible] = 0
         elif structure.labelled:
@@ -236,7 +236,7 @@ class LabelSamples:
     def parts(self, y):
         n_labels = self.graph.n_labels
         if self.model._single:
-            codes = codes_of(column_or_1d(y).tolist(), self.model.classes_)
+            codes = codes_of(column_or_1d(keep_text(y)).tolist(), self.model.classes_)
             check_same_length(self.scores, codes)
             return [np.arange(n_labels) == code if code >= 0 else None for code in codes]
         y, known = read_known(self.model._in_order(y))

@@ -12,6 +12,7 @@ from .._core.validation import check_choice
 from ._flatten import flatten_pair, weighted_mean
 
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
+_OVERALL = "overall"  # row of a table for all types
 _PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
 
 
@@ -91,7 +92,7 @@ def span_precision_recall_f1(
     Raises
     ------
     ValueError
-        As in `span_f1_score`.
+        As in `span_f1_score`; also if a type has the name ``"overall"``.
 
     Examples
     --------
@@ -103,8 +104,13 @@ def span_precision_recall_f1(
     {'precision': 0.5, 'recall': 1.0, 'f1': 0.66..., 'n_true': 1, 'n_pred': 2, 'n_correct': 1}
     """
     types, counts = _count_spans(y_true, y_pred, labels)
+    if _OVERALL in types:
+        raise ValueError(
+            f"a type of spans has the name {_OVERALL!r}, which the table uses for all types; rename it in the labels, "
+            f"or use span_f1_score, with labels=[{_OVERALL!r}] for this type alone"
+        )
     table = {}
-    for name, row in zip(["overall", *types], [counts.sum(axis=0), *counts]):
+    for name, row in zip([_OVERALL, *types], [counts.sum(axis=0), *counts]):
         ratios = [float(ratio) for ratio in _precision_recall_f1(row)]
         numbers = [int(number) for number in row]
         table[name] = dict(zip(("precision", "recall", "f1", "n_true", "n_pred", "n_correct"), ratios + numbers))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from .._core.annotations import Any, ArrayLike, NDArray
+from .._core.annotations import Any, ArrayLike, Mapping, NDArray
 from .._core.validation import check_choice, check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import as_groups
@@ -158,7 +158,7 @@ class GroupLasso(Penalty):
         The groups; see `as_groups`.
     alpha : float, default=1.0
         Strength of the penalty.
-    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
+    group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,), default="uniform"
         The weights d_m; see `as_group_weights`.
     method : {"exact", "families"}, default="exact"
         Method for groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
@@ -186,7 +186,7 @@ class GroupLasso(Penalty):
         self,
         groups: Any = None,
         alpha: float = 1.0,
-        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike = "uniform",
         *,
         method: Literal["exact", "families"] = "exact",
         tol: float = 1e-10,
@@ -208,7 +208,7 @@ class GroupLasso(Penalty):
         # Training loops call this repeatedly with the same number of features.
         if self._known is None or self._known[0].n_features != n_features:
             groups = as_groups(self.groups, n_features)
-            self._known = groups, as_group_weights(self.group_weights, groups.sizes)
+            self._known = groups, as_group_weights(self.group_weights, groups.sizes, groups.names)
         return self._known
 
     def value(self, weights: ArrayLike) -> float:
@@ -299,7 +299,7 @@ class SparseGroupLasso(GroupLasso):
         groups: Any = None,
         alpha: float = 1.0,
         l1_ratio: float = 0.5,
-        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike = "uniform",
         *,
         method: Literal["exact", "families"] = "exact",
         tol: float = 1e-10,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial, update_wrapper
+from types import MethodType
+
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.annotations import Any, Self
@@ -14,13 +16,40 @@ from .._core.plain import add_form
 from .._core.unwrap import transformed, unwrap
 
 
+class _AvailableIf:
+    """A method that exists if a check raises no AttributeError.
+
+    The message of scikit-learn's `available_if` does not have the reason.
+
+    Parameters
+    ----------
+    method : function
+    check : callable
+        Takes the object.
+    """
+
+    def __init__(self, method, check):
+        self._method, self._check = method, check
+        update_wrapper(self, method)
+
+    def __get__(self, owner, cls=None):
+        if owner is None:
+            return self._method
+        self._check(owner)
+        return MethodType(self._method, owner)
+
+
+def _available_if(check):
+    """Return a decorator of methods that exist under a condition; see `_AvailableIf`."""
+    return partial(_AvailableIf, check=check)
+
+
 def _handed_through(name, what):
     """Make a method that transforms X and calls the last step. It exists if the last step has it."""
 
     def last_has(pipeline):
         # The error names the step.
         getattr(pipeline._final_estimator, name)
-        return True
 
     def method(self, X, *args, **kwargs):
         steps, last = unwrap(self)
@@ -42,7 +71,7 @@ def _handed_through(name, what):
     result
         As returned by the last step.
     """
-    return available_if(last_has)(method)
+    return _available_if(last_has)(method)
 
 
 class StructuredPipeline(DocLinkMixin, Pipeline):
@@ -84,13 +113,14 @@ class StructuredPipeline(DocLinkMixin, Pipeline):
         getattr(self._final_estimator, "partial_fit")  # noqa: B009
         for step in unwrap(self)[0]:
             if not (_is_ready(step) or hasattr(step, "partial_fit")):
+                names = [name for name, own in self.steps if own is step]
                 raise AttributeError(
-                    f"partial_fit needs steps without a fit of their own, but {type(step).__name__} is to be fitted "
-                    "first: set n_features for the hashed mode, or call fit on a first part of the data"
+                    f"partial_fit needs steps without a fit of their own, but the step {(names or [step])[0]!r} "
+                    f"({type(step).__name__}) must be fitted first: set n_features for the hashed mode, or call fit on "
+                    "a first part of the data"
                 )
-        return True
 
-    @available_if(_can_partial_fit)
+    @_available_if(_can_partial_fit)
     def partial_fit(self, X: Any, y: Any, **params: Any) -> Self:
         """Learn from a mini-batch.
 

@@ -15,7 +15,7 @@ from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import in_order, read_known
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
+from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._failures import warn_of_convergence
@@ -202,7 +202,7 @@ class LabelSetClassifier(
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = close_gold(filled, self._fitted("_graph").constraints, known)
         if known is None:
-            return super().score(X, filled, sample_weight)
+            return super().score(X, keep_text(filled), sample_weight)
         predicted = self.predict(X)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")

@@ -23,6 +23,7 @@ from ..._core.validation import (
     PairOf,
     check_parameters,
     check_sample_weight,
+    keep_text,
     pair_of,
 )
 from ...losses._labels import LABEL_LOSSES
@@ -459,7 +460,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
 
     def _labels_in(self, y):
         """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
-        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
+        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
     def _configure_epoch(self, n_samples, number=0):
         self._learned = Learned(optimizer=self._configure(self._learned.optimizer, n_samples))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from ..._core.indicators import column_names
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_magnitude, check_matrix
+from ..._core.validation import check_magnitude, check_matrix, keep_text
 from ...inference._labels import LabelGraph, OneLabel
 from .._structured.labels import check_target, encode_labels, given_classes
 from .data import names_in_edges, read_constraints, read_edges, read_indicator, read_names
@@ -42,9 +42,8 @@ class TargetsMixin:
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_target(y, _SEVERAL_LABELS)
-        X, y = validate_data(
-            self, check_matrix(X), y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
-        )
+        checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
+        X, y = validate_data(self, check_matrix(X), keep_text(y), reset=reset, **checks)
         X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_

@@ -220,7 +220,7 @@ n_jobs, verbose
         rule: Literal["best", "one_se"] = "best",
         scoring: Any = None,
         l1_ratio: float = 0.0,
-        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike | None = None,
+        group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike | None = None,
         temperature: float = 1.0,
         tol: float = 1e-6,
         max_iter: int = 5000,

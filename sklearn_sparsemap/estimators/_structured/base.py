@@ -19,6 +19,7 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_scores,
+    keep_text,
     pair_of,
 )
 from ...inference._graph.map import MAP_TIME_LIMIT
@@ -217,7 +218,7 @@ class LinearStructuredModel(
         structure, X = self._check_predict(X)
         if is_flat(structure):
             check_target(y, SEVERAL_LABELS)
-            y = column_or_1d(y)
+            y = column_or_1d(keep_text(y))
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:

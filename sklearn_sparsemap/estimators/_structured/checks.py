@@ -15,6 +15,7 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_samples,
+    keep_text,
 )
 from ...structures import Structure
 from ...training._structure_task import UNKNOWN, is_flat, object_array
@@ -96,7 +97,7 @@ class ChecksMixin:
         unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
         if unlabelled:
             raise ValueError(f"y[{unlabelled[0]}] is None; leave out samples without a label")
-        values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
+        values, y = validate_data(self, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
         check_classification_targets(y)
         return _one_row_each(values, dtype or values.dtype), y
 

@@ -30,6 +30,18 @@ def blamed_on_known(known, constraints=None):
         ) from error
 
 
+@contextmanager
+def blamed_on_gold():
+    """Let messages about known entries, and about gold structures of a loss, name the structures `y`."""
+    try:
+        yield
+    except ValueError as error:
+        message = re.sub(r"\b(?:known|gold)\[", "y[", str(error))
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
+
+
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
     if not hasattr(known, "__len__") or isinstance(known, str | dict):

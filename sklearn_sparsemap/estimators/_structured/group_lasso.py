@@ -91,8 +91,10 @@ default=None
         Weight of the sum of absolute values in the penalty, from 0 to 1. Values above 0 give the sparse group lasso
         [2]_, ``alpha * ((1 - l1_ratio) * sum_g w_g |W_g| + l1_ratio * |W|_1)``, which also sets single weights in
         selected groups to zero. 1 gives the lasso; CRFsuite calls its strength c1.
-    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default=None
-        The weights w_g, as in `GroupLassoPerceptron`. Default: ``"sqrt"``, the square root of the number of features.
+    group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,), default=None
+        The weights w_g, as in `GroupLassoPerceptron`. Default: ``"sqrt"``, the square root of the number of features,
+        also for groups that a dict does not name. Groups of weight 0 have no penalty, except ``1e-8 / 2 |W_g|^2``, so
+        that the minimum has a bound. With `l1_ratio` they have the l1 penalty.
     temperature : float, default=1.0
         Divisor of the scores in the losses, and in `predict_marginals`.
     tol : float, default=1e-6
@@ -233,7 +235,7 @@ default=None
         groups: Any = None,
         alpha: float = 0.01,
         l1_ratio: float = 0.0,
-        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike | None = None,
+        group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike | None = None,
         temperature: float = 1.0,
         tol: float = 1e-6,
         max_iter: int = 5000,
@@ -313,7 +315,7 @@ default=None
         if model is None:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
         groups, group_weights = self._make_groups(X)
-        self._check_groups(groups, group_weights)
+        self._check_groups(groups)
         self._begin(structure, classes)
         self.groups_, self.group_weights_ = groups, group_weights
         return X, task, model
@@ -349,18 +351,12 @@ default=None
             inference_of(structure, pair_of(self.loss, None)[0])
         return structure
 
-    def _check_groups(self, groups, group_weights):
-        """Raise ValueError if groups overlap without being nested, or are not penalised."""
+    def _check_groups(self, groups):
+        """Raise ValueError if groups overlap without being nested."""
         if not groups.is_nested:
             raise ValueError(
                 "groups overlap without being nested, so the penalty has no proximal operator in closed form; make "
                 "them disjoint or nested, or use GroupLassoPerceptron"
-            )
-        free = np.flatnonzero(group_weights == 0.0)
-        if len(free) and self.l1_ratio == 0.0:
-            raise ValueError(
-                f"group {groups.names[free[0]]!r} has weight 0 and would not be penalised, so there would be no bound; "
-                "give it a positive weight in group_weights"
             )
 
     def _outcome(self, monitor, model):

@@ -19,6 +19,9 @@ _MOST_COLUMNS = 2**31 - 1
 class GroupsMixin:
     """Reads the parameters `groups` and `group_weights`, and derives attributes from `selected_groups_`."""
 
+    # The rule for groups that a dict of `group_weights` does not name.
+    _weights_of_others = "sqrt"
+
     def _make_groups(self, X):
         n_features = X.values.shape[1]
         _check_memory(n_features, self.groups is None)
@@ -38,7 +41,8 @@ class GroupsMixin:
             # A coarse group contains all finer ones. If its size included their features, it would be discarded first,
             # together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
-        return groups, as_group_weights("sqrt" if self.group_weights is None else self.group_weights, sizes)
+        weights = "sqrt" if self.group_weights is None else self.group_weights
+        return groups, as_group_weights(weights, sizes, _names_of(self, groups), self._weights_of_others)
 
     @property
     def n_nonzero_coefs_(self) -> int:
@@ -98,8 +102,14 @@ def _check_memory(n_columns, of_each):
 
 
 def group_names(estimator):
-    """Return the names of the groups. The names of templates come with the features."""
+    """Return the names of the groups of a fitted estimator."""
+    return _names_of(estimator, estimator.groups_)
+
+
+def _names_of(estimator, groups):
+    """Return the names of groups. Those of templates, and of single columns, come with the features."""
     names = getattr(estimator, "_template_names", None)
     if isinstance(estimator.groups, str) and names is not None:
         return list(names)
-    return list(estimator.groups_.names)
+    columns = getattr(estimator, "feature_names_in_", None)
+    return list(columns if estimator.groups is None and columns is not None else groups.names)

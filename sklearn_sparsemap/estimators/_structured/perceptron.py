@@ -73,9 +73,10 @@ default=None
         `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
         follow a `ColumnTransformer` in a pipeline; ``"columns"`` means one group for each transformer, see
         `sklearn_sparsemap.penalties.groups_by_name`.
-    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
+    group_weights : {"uniform", "log2", "sqrt"}, dict or array-like of shape (n_groups,), default="uniform"
         Relative strength of the penalty of each group: equal, the base-2 logarithm of its number of features (as in the
-        paper), or the square root of this number. In a tree or an order, features of finer groups do not count.
+        paper), or the square root of this number. In a tree or an order, features of finer groups do not count. A dict
+        has the weights of some groups by name; all others have the weight 1. A group of weight 0 is not penalised.
     budget : int, or a pair (int, "weights"), default=None
         Maximum number of groups to keep. A pair ``(n, "weights")`` is the maximum number of weights instead:
         `n_nonzero_coefs_` does not exceed n after `fit` or `finalize`. See the notes. By default, `alpha` is used.
@@ -222,6 +223,7 @@ default=None
     """
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
+    _weights_of_others = "uniform"
     _state_kinds = ("groups",)
     # Shrinkage is implemented for float64 only.
     _dtype = np.dtype(np.float64)
@@ -261,7 +263,7 @@ default=None
         structure: str | Structure = "auto",
         loss: LossName | tuple[LossName, ArrayLike] = "perceptron",
         groups: Any = None,
-        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        group_weights: Literal["uniform", "log2", "sqrt"] | Mapping[Any, float] | ArrayLike = "uniform",
         budget: int | tuple[int, Literal["weights"]] | None = None,
         alpha: float = 0.0,
         shrink_every: int | Literal["auto"] = "auto",

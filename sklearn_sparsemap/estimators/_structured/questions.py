@@ -15,7 +15,7 @@ from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
 from .._failures import warn_of_convergence
-from .completions import blamed_on_known, check_known_length, forbid_others
+from .completions import blamed_on_gold, blamed_on_known, check_known_length, forbid_others
 from .empty import with_empty
 
 # Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
@@ -119,9 +119,11 @@ class QuestionsMixin:
         def log_partitions(scores, additional):
             return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
 
-        if not structure.labelled:
-            return np.array(self._ask_by_name(X, "gibbs", None, of_structures))
-        completions, total = (self._ask_by_name(X, "gibbs", known, log_partitions, 0.0) for known in (y, None))
+        with blamed_on_gold():
+            if not structure.labelled:
+                return np.array(self._ask_by_name(X, "gibbs", None, of_structures))
+            completions = self._ask_by_name(X, "gibbs", y, log_partitions, 0.0)
+        total = self._ask_by_name(X, "gibbs", None, log_partitions, 0.0)
         return np.minimum(np.subtract(completions, total), 0.0)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:

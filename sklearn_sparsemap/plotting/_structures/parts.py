@@ -26,7 +26,7 @@ class PartsDisplay(StructuresDisplay):
     y_true : a structure, default=None
         The gold structure, whose parts are marked.
     names : sequence of str, default=None
-        Names of the parts. By default, numbers from 0.
+        Names of the parts. By default, numbers from 0; for an estimator with classes, these.
 
     Attributes
     ----------
@@ -59,6 +59,25 @@ class PartsDisplay(StructuresDisplay):
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_parts = len(self.marginals)
         self.names = check_names("names", names, n_parts) or [str(i) for i in range(n_parts)]
+
+    @classmethod
+    def _names_of(cls, estimator):
+        classes = getattr(estimator, "classes_", None)
+        return {} if classes is None else {"names": classes}
+
+    @classmethod
+    def _encode(cls, estimator, structure):
+        classes = getattr(estimator, "classes_", None)
+        if classes is None:
+            return structure
+        if np.ndim(structure) == 1 and len(structure) == len(classes):
+            # A label set is a row of an indicator matrix.
+            return np.asarray(structure) == 1
+        label = structure.item() if isinstance(structure, np.generic) else structure
+        labels = classes.tolist()
+        if np.ndim(structure) or label not in labels:
+            raise ValueError(f"{structure!r} is no class of the estimator; it has {labels}")
+        return labels.index(label)
 
     def _read(self, structure, name):
         array = np.atleast_1d(np.asarray(structure))

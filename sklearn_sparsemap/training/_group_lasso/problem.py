@@ -12,6 +12,7 @@ import numpy as np
 
 from .._data import LinearModel
 from .._objective import Objective
+from .penalty import FREE_RIDGE
 
 # Strengths r of the ridge r/2 |free|^2. Larger values give close bounds after fewer iterations, but change the minimum.
 # That of intercepts changes predicted probabilities by about 1e-8. That of additional scores must be larger, because
@@ -125,7 +126,8 @@ class WorkingProblem(Objective):
 
             minimum >= -conjugate(c g) - |c g_free|^2 / (2 ridge),   conjugate(c g) <= c conjugate(g) = c (g.x - loss)
 
-        because the conjugate of a Fenchel-Young loss is convex, and 0 at 0. The factor is the best one in the dual
+        because the conjugate of a Fenchel-Young loss is convex, and 0 at 0. Features that no norm penalises have the
+        same term as free weights, with a ridge of `FREE_RIDGE`. The factor is the best one in the dual
         ball. The bound is computed as a sum of nonnegative terms, so that it is accurate even if tiny.
 
         Parameters
@@ -144,14 +146,20 @@ class WorkingProblem(Objective):
             largest = self.penalty.scale_into_ball(slope)
         height = point.loss - float(np.vdot(slope, coef)) - float(free_slope @ free) - point.error
         square = float(free_slope @ (free_slope / self.ridge))
+        if self.penalty.has_free:
+            square += float((slope[self.penalty.is_free] ** 2).sum()) / FREE_RIDGE
         # The lower bound is height c - square c^2 / 2.
         return max(height, 0.0) / square if height < largest * square else largest
 
     def gap_parts(self, point, largest=None):
         """Return the terms of the gap that do not depend on the free weights' gradient, and the term that does."""
-        factor = self.dual_factor(point, largest)
+        factor, of_ridge = self.dual_factor(point, largest), 0.0
         coef, slope = self.coef(point.x), self.coef(point.gradient)
-        linear = self.penalty.value(coef) + factor * float(np.vdot(slope, coef))
+        linear = self.penalty.value_of_norms(coef) + factor * float(np.vdot(slope, coef))
+        if self.penalty.has_free:
+            own, own_slope = coef[self.penalty.is_free], factor * slope[self.penalty.is_free]
+            linear -= float(np.vdot(own_slope, own))
+            of_ridge = 0.5 * float(((own_slope + FREE_RIDGE * own) ** 2).sum()) / FREE_RIDGE
         rest = factor * point.free_slope + self.ridge * self.free(point.x)
         free_part = 0.5 * float(rest @ (rest / self.ridge))
-        return (1.0 - factor) * point.loss + max(linear, 0.0) + factor * point.error, free_part
+        return (1.0 - factor) * point.loss + max(linear, 0.0) + of_ridge + factor * point.error, free_part

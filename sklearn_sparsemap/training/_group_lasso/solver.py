@@ -58,7 +58,7 @@ class GroupLassoSolver:
         self._model, self._problem, self._descent = model, None, None
         # Whether there was a kink, where rounding is not reached.
         self._by_turns = False
-        self._columns, self._step = np.flatnonzero(model.coef.any(axis=1)), 1.0
+        self._columns, self._step = self._begin(), 1.0
         self._working = self._columns  # the columns of the last descent
         # The scale of the free weights, and the number of evaluations after which it is computed again.
         self._scale, self._patience = None, COST
@@ -72,7 +72,11 @@ class GroupLassoSolver:
         self._model = self.model()
         self.penalty, self.objective, self.n_iter, self._bound = penalty, np.inf, 0, -np.inf
         self._descent, self._by_turns = None, False
-        self._columns = np.flatnonzero(self._model.coef.any(axis=1))
+        self._columns = self._begin()
+
+    def _begin(self):
+        """Return the columns of the first working set, with all that no norm penalises."""
+        return np.flatnonzero(self._model.coef.any(axis=1) | self.penalty.is_free)
 
     def model(self):
         """Return the current model of all columns."""
