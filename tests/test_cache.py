@@ -197,10 +197,11 @@ def outer(x):
     same = first.replace("@njit\n", "# a comment\n@njit\n").replace("Return a number", "Return a float")
     assert digest(first) == digest(same, "second.py")
     edited = [digest(first.replace(old, new)) for old, new in edits.items()]
-    pairs = [types.NamedTuple((types.int64, types.int64), namedtuple("Pair", names)) for names in ("ab", "ba")]
-    options = [{"nogil": True}, *({"types": pair} for pair in pairs)]
-    others = [digest(first, options=each) for each in options]
-    assert len({digest(first), *others, *edited}) == 1 + len(options) + len(edits)
+    others = [digest(first, options={"nogil": True})]
+    for of_tuple in {types.NamedTuple, jit.by_address}:
+        kinds = [of_tuple((types.int64, types.int64), namedtuple("Pair", names)) for names in ("ab", "ba")]
+        others += [digest(first, options={"types": (kind,)}) for kind in kinds]
+    assert len({digest(first), *others, *edited}) == 1 + len(others) + len(edits) and len(others) > 2
 
 
 def test_code_that_uses_what_no_digest_can_tell_is_compiled_in_each_process():

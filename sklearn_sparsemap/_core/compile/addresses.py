@@ -21,7 +21,8 @@ class ByAddress(types.Type):
     def __init__(self, of_tuple):
         self.of_tuple, self.instance_class = of_tuple, of_tuple.instance_class
         # The name becomes part of the names of functions, which should be short.
-        digest = hashlib.sha256(str(of_tuple).encode()).hexdigest()[:12]
+        about = f"{of_tuple} {of_tuple.fields} {of_tuple.instance_class.__module__}"
+        digest = hashlib.sha256(about.encode()).hexdigest()[:12]
         super().__init__(f"{of_tuple.instance_class.__name__}_{digest}")
 
     def can_convert_from(self, typing_context, other):

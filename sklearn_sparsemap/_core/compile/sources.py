@@ -98,6 +98,8 @@ def _parts(value):
     if isinstance(value, types.BaseTuple):
         # A namedtuple's type is written without the names of its fields.
         yield from _parts([str(value), getattr(value, "fields", None), list(value)])
+    elif hasattr(value, "of_tuple"):
+        yield from _parts(["by address", value.of_tuple])
     elif isinstance(value, _CONSTANTS):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, np.ndarray):
