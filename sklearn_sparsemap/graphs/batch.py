@@ -9,7 +9,7 @@ from .._core.jit import INTS, copy_into, entry, kernel
 from .admm import solve_admm
 from .arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from .block import solve_block
-from .certificate import certify, longest_factor
+from .certificate import certify
 from .newton import solve_rows
 from .presolve import (
     ON,
@@ -107,15 +107,7 @@ def _finish(graph, structures, scores, additional, i, limits, n_iter, status, ou
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
         statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-            graph,
-            structures,
-            scores,
-            additional,
-            out.marginals[i],
-            out.links[i],
-            limits,
-            out.joint[i],
-            np.empty((3, max(scores.shape[0], longest_factor(graph)))),
+            graph, structures, scores, additional, out.marginals[i], out.links[i], limits, out.joint[i]
         )
 
 

@@ -89,7 +89,7 @@ def literal_scores(graph, f, scores, u, lam, z):
 
 
 @kernel
-def certify(graph, structures, scores, additional, u, lam, limits, joint, scratch):
+def certify(graph, structures, scores, additional, u, lam, limits, joint):
     """Certify the marginals of a sample.
 
     Parameters
@@ -100,9 +100,6 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint, scratc
         Dual variables; overwritten with the dual point that is certified, at which each factor is optimal.
     joint : array of shape (n_additional,)
         Gets the marginals of the additional scores.
-    scratch : array of shape (3, n)
-        Scratch, because a kernel that allocates arrays takes longer to compile. Rows are as long as the number of
-        variables and the longest factor.
 
     Returns
     -------
@@ -110,12 +107,14 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint, scratc
         See `LPSparseMAPResult`.
     """
     n = scores.shape[0]
-    rest, z, p = scratch[0], scratch[1], scratch[2]
+    rest = np.empty(n)
     objective = 0.0
     for i in range(n):
         forbidden = scores[i] < 0.5 * FORBIDDEN
         rest[i] = 0.0 if forbidden else scores[i]
         objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
+    longest = longest_factor(graph)
+    z, p = np.empty(longest), np.empty(longest)
     dual, place = 0.0, np.int64(0)
     residual = 0.0
     for f in range(graph.kinds.shape[0]):

@@ -402,6 +402,8 @@ def solve_plainly(dual, structures, is_logic, additional, tol, limits):
     n_iter : int
     status : int
         NOT_CONVERGED if `solve_rows` has to start again.
+    violation : float
+        Largest violation of a row, or of complementary slackness. The dual has the gradient there.
     """
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     n_iter, n_steps, damping, can_go_on = np.int64(0), np.int64(0), _FIRST_DAMPING, value == value
@@ -421,7 +423,7 @@ def solve_plainly(dual, structures, is_logic, additional, tol, limits):
         value, violation, damping, _, can_go_on = _newton_step(
             dual, structures, additional, 0.0, value, violation, damping, None, limits
         )
-    return n_iter, CONVERGED if value == value and violation <= tol else NOT_CONVERGED
+    return n_iter, CONVERGED if value == value and violation <= tol else NOT_CONVERGED, violation
 
 
 @kernel

@@ -2,24 +2,44 @@
 
 Nearly all samples of such graphs need neither pairs, nor presolve (which is about pairs), nor the preconditioner of
 Newton's method, its wide boxes and its proof of infeasibility, nor facets of structures. Without these, a solver is
-compiled in less than half of the time. It takes the same steps as the solver in `batch.py`, and its results are equal
+compiled in less than half of the time. It takes the same steps as the solver in `batch.py`, and its marginals are equal
 bit by bit. It gives up if a sample needs more; `batch.py` then solves the sample from the start.
+
+Newton's method ends with the gradient of the dual. So its gap and residual need no certificate by the closed forms of
+all factors (`certificate.py`), which would take a third of the code.
 """
 
 import numpy as np
 from numba import types
 
 from .._core.jit import entry, kernel
+from ..numerics.cholesky import dot
 from ..numerics.solver import SOLVER
+from ..numerics.support import mix
 from .arrays import FORBIDDEN, ORACLES, SMALL_ARRAYS, STRUCTURE_ARRAYS
 from .batch import LOOP, link_multipliers, solve_by_block
-from .certificate import certify, longest_factor
 from .closed_forms import clip01
 from .newton import solve_plainly
 from .proximal import new_proximal
 from .rows import CONVERGED, Dual
 from .samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, row_of
 from .structures import PREFERENCES, new_plain_structures
+
+
+@kernel
+def _mix_additional(structures, additional, joint):
+    """Set `joint` to the marginals of the additional scores of all structures; return their part of the objective."""
+    graph, value = structures.graph, 0.0
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+        if last > first:
+            weights = structures.weights[place]
+            mix(structures.additional[place], weights.shape[0], weights, joint[first:last])
+            for a in range(first, last):
+                if joint[a] != 0.0:
+                    value += joint[a] * additional[a]
+    return value
 
 
 @kernel
@@ -36,13 +56,13 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
         See `graphs/__init__.py`.
     samples : GraphSamples
     gradient : array of shape (n_rows,)
-    scratch : array of shape (5, n)
-        Both are scratch. The rows of the latter are as long as the number of variables and the longest factor.
+    scratch : array of shape (3, n_variables)
+        Both are scratch.
     out : GraphSolutions
     """
     scores, u, mu, statistics = samples.scores[i], out.marginals[i], out.multipliers[i], out.statistics[i]
     warm = row_of(samples.warm, i)
-    open_scores, a = scratch[3, : u.shape[0]], scratch[4, : u.shape[0]]
+    open_scores, a = scratch[1], scratch[2]
     for v in range(u.shape[0]):
         u[v], open_scores[v] = 0.0, scores[v]
         # Presolve settles variables that are in no factor if their scores are clipped.
@@ -66,25 +86,28 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
         mu.shape[0],
     )
     additional = row_of(samples.additional, i)
-    n_iter, status = solve_plainly(dual, structures, is_logic, additional, tol, limits)
+    n_iter, status, statistics[RESIDUAL] = solve_plainly(dual, structures, is_logic, additional, tol, limits)
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != CONVERGED:
         return
-    if is_logic is not None:
-        for v in range(u.shape[0]):
-            if graph.degrees[v] == 0:
-                u[v] = clip01(scores[v])
+    objective = 0.0
+    if structures is not None:
+        objective = _mix_additional(structures, additional, out.joint[i])
+    for v in range(u.shape[0]):
+        if is_logic is not None and graph.degrees[v] == 0:
+            u[v] = clip01(scores[v])
+        if u[v] != 0.0:
+            objective += u[v] * (scores[v] - 0.5 * u[v])
+    # The dual is above the objective by what complementary slackness lacks.
+    statistics[OBJECTIVE], statistics[GAP] = objective, abs(dot(mu, gradient))
     link_multipliers(graph, scores, None, mu, u, out.links[i], scratch[0])
-    statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-        graph, structures, scores, additional, u, out.links[i], limits, out.joint[i], scratch[:3]
-    )
 
 
 @entry(types.void(SMALL_ARRAYS, *LOOP))
 def small_logic_range(graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures; see `batch.rows_range`."""
     gradient = np.empty(graph.row_bounds.shape[0])
-    scratch = np.empty((5, max(graph.degrees.shape[0], longest_factor(graph))))
+    scratch = np.empty((3, graph.degrees.shape[0]))
     for i in range(start, stop):
         _solve(graph, None, True, samples, tol, limits, i, gradient, scratch, out)
 
@@ -108,7 +131,7 @@ def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limi
         Solves all structures.
     """
     gradient = np.empty(graph.row_bounds.shape[0])
-    scratch = np.empty((5, max(graph.degrees.shape[0], longest_factor(graph))))
+    scratch = np.empty((3, graph.degrees.shape[0]))
     for i in range(start, stop):
         structures = new_plain_structures(arrays, oracles, prefers, solver)
         _solve(graph, structures, None, samples, tol, limits, i, gradient, scratch, out)

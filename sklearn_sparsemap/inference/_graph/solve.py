@@ -80,10 +80,10 @@ def lp_sparsemap(
           factors are all `PairTable`.
         - ``"auto"``: tables if possible, else newton if possible, else block.
 
-        The solver is compiled at its first use. Newton's method and block coordinate ascent compile less for a graph
-        with at most 1000 links of factors with variables and without pairs: what nearly all of its samples need. A
-        sample that needs more, such as facets of a structure, is solved again from the start. Results do not depend on
-        what is compiled, nor on the other samples.
+        A solver is compiled at its first use. Graphs without pairs and with at most 1000 links of factors with
+        variables have a shorter ``"newton"`` and ``"block"``, with the steps that nearly all samples need. The complete
+        solver takes over, from the start, for samples on which these do not converge, and for structures that prefer
+        facets. So results depend neither on what is compiled nor on the other samples.
     tol : float, default=1e-6
         Tolerance of the residual and the duality gap. Newton's method usually ends far below it.
     max_iter : int, default=1000
