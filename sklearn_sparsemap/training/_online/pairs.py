@@ -337,8 +337,8 @@ def move_pairs(store, features, values, residuals, places, factor, step):
 
 
 @kernel
-def _free_atom(store, counters, atom):
-    """Free all blocks of an atom."""
+def discard_atom(store, counters, atom):
+    """Discard all weights of an atom, effective from this step on, and free its blocks."""
     feature = store.first_active[atom]
     while feature >= 0:
         of_feature = store.features[feature]
@@ -348,6 +348,11 @@ def _free_atom(store, counters, atom):
         of_feature[COUNT] = 0
         feature = of_feature[NEXT]
     store.first_active[atom] = -1
+    store.scale[atom] = store.score_scale[atom] = 1.0
+    store.rho[atom] = 0.0
+    store.peak[atom] = 0.0
+    store.cumulative[atom] = 0.0
+    store.last_step[atom] = counters[STEP] - 1
 
 
 @kernel
@@ -358,9 +363,9 @@ def _measure_atom(store, atom):
     while feature >= 0:
         start, stop = block_of(store, feature)
         for place in range(start, stop):
-            total += store.values[place] ** 2
+            total += store.values[place] * store.values[place]
         feature = store.features[feature, NEXT]
-    return total * store.scale[atom] ** 2
+    return total * (store.scale[atom] * store.scale[atom])
 
 
 @kernel
@@ -404,12 +409,7 @@ def scale_atoms(store, counters, factors):
         if factor == 1.0:
             continue
         if factor == 0.0 or store.rho[atom] <= 0.0:
-            _free_atom(store, counters, atom)
-            store.scale[atom] = store.score_scale[atom] = 1.0
-            store.rho[atom] = 0.0
-            store.peak[atom] = 0.0
-            store.cumulative[atom] = 0.0
-            store.last_step[atom] = before
+            discard_atom(store, counters, atom)
             continue
         scale_scores(store, atom, store.score_scale[atom] * factor, before)
         store.scale[atom] *= factor
