@@ -21,7 +21,7 @@ from .._core.jit import FLOATS, FLOATS_OUT, INTS, Entry, FirstClass, copy_into, 
 from .._core.select import select_highest
 from ._shrink import group_ratio, shrink
 
-# strength = budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+# The signature of `group_budget_factors`.
 BUDGET_FACTORS_SIGNATURE = types.float64(FLOATS, INTS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT)
 BUDGET_FACTORS = FirstClass(BUDGET_FACTORS_SIGNATURE)
 

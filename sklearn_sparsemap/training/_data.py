@@ -48,8 +48,6 @@ _BLOCK = 2**22
 _SHOWN = 12
 
 
-# loss, gap = loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual,
-#                            additional_residual)
 _LOSS_SIGNATURE = types.UniTuple(types.float64, 2)(
     ORACLE, SOLVERS, LOSS_FORM, TARGETS, FLOATS, FLOATS, types.float64, MEMORY, types.int64, FLOATS_OUT, FLOATS_OUT
 )

@@ -168,8 +168,8 @@ class StructureTask(Task):
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference, self.form, flat, additional, targets, memory, cuts[start : stop + 1], out,
-                sums[start:stop],
+                loss_of_target, *self.inference, self.form, flat, additional, targets, memory,
+                cuts[start : stop + 1], out, sums[start:stop],
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
             n_jobs,

@@ -45,7 +45,7 @@ from .rules import has_space, score_rows
 FAILED, _ABANDONED, _FULL = 0, 1, 2
 
 
-def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, rule, steps, memory, team, part, moves):
+def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, rule, steps, memory, moves, team, part):
     """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
     The store must have space for the first block. The epoch ends early if there is no space for the next block.
@@ -71,10 +71,10 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
             at += n_rows
         if not meet(team.signals, me, n_threads):
             return
-        if me == 0:
-            # No thread creates weights before the next barrier. The weights of this block are created after it.
-            if not has_space(store, rows, targets, order, start, stop + part.batch_size, team.counters, n_threads):
-                team.signals[end_of_signals + _FULL] = 1
+        # No thread creates weights before the next barrier. The weights of this block are created after it.
+        later = stop + part.batch_size
+        if me == 0 and not has_space(store, rows, targets, order, start, later, team.counters, n_threads):
+            team.signals[end_of_signals + _FULL] = 1
         for a in range(n_additional):
             moves.additional[a] = store.values[n_outputs + a] + targets.mask[a]
         at = 0
@@ -125,7 +125,7 @@ EPOCHS = {
     (store, dtype): entry(
         types.void(
             LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, of_store[dtype], RULE,
-            steps_type(of_store[dtype], rows), MEMORY, TEAM, PART, MOVES,
+            steps_type(of_store[dtype], rows), MEMORY, MOVES, TEAM, PART,
         )
     )(_epoch)
     for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))

@@ -160,21 +160,8 @@ class OnlineOptimizer:
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
-            run(
-                loss_of_target,
-                *inference,
-                form,
-                rows,
-                targets,
-                order,
-                store,
-                rule,
-                steps,
-                memory,
-                team,
-                part,
-                moves[me],
-            )
+            data = rows, targets, order
+            run(loss_of_target, *inference, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
             if not self._has_space(rows, targets, order, n_threads):
