@@ -19,7 +19,8 @@ from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 from sklearn_sparsemap.training import _columns
 from sklearn_sparsemap.training._data import LinearModel, squared_norm
 from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._online.epoch import EPOCHS
+from sklearn_sparsemap.training._online.pairs import PAIRS
+from sklearn_sparsemap.training._online.rules import GRADIENT_STEPS
 from sklearn_sparsemap.training._scores import linear_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -238,5 +239,5 @@ def test_what_is_wrong_is_said():
 
 def test_groups_are_not_shrunk_in_float32():
     # Unused code is not there to be compiled.
-    kinds = {(rule.__name__, weights) for _, rule, weights in EPOCHS}
-    assert {rule for rule, weights in kinds if weights == "float32"} == {"StepRule"} and len(kinds) == 3
+    functions = {function for steps in GRADIENT_STEPS.values() for function in steps}
+    assert len(functions) == 3 and all(PAIRS["float64"] in function._signature.args for function in functions)

@@ -20,7 +20,7 @@ from sklearn_sparsemap.penalties import (
     as_group_weights,
     as_groups,
 )
-from sklearn_sparsemap.penalties._budget import budget_rule
+from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rule
 from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 SEEDS = range(8)
@@ -414,7 +414,9 @@ def test_coarse_to_fine_discards_what_is_finer():
 
 @entry(types.float64(FLOATS, FLOATS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
 def call_budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
-    """Call `budget_rule` from Python."""
+    """Return the strength of the budget rule."""
+    if group_atoms.shape[0] == rho.shape[0]:
+        return disjoint_budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left)
     return budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left)
 
 

@@ -118,7 +118,7 @@ def _add_cost(scores, gold_slots, cost, missing, repeats):
             if part >= 0:
                 scores[part] -= 1.0 + missing
         return
-    n_labels = np.int64(round(np.sqrt(cost.shape[0])))
+    n_labels = np.int64(np.sqrt(cost.shape[0]) + 0.5)
     for part in gold_slots:
         row, gold = part // n_labels, part % n_labels
         for j in range(n_labels):

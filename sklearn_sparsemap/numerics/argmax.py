@@ -16,9 +16,12 @@ def map_argmax(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Return the structure of highest score with probability 1; the objective is its score. See `solver.py`."""
-    work = np.zeros(sizes[2])
+    work = np.empty(sizes[2])
+    for i in range(work.shape[0]):
+        work[i] = 0.0
     slots, additional_slots = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
-    weights = np.ones(1)
+    weights = np.empty(1)
+    weights[0] = 1.0
     value = oracle(scores, additional, dims, work, slots[0], additional_slots[0])
     if value == -np.inf:
         return slots, additional_slots, weights, INFEASIBLE, 0.0, 0.0, 1

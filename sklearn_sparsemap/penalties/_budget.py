@@ -21,7 +21,7 @@ from .._core.jit import FLOATS, FLOATS_OUT, INTS, Entry, FirstClass, copy_into, 
 from .._core.select import select_highest
 from ._shrink import group_ratio, shrink
 
-# strength = budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+# The signature of `group_budget_factors`.
 BUDGET_FACTORS_SIGNATURE = types.float64(FLOATS, INTS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT)
 BUDGET_FACTORS = FirstClass(BUDGET_FACTORS_SIGNATURE)
 
@@ -95,18 +95,39 @@ def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, h
 
 
 @kernel
+def _alive_ratios(rho, weights, group_indptr, group_atoms, ratios):
+    """Write the ratios of the nonzero groups; return their number, and the largest finite one."""
+    n_alive, high = 0, 0.0
+    for g in range(weights.shape[0]):
+        ratio = group_ratio(rho, weights[g], g, group_indptr, group_atoms)
+        if ratio > 0.0:
+            ratios[n_alive] = ratio
+            n_alive += 1
+            high = max(high, ratio) if ratio < np.inf else high
+    return n_alive, high
+
+
+@kernel
+def disjoint_budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
+    """Return the strength sigma with which `shrink` leaves at most `budget` groups, which do not overlap.
+
+    It is 0 if no more groups are nonzero. Groups are discarded in ascending order of norm divided by weight. Sigma is
+    the mean of the B-th and the next largest of these ratios, for a budget of B. (Martins et al. 2011, section 3.2,
+    sort by norms only, which is correct only for equal weights.) So exactly `budget` groups survive, unless some tie at
+    the threshold; tied groups are discarded together. The arguments are those of `budget_rule`.
+    """
+    n_alive, high = _alive_ratios(rho, weights, group_indptr, group_atoms, ratios)
+    return 0.0 if n_alive <= budget or high == 0.0 else _partition_strength(ratios, n_alive, budget)
+
+
+@kernel
 def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
-    """Return the strength sigma with which `shrink` leaves at most `budget` groups; 0 if no more are nonzero.
+    """Return the strength sigma with which `shrink` leaves at most `budget` groups, which may overlap.
 
-    Groups that do not overlap are discarded in ascending order of norm divided by weight. Sigma is the mean of the B-th
-    and the next largest of these ratios, for a budget of B. (Martins et al. 2011, section 3.2, sort by norms only,
-    which is correct only for equal weights.) So exactly `budget` groups survive, unless some tie at the threshold; tied
-    groups are discarded together.
-
-    Overlapping groups: for any `order`, the factors of `shrink`, and so the number of surviving groups, never increase
-    with sigma. So bisection finds the smallest sigma that leaves at most `budget` groups, and the smallest one that
-    leaves fewer. The result is their mean. If discarding a group discards others (because it contains all their atoms),
-    the number can skip the budget, and fewer groups survive.
+    It is 0 if no more groups are nonzero. For any `order`, the factors of `shrink`, and so the number of surviving
+    groups, never increase with sigma. So bisection finds the smallest sigma that leaves at most `budget` groups, and
+    the smallest one that leaves fewer. The result is their mean. If discarding a group discards others (because it
+    contains all their atoms), the number can skip the budget, and fewer groups survive.
 
     Groups of weight 0 always survive. If there are more of them than `budget`, all others are discarded.
 
@@ -121,17 +142,9 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     factors, left : float64 arrays of shape (n_atoms,)
         Work.
     """
-    n_alive, high = 0, 0.0
-    for g in range(weights.shape[0]):
-        ratio = group_ratio(rho, weights[g], g, group_indptr, group_atoms)
-        if ratio > 0.0:
-            ratios[n_alive] = ratio
-            n_alive += 1
-            high = max(high, ratio) if ratio < np.inf else high
+    n_alive, high = _alive_ratios(rho, weights, group_indptr, group_atoms, ratios)
     if n_alive <= budget or high == 0.0:
         return 0.0
-    if group_atoms.shape[0] == rho.shape[0]:
-        return _partition_strength(ratios, n_alive, budget)
     # Count groups only.
     none = order[:0]
     below = least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, none, factors, left)
@@ -159,17 +172,14 @@ def no_budget(weights, order, group_indptr, group_atoms, held, budget, rho, fact
     return 0.0
 
 
-@as_budget
-def group_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
-    """Write the factors of the shrinkage that leaves at most `budget` groups, and return its strength.
-
-    The arguments are described in the module. `rho` is updated, and `held` is not used.
-    """
+@kernel
+def _factors_of(rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Do the work of a budget of groups; `rule` is `budget_rule` or `disjoint_budget_rule`."""
     n = weights.shape[0]
     ratios, left, none = np.empty(n), np.empty(rho.shape[0]), held[:0]
     used = weights
     for attempt in range(2):
-        strength = budget_rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)
+        strength = rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)
         if attempt == 1 or strength <= 0.0:
             break
         if count_survivors(rho, strength, used, order, group_indptr, group_atoms, none, factors, left) >= budget:
@@ -181,3 +191,18 @@ def group_budget_factors(weights, order, group_indptr, group_atoms, held, budget
         used = unequal
     shrink(rho, strength, used, order, group_indptr, group_atoms, factors)
     return strength
+
+
+@as_budget
+def group_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Write the factors of the shrinkage that leaves at most `budget` groups, and return its strength.
+
+    The arguments are described in the module. `rho` is updated, and `held` is not used.
+    """
+    return _factors_of(budget_rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+
+
+@as_budget
+def disjoint_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+    """Do the same as `group_budget_factors` for groups that do not overlap."""
+    return _factors_of(disjoint_budget_rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors)

@@ -6,12 +6,27 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, by_address, entry, kernel, readonly
+from .._core.jit import (
+    FLOATS,
+    FLOATS_32,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    INTS_2D_OUT,
+    ORACLE,
+    PARTS,
+    Entry,
+    FirstClass,
+    by_address,
+    entry,
+    readonly,
+)
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
 from ..inference._problems import plan_of
-from ..losses._kernel import GOLD, Gold, Target, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 from ..numerics.loops import Problems, map_range
+from ..numerics.polytope_solver import SOLVERS
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
 # the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
@@ -33,15 +48,21 @@ _BLOCK = 2**22
 _SHOWN = 12
 
 
-@kernel
-def loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
-    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`."""
-    gold, masked = targets.gold, np.empty(additional.shape[0])
-    for a in range(additional.shape[0]):
-        masked[a] = additional[a] + targets.mask[a]
+_LOSS_SIGNATURE = types.UniTuple(types.float64, 2)(
+    ORACLE, SOLVERS, LOSS_FORM, TARGETS, FLOATS, FLOATS, types.float64, MEMORY, types.int64, FLOATS_OUT, FLOATS_OUT
+)
+LOSS_OF_TARGET = FirstClass(_LOSS_SIGNATURE)
+
+
+def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
+    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`.
+
+    `additional` includes the mask. All training kernels call this function, which is compiled once.
+    """
+    gold = targets.gold
     target = Target(
         scores,
-        masked,
+        additional,
         targets.dims[i],
         targets.sizes[i],
         gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
@@ -49,6 +70,9 @@ def loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memo
         targets.weights[i],
     )
     return loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual)
+
+
+loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
 
 
 class LinearModel:

@@ -18,7 +18,7 @@ from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ..numerics.loops import GAP, OBJECTIVE, Problems
 from ..numerics.polytope_solver import SOLVERS
-from ._data import TARGETS, Targets, encode_gold, linear_problems, loss_of_target
+from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, linear_problems, loss_of_target
 from ._task import Task, accuracy_of, f1_of
 
 # Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
@@ -30,18 +30,26 @@ _TOL = 1e-12  # duality gap of inference; small, because L-BFGS compares losses 
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
 
-@entry(types.void(ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT))
-def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums):
+@entry(
+    types.void(
+        LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT
+    )
+)
+def _residuals_of_ranges(
+    loss_of_target, oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums
+):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
     A limit of 0 in the memory stops the call; results are then incomplete.
 
     Parameters
     ----------
+    loss_of_target : compiled function
     oracle, solvers, form, memory
         As in `loss_of_sample`.
     scores : array of shape (n_rows * n_outputs,)
     additional : array of shape (n_additional,)
+        With the mask.
     targets : Targets
     cuts : int array of shape (n_ranges + 1,)
         Range r has the samples cuts[r]..cuts[r + 1].
@@ -156,12 +164,12 @@ class StructureTask(Task):
     def loss_gradient(self, scores, additional, n_jobs):
         targets, memory, cuts = self._learned
         residuals = np.empty_like(scores, order="C")
-        flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional)
+        flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional + targets.mask)
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
-            lambda start, stop: residuals_of_ranges(
-                *self.inference, self.form, flat, additional, targets, memory, cuts[start : stop + 1], out,
-                sums[start:stop],
+            lambda start, stop: _residuals_of_ranges(
+                loss_of_target, *self.inference, self.form, flat, additional, targets, memory,
+                cuts[start : stop + 1], out, sums[start:stop],
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
             n_jobs,

@@ -104,9 +104,9 @@ def add_at(values, sums, place, delta, step):
 
 
 @kernel
-def no_space(store):
-    """Return 0: dense features need no additional places; see `most_space` for stores of pairs."""
-    return 0
+def dense_has_space(store, rows, targets, order, start, stop, counters, n_threads):
+    """Return True: dense features need no additional places; see `pairs_have_space`."""
+    return True
 
 
 @kernel

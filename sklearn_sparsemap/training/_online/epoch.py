@@ -8,8 +8,8 @@ samples of a block are computed with the same weights.
 
 Conventions
 -----------
-oracle, solvers : compiled functions
-    MAP oracle and solvers of the structure.
+loss_of_target, oracle, solvers : compiled functions
+    The loss of a sample; see `_data`. MAP oracle and solvers of the structure.
 form : LossForm
     The loss; see losses/_kernel.py.
 rows, targets : Rows, Targets
@@ -28,57 +28,24 @@ moves : Moves
     Work arrays of this thread.
 """
 
-import numpy as np
 from numba import types
 
-from ..._core.jit import INTS, ORACLE, entry, kernel
+from ..._core.jit import INTS, ORACLE, entry
 from ..._core.team import LINE, meet
 from ...losses._kernel import LOSS_FORM, MEMORY
 from ...numerics.polytope_solver import SOLVERS
-from .._data import TARGETS, loss_of_target
-from .dense import DENSE, END, FRONT, PLACE, SINCE, STEP, STOP, TOP, Dense
+from .._data import LOSS_OF_TARGET, TARGETS
+from .dense import DENSE, FRONT, PLACE, SINCE, STEP, STOP, Dense
 from .pairs import PAIRS, Pairs
 from .rule import MOVES, PART, ROWS_OF, RULE, TEAM, steps_type
-from .rules import score_rows, space
+from .rules import has_space, score_rows
 
 # Flags at the beginning of the last line of signals: a thread has failed; the current block was not completed; the
 # store has no space for the next block.
 FAILED, _ABANDONED, _FULL = 0, 1, 2
-# Number of blocks for which a thread gets places in the store at a time. Fewer divide its blocks into more parts.
-_BLOCKS_AHEAD = 8
 
 
-@kernel
-def hand_out(store, counters, wanted):
-    """Assign places of the store to each thread that has fewer than `wanted`; return whether there are enough."""
-    shared = counters[0]
-    for t in range(counters.shape[0]):
-        own = counters[t]
-        if own[END] - own[TOP] >= wanted:
-            continue
-        if own[END] == shared[FRONT]:
-            end = own[TOP] + wanted
-        else:
-            end = shared[FRONT] + _BLOCKS_AHEAD * wanted
-        if end > store.values.shape[0]:
-            return False
-        if own[END] != shared[FRONT]:
-            own[TOP] = shared[FRONT]
-        own[END] = shared[FRONT] = end
-    return True
-
-
-@kernel
-def entries_of(rows, targets, order, start, stop):
-    """Count the feature entries of the samples from `start` to `stop` in the order."""
-    n = np.int64(0)
-    for number in range(start, min(stop, order.shape[0])):
-        i = order[number]
-        n += rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
-    return n
-
-
-def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memory, team, part, moves):
+def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, rule, steps, memory, moves, team, part):
     """Visit the samples in this order, from position ``PLACE`` of the counters on.
 
     The store must have space for the first block. The epoch ends early if there is no space for the next block.
@@ -90,7 +57,6 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memo
     end_of_signals = n_threads * LINE
     n_outputs, n_dense, n_pieces = store.n_outputs, store.n_dense, share.begins.shape[0] - 1
     n_additional = n_dense - n_outputs
-    additional = store.values[n_outputs:n_dense]
     start, n = shared[PLACE], order.shape[0]
     own[STEP], own[SINCE] = shared[STEP], shared[SINCE]
     while start < n:
@@ -105,11 +71,12 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memo
             at += n_rows
         if not meet(team.signals, me, n_threads):
             return
-        if me == 0:
-            # No thread creates weights before the next barrier. The weights of this block are created after it.
-            wanted = space(store) * entries_of(rows, targets, order, start, stop + part.batch_size)
-            if not hand_out(store, team.counters[:n_threads], wanted):
-                team.signals[end_of_signals + _FULL] = 1
+        # No thread creates weights before the next barrier. The weights of this block are created after it.
+        later = stop + part.batch_size
+        if me == 0 and not has_space(store, rows, targets, order, start, later, team.counters, n_threads):
+            team.signals[end_of_signals + _FULL] = 1
+        for a in range(n_additional):
+            moves.additional[a] = store.values[n_outputs + a] + targets.mask[a]
         at = 0
         for number in range(start, stop):
             i, place = order[number], number - start
@@ -124,7 +91,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memo
                 for a in range(n_additional):
                     additional_residual[a] = 0.0
                 loss, gap = loss_of_target(
-                    oracle, solvers, form, targets, scores, additional, rule.tol, memory, i, residual,
+                    oracle, solvers, form, targets, scores, moves.additional, rule.tol, memory, i, residual,
                     additional_residual,
                 )  # fmt: skip
                 team.losses[2 * place] = loss
@@ -157,8 +124,8 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, steps, memo
 EPOCHS = {
     (store, dtype): entry(
         types.void(
-            ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, of_store[dtype], RULE, steps_type(of_store[dtype], rows),
-            MEMORY, TEAM, PART, MOVES,
+            LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, of_store[dtype], RULE,
+            steps_type(of_store[dtype], rows), MEMORY, MOVES, TEAM, PART,
         )
     )(_epoch)
     for store, of_store in ((Dense, DENSE), (Pairs, PAIRS))

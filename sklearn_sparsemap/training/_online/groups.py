@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.jit import readonly
-from ...penalties._budget import group_budget_factors
+from ...penalties._budget import disjoint_budget_factors, group_budget_factors
 from ...penalties._weight_budget import weight_budget_factors
 from .._curve import Course, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STEP, STOP
@@ -15,7 +15,7 @@ from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
 from .rule import rule_of
 from .rules import GRADIENT_STEPS
-from .shrinkage import multiply_atoms
+from .shrinkage import discard_atoms
 
 _TOL = 1e-8  # duality gap of inference
 PAPER_SCHEDULE = 1000  # samples between two shrinkages in Martins et al. 2011
@@ -125,8 +125,13 @@ class GroupOptimizer(OnlineOptimizer):
             every = 1 + n_entries // _ENTRIES_PER_SAMPLE
         if self.mira:
             return mira_rule(_TOL, fit_intercept, every, C)
+        if counts:
+            budget_factors = weight_budget_factors
+        else:
+            is_disjoint = len(groups.group_atoms) == groups.n_atoms
+            budget_factors = disjoint_budget_factors if is_disjoint else group_budget_factors
         return rule_of(
-            budget_factors=weight_budget_factors if counts else group_budget_factors,
+            budget_factors=budget_factors,
             tol=_TOL,
             fit_intercept=bool(fit_intercept),
             every=every,
@@ -223,7 +228,7 @@ class GroupOptimizer(OnlineOptimizer):
     def _discard(self, kept):
         """Discard all atoms except those that are kept."""
         self._note_size()
-        multiply_atoms(self.store, self.counters, kept.astype(np.float64))
+        discard_atoms(self.store, self.counters, kept)
         self._note_size()
 
     def _note_size(self):

@@ -9,10 +9,10 @@ from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
 from ...numerics.places import places_of
 from .._columns import N_PIECES
-from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
+from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
-from .epoch import EPOCHS, FAILED, entries_of, hand_out
-from .pairs import grow, most_space, new_pairs
+from .epoch import EPOCHS, FAILED
+from .pairs import SPACE, grow, new_pairs, pairs_have_space
 from .rule import Part, Team, new_moves, rule_of
 from .rules import STEPS
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -30,7 +30,7 @@ _WORTH_THREADS = 2**12
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
-_space, _hand_out, _entries_of = in_python(most_space), in_python(hand_out), in_python(entries_of)
+_pairs_have_space = in_python(pairs_have_space)
 
 
 def mira_rule(tol, fit_intercept, every, C):
@@ -85,7 +85,7 @@ class OnlineOptimizer:
 
     def _load(self, coef):
         """Load the weights of a CSR matrix into an empty store."""
-        space = int((np.diff(coef.indptr) > 0).sum()) * _space(self.store)
+        space = int((np.diff(coef.indptr) > 0).sum()) * SPACE * (self.n_outputs + 1)
         grow(self.store, len(self.store.values) + space)
         self.counters[[END, FRONT]] = len(self.store.values)
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
@@ -160,7 +160,8 @@ class OnlineOptimizer:
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
-            run(*inference, form, rows, targets, order, store, rule, steps, memory, team, part, moves[me])
+            data = rows, targets, order
+            run(loss_of_target, *inference, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
             if not self._has_space(rows, targets, order, n_threads):
@@ -188,8 +189,8 @@ class OnlineOptimizer:
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
-        n_entries = int(_entries_of(rows, targets, order, place, place + self.batch_size))
-        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * n_entries)
+        stop = place + self.batch_size
+        return _pairs_have_space(self.store, rows, targets, order, place, stop, self._all_counters, n_threads)
 
     def _begins(self, rows):
         """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""

@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 
 from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, by_address, kernel
-from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
+from .dense import END, FREE, FRONT, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
 # negative for a dense block; the next feature of the same atom with a block (-1 at the end); the atom.
@@ -74,6 +74,10 @@ _DENSE = N_KINDS - 1
 _SMALLEST_SCALE = 1e-2
 # A squared norm is recomputed if updates have cancelled all except this fraction of it.
 _CANCELLED = 1e-6
+# Maximum number of places of the arena for each weight of a feature that gets one for each output, and one more.
+SPACE = 2
+# Number of blocks for which a thread gets places in the arena at a time. Fewer divide its blocks into more parts.
+_BLOCKS_AHEAD = 8
 _FIRST_CAPACITY = 4096  # initial number of places of an arena
 
 
@@ -128,9 +132,39 @@ def grow(store, wanted):
 
 
 @kernel
-def most_space(store):
-    """Return the maximum number of places of the arena that a feature needs if it gets a weight for each output."""
-    return 2 * store.n_outputs + 2
+def pairs_have_space(store, rows, targets, order, start, stop, counters, n_threads):
+    """Assign places of the arena to each thread for a block of samples; return whether there are enough.
+
+    Python calls this, too, so it calls no other kernel.
+
+    Parameters
+    ----------
+    store : Pairs
+    rows, targets, order, start, stop
+        See `epoch`.
+    counters : int64 array of shape (n_threads or more, N_COUNTERS)
+    n_threads : int
+    """
+    wanted = np.int64(0)
+    for number in range(start, min(stop, order.shape[0])):
+        i = order[number]
+        wanted += rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
+    wanted *= SPACE * (store.n_outputs + 1)
+    shared = counters[0]
+    for t in range(n_threads):
+        own = counters[t]
+        if own[END] - own[TOP] >= wanted:
+            continue
+        if own[END] == shared[FRONT]:
+            end = own[TOP] + wanted
+        else:
+            end = shared[FRONT] + _BLOCKS_AHEAD * wanted
+        if end > store.values.shape[0]:
+            return False
+        if own[END] != shared[FRONT]:
+            own[TOP] = shared[FRONT]
+        own[END] = shared[FRONT] = end
+    return True
 
 
 @kernel
@@ -337,8 +371,8 @@ def move_pairs(store, features, values, residuals, places, factor, step):
 
 
 @kernel
-def _free_atom(store, counters, atom):
-    """Free all blocks of an atom."""
+def discard_atom(store, counters, atom):
+    """Discard all weights of an atom, effective from this step on, and free its blocks."""
     feature = store.first_active[atom]
     while feature >= 0:
         of_feature = store.features[feature]
@@ -348,6 +382,11 @@ def _free_atom(store, counters, atom):
         of_feature[COUNT] = 0
         feature = of_feature[NEXT]
     store.first_active[atom] = -1
+    store.scale[atom] = store.score_scale[atom] = 1.0
+    store.rho[atom] = 0.0
+    store.peak[atom] = 0.0
+    store.cumulative[atom] = 0.0
+    store.last_step[atom] = counters[STEP] - 1
 
 
 @kernel
@@ -358,9 +397,9 @@ def _measure_atom(store, atom):
     while feature >= 0:
         start, stop = block_of(store, feature)
         for place in range(start, stop):
-            total += store.values[place] ** 2
+            total += store.values[place] * store.values[place]
         feature = store.features[feature, NEXT]
-    return total * store.scale[atom] ** 2
+    return total * (store.scale[atom] * store.scale[atom])
 
 
 @kernel
@@ -404,12 +443,7 @@ def scale_atoms(store, counters, factors):
         if factor == 1.0:
             continue
         if factor == 0.0 or store.rho[atom] <= 0.0:
-            _free_atom(store, counters, atom)
-            store.scale[atom] = store.score_scale[atom] = 1.0
-            store.rho[atom] = 0.0
-            store.peak[atom] = 0.0
-            store.cumulative[atom] = 0.0
-            store.last_step[atom] = before
+            discard_atom(store, counters, atom)
             continue
         scale_scores(store, atom, store.score_scale[atom] * factor, before)
         store.scale[atom] *= factor

@@ -65,9 +65,9 @@ Part = namedtuple("Part", ["me", "n_threads", "batch_size", "share"])
 PART = by_address([types.int64] * 3 + [SHARE], Part)
 # Work arrays of a thread, for the updates for a row of features, see `_gather`: the features, their values and
 # multiplicities, the outputs with nonzero residuals, these residuals, and the places of the weights of all pairs of
-# output and feature.
-Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
-MOVES = by_address([INTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_OUT, FLOATS_OUT, INTS_OUT], Moves)
+# output and feature. `additional` holds the additional scores with the mask.
+Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places", "additional"])
+MOVES = by_address([INTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_OUT, FLOATS_OUT, INTS_OUT, FLOATS_OUT], Moves)
 
 
 def new_moves(rows, n_outputs, n_additional):
@@ -80,6 +80,7 @@ def new_moves(rows, n_outputs, n_additional):
         np.empty(widest, np.int64),
         np.empty(widest),
         np.empty(max(most * n_outputs, n_additional), np.int64),
+        np.empty(n_additional),
     )
 
 

@@ -33,8 +33,8 @@ from numba import types
 
 from ..._core.jit import FLOATS, INTS_OUT, Entry, by_type, entry, kernel
 from ...losses._kernel import is_inexact
-from .dense import DENSE, SINCE, STEP, UNCONVERGED, Dense, add_at, locate_dense, no_space, score_dense
-from .pairs import PAIRS, Pairs, locate_pairs, most_space, move_pairs
+from .dense import DENSE, SINCE, STEP, UNCONVERGED, Dense, add_at, dense_has_space, locate_dense, score_dense
+from .pairs import PAIRS, Pairs, locate_pairs, move_pairs, pairs_have_space
 from .rule import ROWS_OF, RULE, Steps, end_signature, take_signature
 from .scores import score_pairs
 from .shrinkage import SHRINKAGES, record, step_size
@@ -52,7 +52,7 @@ _NEGLIGIBLE = 1e-12  # smaller residuals are rounding errors of marginals that e
 
 locate = by_type({Dense: locate_dense, Pairs: locate_pairs})
 score_rows = by_type({Dense: score_dense, Pairs: score_pairs})
-space = by_type({Dense: no_space, Pairs: most_space})
+has_space = by_type({Dense: dense_has_space, Pairs: pairs_have_space})
 
 
 @kernel

@@ -12,10 +12,10 @@ groups as the budget allows. There are two kinds of shrinkage:
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS_OUT, INTS_OUT, Entry, copy_into, entry, kernel
+from ..._core.jit import INTS_OUT, Entry, copy_into, entry, kernel
 from ...penalties._shrink import shrink
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
-from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms, scale_scores
+from .pairs import PAIRS, count_held, discard_atom, measure_cancelled, scale_atoms, scale_scores
 from .rule import end_signature
 
 
@@ -119,7 +119,9 @@ SHRINKAGES = {
 }
 
 
-@entry(types.void(PAIRS["float64"], INTS_OUT, FLOATS_OUT))
-def multiply_atoms(store, counters, factors):
-    """Call `scale_atoms` from Python."""
-    scale_atoms(store, counters, factors)
+@entry(types.void(PAIRS["float64"], INTS_OUT, types.boolean[::1]))
+def discard_atoms(store, counters, kept):
+    """Discard all atoms except those that are kept."""
+    for atom in range(kept.shape[0]):
+        if not kept[atom]:
+            discard_atom(store, counters, atom)
