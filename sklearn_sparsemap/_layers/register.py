@@ -17,9 +17,9 @@ _lock, _numbers = threading.Lock(), count()
 _by_handle, _recent = WeakValueDictionary(), OrderedDict()
 
 
-def enroll(operator):
+def enroll(operator, key=None):
     """Return an operator after giving it a number, by which it is found as long as it exists."""
-    operator.handle = next(_numbers)
+    operator.handle, operator.key = next(_numbers), key
     _by_handle[operator.handle] = operator
     return operator
 
@@ -30,7 +30,7 @@ def register(key, make):
         if key in _recent:
             _recent.move_to_end(key)
             return _recent[key]
-        operator = _recent[key] = enroll(make())
+        operator = _recent[key] = enroll(make(), key)
         while len(_recent) > _MOST:
             _recent.popitem(last=False)
         return operator
@@ -49,9 +49,13 @@ def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, 
 def operator(handle):
     """Return the operator with this number."""
     try:
-        return _by_handle[handle]
+        found = _by_handle[handle]
     except KeyError:
         raise RuntimeError(
             f"the SparseMAP operator {handle} of a compiled or exported program does not exist in this process; "
             "compile it again, or hold the module in which it was made"
         ) from None
+    with _lock:
+        if found.key in _recent:
+            _recent.move_to_end(found.key)
+    return found

@@ -81,6 +81,66 @@ def solve_samples(operator, scores, additional, rows, lead):
     return WithEmpty(solved, samples, scores.shape, (len(scores), operator.n_additional))
 
 
+def solve_valid(operator, scores, additional, rows):
+    """Solve the samples that are neither empty nor invalid; see `solve_samples`.
+
+    Returns
+    -------
+    solved : object
+        As that of `solve_samples`. Results of samples for which it raises ValueError are NaN.
+    """
+    parts = list(_valid_parts(operator, scores, additional, rows, np.arange(len(scores))))
+    if parts and len(parts[0][0]) == len(scores):
+        return parts[0][1]
+    return WithInvalid(parts, scores.shape, (len(scores), operator.n_additional))
+
+
+def _valid_parts(operator, scores, additional, rows, samples):
+    """Solve some samples together or, if one of them is invalid, each half of them: pairs of samples and solutions."""
+    own = additional if len(additional) == 1 else additional[samples]
+    try:
+        yield samples, solve_samples(operator, scores[samples], own, rows[samples], (len(samples),))
+    except ValueError:
+        if len(samples) > 1:
+            for half in np.array_split(samples, 2):
+                yield from _valid_parts(operator, scores, additional, rows, half)
+
+
+class WithInvalid:
+    """Solutions of a batch with invalid samples, whose results are NaN; see `SolvedStructures`.
+
+    Parameters
+    ----------
+    parts : list of (samples, solved)
+        Numbers of samples, and their solutions. Other samples are invalid.
+    shape, additional_shape : tuple of int
+        Shapes of the scores and the additional scores of all samples.
+    """
+
+    def __init__(self, parts, shape, additional_shape):
+        self._parts = parts
+        found = [np.full(own, np.nan) for own in (shape, additional_shape, shape[:1])]
+        self.marginals, self.additional, self.values = found
+        for samples, solved in parts:
+            for array, own in zip(found, (solved.marginals, solved.additional, solved.values)):
+                array[samples] = own
+
+    def products(self, unary, extra):
+        """Multiply padded directions with the Jacobian. That of invalid samples is NaN, but times zero it is zero.
+
+        So a sum over the samples, such as the gradient of scores that all share, is that of the valid samples, if it
+        does not depend on the others.
+        """
+        is_used = unary.reshape(len(unary), -1).any(axis=1) | extra.any(axis=1)
+        found = tuple(np.zeros(own.shape) for own in (unary, extra))
+        for own in found:
+            own[is_used] = np.nan
+        for samples, solved in self._parts:
+            for own, part in zip(found, solved.products(unary[samples], extra[samples])):
+                own[samples] = part
+        return found
+
+
 class Nothing(NamedTuple):
     """The result of an empty sample, which has no structures."""
 

@@ -13,14 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._layers.register import operator
-from .._layers.samples import solve_samples
+from .._layers.samples import solve_valid
 from ._states import recall, remember
 
 
 @cache
-def _callback(function, handle, n_axes):
-    """Return the same object for equal arguments: outside of `jax.jit`, JAX compiles and keeps each new object."""
-    return partial(function, handle, n_axes)
+def _callback(function, n_axes):
+    """Return the same object for equal arguments: outside of `jax.jit`, JAX compiles and keeps each new object.
+
+    So the number of the operator is one of the arrays.
+    """
+    return partial(function, n_axes)
 
 
 def _flat(array, n_axes):
@@ -30,69 +33,51 @@ def _flat(array, n_axes):
 
 
 def _as_solved(handle, scores, additional, rows):
-    """Solve a flat batch; raises ValueError, whose message is not shown."""
+    """Solve a flat batch of at least one sample. Results of invalid samples are NaN."""
     shared = len(additional) > 1 and (additional == additional[:1]).all()
     scores, additional = scores.astype(np.float64), additional.astype(np.float64)
     additional = additional[:1] if shared else additional
-    return solve_samples(operator(handle), scores, additional, rows.astype(np.int64), scores.shape[:1])
+    return solve_valid(operator(int(handle.flat[0])), scores, additional, rows.astype(np.int64))
 
 
-def _solve_on_host(handle, n_axes, scores, additional, rows):
+def _solve_on_host(n_axes, handle, scores, additional, rows):
     lead = scores.shape[: scores.ndim - n_axes + 1]
     own, extra, flat_rows = _flat(scores, n_axes), _flat(additional, 2), _flat(rows, 2)
-    try:
-        solved = _as_solved(handle, own, extra, flat_rows) if len(own) else None
-    except ValueError:
-        solved = None
-    if solved is None:
-        found, keys = _one_by_one(handle, own, extra, flat_rows), np.zeros((len(own), 2), np.int32)
+    if not len(own):
+        found, keys = (own, extra, np.zeros(0)), np.zeros((0, 2), np.int32)
     else:
+        solved = _as_solved(np.asarray(handle), own, extra, flat_rows)
         found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
     found = [part.astype(scores.dtype).reshape(*lead, *part.shape[1:]) for part in found]
     return *found, keys.reshape(*lead, 2)
 
 
-def _one_by_one(handle, scores, additional, rows):
-    """Solve samples one by one; invalid ones get NaN."""
-    found = [np.full(shape, np.nan) for shape in (scores.shape, additional.shape, scores.shape[:1])]
-    for i in range(len(scores)):
-        try:
-            solved = _as_solved(handle, *(array[i : i + 1] for array in (scores, additional, rows)))
-        except ValueError:
-            continue
-        for array, part in zip(found, (solved.marginals, solved.additional, solved.values)):
-            array[i] = part[0]
-    return found
-
-
-def _multiply_on_host(handle, n_axes, scores, additional, rows, keys, directions):
+def _multiply_on_host(n_axes, handle, scores, additional, rows, keys, directions):
     own, joined = _flat(scores, n_axes), _flat(directions, 2).astype(np.float64)
     if not len(own):
         return np.zeros_like(directions)
-    n_parts, out = prod(own.shape[1:]), np.full(joined.shape, np.nan)
+    n_parts, out = prod(own.shape[1:]), np.empty(joined.shape)
     known = recall(_flat(keys, 2), own)
     if known is None:
-        rest = _flat(additional, 2), _flat(rows, 2)
-        try:
-            known = _as_solved(handle, own, *rest), np.arange(len(own))[None]
-        except ValueError:
-            known = None
-    if known is not None:
-        solved, blocks = known
-        for block in blocks:
-            unary, extra = joined[block, :n_parts].reshape(-1, *own.shape[1:]), joined[block, n_parts:]
-            w, joint = solved.products(unary, extra)
-            out[block] = np.column_stack([w.reshape(len(w), -1), joint])
+        solved = _as_solved(np.asarray(handle), own, _flat(additional, 2), _flat(rows, 2))
+        known = solved, np.arange(len(own))[None]
+    solved, blocks = known
+    for block in blocks:
+        unary, extra = joined[block, :n_parts].reshape(-1, *own.shape[1:]), joined[block, n_parts:]
+        w, joint = solved.products(unary, extra)
+        out[block] = np.column_stack([w.reshape(len(w), -1), joint])
     return out.astype(directions.dtype).reshape(directions.shape)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@jax.custom_jvp
 def solve(handle, scores, additional, rows):
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
 
+    Only the first two have derivatives.
+
     Parameters
     ----------
-    handle : int
+    handle : int32 array
         Number of an `Operator`.
     scores, additional, rows : arrays
         As in `solve_samples`, except that each sample has its own additional scores.
@@ -103,22 +88,22 @@ def solve(handle, scores, additional, rows):
         jax.ShapeDtypeStruct(scores.shape[:1], scores.dtype),
         jax.ShapeDtypeStruct((scores.shape[0], 2), jnp.int32),
     )
-    function = _callback(_solve_on_host, handle, scores.ndim)
-    return jax.pure_callback(function, shapes, scores, additional, rows, vmap_method="broadcast_all")
+    function = _callback(_solve_on_host, scores.ndim)
+    return jax.pure_callback(function, shapes, handle, scores, additional, rows, vmap_method="broadcast_all")
 
 
 @solve.defjvp
-def _(handle, primals, tangents):
-    scores, additional, rows = primals
-    found = solve(handle, *primals)
-    u, v, _, keys = found
-    unary, extra = tangents[:2]
+def _(primals, tangents):
+    scores = primals[1]
+    found = solve(*primals)
+    u, keys = found[0], found[3]
+    _, unary, extra, _ = tangents
     # The product is piecewise constant in these. Within `multiply`, JAX would look for their derivatives all the same.
-    batch = jax.lax.stop_gradient((scores, additional, rows, keys))
+    batch = jax.lax.stop_gradient((*primals, keys))
 
     def multiply(_, directions):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
-        function = _callback(_multiply_on_host, handle, scores.ndim)
+        function = _callback(_multiply_on_host, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 
     # Joined in one array, because the system is not linear in both if one of the two is constant.
@@ -126,6 +111,4 @@ def _(handle, primals, tangents):
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
     w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
-    # Derivative of the objective, by the envelope theorem.
-    values = (u * unary).reshape(len(u), n_parts).sum(1) + (v * extra).sum(1)
-    return found, (w, joint, values, np.zeros(keys.shape, jax.dtypes.float0))
+    return found, (w, joint, np.zeros(len(u), scores.dtype), np.zeros(keys.shape, jax.dtypes.float0))

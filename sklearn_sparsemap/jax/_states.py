@@ -12,6 +12,8 @@ import numpy as np
 
 # bytes of the scores of all stored batches; their solutions take a few times as much
 _MOST_BYTES = 1 << 26
+# number of stored batches; small ones take about 30 kB, with the operator of a graph that is no longer used elsewhere
+_MOST = 1024
 
 _lock, _numbers, _states = threading.Lock(), count(1), OrderedDict()
 
@@ -21,6 +23,8 @@ def remember(solved, scores):
     with _lock:
         number = next(_numbers) % (1 << 31)
         _states[number] = solved, scores
+        if len(_states) > _MOST:
+            _states.popitem(last=False)
         total = sum(kept.nbytes for _, kept in _states.values())
         while total > _MOST_BYTES and len(_states) > 1:
             total -= _states.popitem(last=False)[1][1].nbytes

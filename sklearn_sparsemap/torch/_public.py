@@ -71,7 +71,8 @@ def sparsemap(
         have shape (..., max_words + 1, max_words)), rows and columns of matchings, parts of others. Has all leading
         axes; size 1 stands for all entries of an axis. A sample of length 0 has zero marginals and gradients.
     temperature : float, or Tensor with one number, default=1.0
-        Factor of the regulariser: the larger, the more structures are selected. A tensor may be learned, and must be positive.
+        Factor of the regulariser: the larger, the more structures are selected. A tensor may be
+        learned, and must be positive.
     max_iter : int, default=None
         None is exact. Otherwise the maximum number of calls of the MAP oracle; the derivative is then that of mixtures
         of the structures found so far. `Simplex`, `Subset`, `Matching` and chains without transitions are always exact.
@@ -186,7 +187,8 @@ def lp_sparsemap(
         or, if the variables are those of a tree, the number of words. Pair scores, and a structure's, are padded in the
         same way. A sample of length 0 has zero marginals and gradients.
     temperature : float, or Tensor with one number, default=1.0
-        Factor of the regulariser. A tensor may be learned, and must be positive.
+        Factor of the regulariser. A tensor may be
+        learned, and must be positive.
     max_iter : int, default=None
         None is exact. Otherwise the maximum number of sweeps and Newton steps. The marginals may then violate factors,
         and the derivative is that of the faces reached so far.
