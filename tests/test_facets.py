@@ -149,9 +149,11 @@ def run(solver, instance, limit=LIMIT):
 def products_of_face(instance, problem, found, marginals, direction):
     """Multiply with the Jacobian: the projector onto the face that structures span, from an active set's solution."""
     k = found[3]
+    extra = readonly(np.zeros(len(problem[1])))
     slots, _ = complete_face(
         instance.structure.oracle, *problem, readonly(marginals), found[0][:k].copy(), found[1][:k].copy(),
-        Direction(readonly(direction), readonly(np.zeros(len(problem[1]))), False), FACE_TOLERANCE,
+        Direction(readonly(direction), extra, False), FACE_TOLERANCE,
+        extra, np.empty(len(direction)), np.empty(len(extra)),
     )  # fmt: skip
     vertices = np.array([np.bincount(row[row >= 0], minlength=len(problem[0])) for row in slots])
     edges = (vertices[1:] - vertices[0]).T

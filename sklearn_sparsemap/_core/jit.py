@@ -122,6 +122,42 @@ def copy_into(target, source):
         target[i] = source[i]
 
 
+# New arrays for kernels, whose arguments are int64. Each is compiled once; Numba compiles `np.empty` for each caller.
+
+
+@kernel
+def new_floats(n):
+    """Return an array of `n` floats."""
+    return np.empty(n)
+
+
+@kernel
+def new_float_rows(n, width):
+    """Return an array of floats of shape (n, width)."""
+    return np.empty((n, width))
+
+
+@kernel
+def new_parts(n):
+    """Return an array of `n` parts."""
+    return np.empty(n, np.int32)
+
+
+@kernel
+def new_part_rows(n, width):
+    """Return an array of parts of shape (n, width)."""
+    return np.empty((n, width), np.int32)
+
+
+@kernel
+def new_constants(n, value):
+    """Return an array of `n` equal floats."""
+    array = new_floats(n)
+    for i in range(n):
+        array[i] = value
+    return array
+
+
 def by_type(kernels):
     """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 

@@ -7,7 +7,7 @@ because only unary parts are penalised.
 
 import numpy as np
 
-from .._core.jit import copy_into, kernel
+from .._core.jit import copy_into, kernel, new_constants, new_floats, new_parts
 from .cholesky import dot, solve_constrained, solve_upper
 from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from .support import (
@@ -124,15 +124,18 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 
 @kernel
-def start(oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights):
+def start(
+    oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
+    warm_slots, warm_additional, warm_weights,
+):  # fmt: skip
     """Return a support with structures of an earlier solution, or else with the best structure.
 
     Parameters
     ----------
     oracle, scores, additional, dims, sizes, limit, warm_slots, warm_additional, warm_weights
         See `solver.py`.
-    work : array
-        Scratch space of the oracle.
+    work, slots, additional_slots : arrays
+        Scratch space of the oracle, and for its structure.
 
     Returns
     -------
@@ -150,7 +153,6 @@ def start(oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm
     if n_warm > 0 and limit[0] > 0:
         k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
     if k == 0:
-        slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
         n_iter = 1
         if oracle(scores, additional, dims, work, slots, additional_slots) != -np.inf:
             reference = score(scores, additional, slots, additional_slots)
@@ -189,7 +191,8 @@ def _lowest_bound(value, scores, query, best, inner):
     """
     for i in range(scores.shape[0]):
         if scores[i] > -np.inf:
-            value += 0.5 * (scores[i] - query[i]) ** 2
+            difference = scores[i] - query[i]
+            value += 0.5 * (difference * difference)
     if not value < best:
         return best
     copy_into(inner, query)
@@ -210,11 +213,13 @@ def active_set(
     the oracle is first called at a point between them and the best dual point (in-out pricing: Ben-Ameur and Neto
     2007). If its answer does not help, it is called at scores minus marginals, too.
     """
-    work, reduced = np.zeros(sizes[2]), np.empty(scores.shape[0])
-    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    n_parts = scores.shape[0]
+    work, reduced = new_constants(sizes[2], 0.0), new_floats(n_parts)
+    slots, additional_slots = new_parts(sizes[0]), new_parts(sizes[1])
     support, k, reference, n_iter = start(
-        oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights
-    )
+        oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
+        warm_slots, warm_additional, warm_weights,
+    )  # fmt: skip
     if k == 0:
         return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
 
@@ -222,7 +227,7 @@ def active_set(
     # Sums of many terms lose more digits; the solver still aims at the floor.
     aim, tol = max(aim, floor), max(tol, 4.0 * floor * max(1.0, sizes[0] / 64.0))
     best_gap, idle = np.inf, 0
-    best_dual, inner, query = np.inf, np.empty(scores.shape[0]), np.empty(scores.shape[0])
+    best_dual, inner, query = np.inf, new_floats(n_parts), new_floats(n_parts)
     halved, n_slow = np.inf, 0
 
     # Rounding in the Cholesky factor can make a known structure look like an improvement. The factor is then

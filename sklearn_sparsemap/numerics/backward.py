@@ -2,13 +2,12 @@
 
 from collections import namedtuple
 
-import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
-from .face import FACE_TOLERANCE, Direction, respond, span_face
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel, new_floats
+from .face import FACE_TOLERANCE, Direction, multiply, respond, span_face
 from .loops import PROBLEMS
-from .support import independent_support_of, mix, parts_repeat, score
+from .support import independent_support_of, mix, parts_repeat
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with sizes[i,
 # 0] slots from slot_ptr[i] on and sizes[i, 1] additional slots. Directions have `unary`, laid out like the scores, and
@@ -52,13 +51,8 @@ def _multiply(support, k, problems, directions, i, out):
     out : Products
     """
     unary, extra = _part_of(problems, directions.extra_ptr, i, directions)
-    products = np.empty(k)
-    for s in range(k):
-        products[s] = score(unary, extra, support.slots[s], support.additional[s])
-    respond(support, k, products)
     out_unary, out_extra = _part_of(problems, directions.extra_ptr, i, out)
-    mix(support.slots, k, products, out_unary)
-    mix(support.additional, k, products, out_extra)
+    multiply(support, k, unary, extra, out_unary, out_extra)
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
@@ -130,7 +124,7 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
         slots, additional_slots = _support_of(supports, problems.sizes, i)
         support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))
         dependent[i] = k < slots.shape[0]
-        products = np.empty(k)
+        products = new_floats(k)
         for s in range(k):
             products[s] = upstream[supports.first[i] + s]
         respond(support, k, products)

@@ -9,9 +9,21 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
+from .._core.jit import (
+    FLOATS,
+    FLOATS_OUT,
+    INTS,
+    ORACLE,
+    PARTS_2D_OUT,
+    copy_into,
+    entry,
+    kernel,
+    new_constants,
+    new_floats,
+    new_parts,
+)
 from .cholesky import dot, solve_lower, solve_upper
-from .support import add_parts, append_if_independent, gather, grow, independent_support_of, parts_repeat, score
+from .support import add_parts, append_if_independent, gather, grow, independent_support_of, mix, parts_repeat, score
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
@@ -30,7 +42,7 @@ def _reduced_score(scores, additional, marginals, slots, additional_slots):
 @kernel
 def respond(support, k, products):
     """Overwrite `products`, one entry for each structure, with the response of the weights on the face."""
-    ones = np.ones(k)
+    ones = new_constants(k, 1.0)
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
     shift = dot(ones, products) / dot(ones, ones)
@@ -40,12 +52,23 @@ def respond(support, k, products):
 
 
 @kernel
+def multiply(support, k, unary, extra, out, extra_out):
+    """Multiply a direction of the scores and the additional scores with the Jacobian of mixtures of `k` structures."""
+    products = new_floats(k)
+    for s in range(k):
+        products[s] = score(unary, extra, support.slots[s], support.additional[s])
+    respond(support, k, products)
+    mix(support.slots, k, products, out)
+    mix(support.additional, k, products, extra_out)
+
+
+@kernel
 def _left_of(support, k, unary, extra):
     """Subtract from a direction its component that the support spans; return the largest remaining entry.
 
     All structures of the support have the same score under the remainder.
     """
-    products = np.empty(k)
+    products = new_floats(k)
     for s in range(k):
         products[s] = score(unary, extra, support.slots[s], support.additional[s])
     respond(support, k, products)
@@ -106,10 +129,12 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     for s in range(slots.shape[0]):
         best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
     size = 1.0 + abs(best)
-    work = np.zeros(sizes[2])
-    found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
-    unary, extra = np.empty(scores.shape[0]), np.empty(additional.shape[0])
-    tilted, tilted_additional = np.empty(scores.shape[0]), np.empty(additional.shape[0])
+    work = new_constants(sizes[2], 0.0)
+    found, found_additional = new_parts(sizes[0]), new_parts(sizes[1])
+    n_parts, n_additional = scores.shape[0], additional.shape[0]
+    unary, extra, tilted, tilted_additional = (
+        new_floats(n_parts), new_floats(n_additional), new_floats(n_parts), new_floats(n_additional)
+    )  # fmt: skip
     tolerance = max(tolerance, 1e-15 * size * sizes[0])
     state = np.uint64(88172645463325252)
     attempt, fruitless = 0, 0
@@ -156,16 +181,24 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
 
 @entry(
     types.UniTuple(PARTS_2D_OUT, 2)(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64,
+        FLOATS, FLOATS_OUT, FLOATS_OUT,
     )
-)
-def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
-    """Find affinely independent structures that span the face of a solution.
+)  # fmt: skip
+def complete_face(
+    oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance,
+    extra, out, extra_out,
+):  # fmt: skip
+    """Find affinely independent structures that span the face of a solution, and multiply a direction by its Jacobian.
 
     Parameters
     ----------
     oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
         As in `span_face`.
+    extra : array
+        The direction of the additional scores in the product; the face is found without it.
+    out, extra_out : arrays
+        Get the product of `direction.unary` and `extra` with the Jacobian.
 
     Returns
     -------
@@ -174,4 +207,5 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
     support, k = span_face(
         oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
     )
-    return support.slots[:k].copy(), support.additional[:k].copy()
+    multiply(support, k, direction.unary, extra, out, extra_out)
+    return support.slots[:k], support.additional[:k]

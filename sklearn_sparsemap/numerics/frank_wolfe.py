@@ -14,7 +14,7 @@ are not small. So once the gap is small enough, the exact weights on the support
 
 import numpy as np
 
-from .._core.jit import copy_into, kernel
+from .._core.jit import copy_into, kernel, new_constants, new_floats, new_parts
 from .active_set import refine, start, warm_start
 from .cholesky import dot
 from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
@@ -98,7 +98,7 @@ def _move(support, k, to, away, scale, largest, slope, marginals):
         Derivative of the objective along the direction.
     marginals : array of shape (n_parts,)
     """
-    weights, direction = support.weights, np.empty(marginals.shape[0])
+    weights, direction = support.weights, new_floats(marginals.shape[0])
     for i in range(marginals.shape[0]):
         direction[i] = scale * marginals[i]
     if to >= 0:
@@ -147,12 +147,13 @@ def _solver(name, variant):
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
         """Solve one problem; for arguments and results see `solver.py`."""
-        work, reduced = np.zeros(sizes[2]), np.empty(scores.shape[0])
-        slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+        work, reduced = new_constants(sizes[2], 0.0), new_floats(scores.shape[0])
+        slots, additional_slots = new_parts(sizes[0]), new_parts(sizes[1])
         # The factor of the support is not kept up to date.
         support, k, reference, n_iter = start(
-            oracle, scores, additional, dims, sizes, limit, work, warm_slots, warm_additional, warm_weights
-        )
+            oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
+            warm_slots, warm_additional, warm_weights,
+        )  # fmt: skip
         if k == 0:
             return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
         aim = max(aim, rounding_of_gap(scores, additional, support.slots[0], support.additional[0]))

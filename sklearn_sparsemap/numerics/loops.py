@@ -17,6 +17,10 @@ from .._core.jit import (
     copy_into,
     entry,
     kernel,
+    new_constants,
+    new_floats,
+    new_part_rows,
+    new_parts,
     readonly,
 )
 from .active_set import active_set
@@ -61,8 +65,8 @@ def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
         Gets the scores of the structures.
     """
     for i in range(start, stop):
-        work = np.zeros(problems.sizes[i, 2])
-        additional_slots = np.empty(problems.sizes[i, 1], np.int32)
+        work = new_constants(problems.sizes[i, 2], 0.0)
+        additional_slots = new_parts(problems.sizes[i, 1])
         values[i] = oracle(
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
@@ -89,9 +93,9 @@ def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expe
         The additional marginals of problem i are written from ``expected_ptr[i]`` on.
     log_partition : array of shape (n_problems,)
     """
-    none = np.empty(0, np.int32)
+    none = new_parts(np.int64(0))
     for i in range(start, stop):
-        work = np.empty(problems.sizes[i, 3])
+        work = new_floats(problems.sizes[i, 3])
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         log_partition[i] = oracle(problems.scores[first:last], additional, problems.dims[i], work, none, none)
@@ -121,6 +125,14 @@ def pour(pool, used, values):
         pool = larger
     copy_into(pool[used:], values)
     return pool, end
+
+
+@kernel
+def _pour_rows(pool, used, rows):
+    """Append the rows of an array; see `pour`. (`reshape` takes much longer to compile.)"""
+    for r in range(rows.shape[0]):
+        pool, used = pour(pool, used, rows[r])
+    return pool, used
 
 
 _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
@@ -155,11 +167,8 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
     """
     # As int64: with a literal 0 as an argument Numba would compile a second version of the callee.
     n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
-    slot_pool = np.empty(64, np.int32)
-    additional_pool = np.empty(64, np.int32)
-    weight_pool = np.empty(16)
-    no_slots = np.empty((0, 0), np.int32)
-    no_weights = np.empty(0)
+    slot_pool, additional_pool, weight_pool = new_parts(np.int64(64)), new_parts(np.int64(64)), new_floats(np.int64(16))
+    no_slots, no_weights = new_part_rows(np.int64(0), np.int64(0)), new_floats(np.int64(0))
     for i in range(start, stop):
         slots, additional_slots, weights, status, objective, gap, n_iter = solver(
             oracle,
@@ -182,13 +191,7 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
         statistics[i, N_SLOTS] = slots.size
         statistics[i, N_ADDITIONAL] = additional_slots.size
         statistics[i, N_WEIGHTS] = weights.shape[0]
-        slot_pool, n_slots_used = pour(slot_pool, n_slots_used, slots.reshape(slots.size))
-        additional_pool, n_additional_used = pour(
-            additional_pool, n_additional_used, additional_slots.reshape(additional_slots.size)
-        )
+        slot_pool, n_slots_used = _pour_rows(slot_pool, n_slots_used, slots)
+        additional_pool, n_additional_used = _pour_rows(additional_pool, n_additional_used, additional_slots)
         weight_pool, n_weights_used = pour(weight_pool, n_weights_used, weights)
-    return (
-        slot_pool[:n_slots_used].copy(),
-        additional_pool[:n_additional_used].copy(),
-        weight_pool[:n_weights_used].copy(),
-    )
+    return slot_pool[:n_slots_used], additional_pool[:n_additional_used], weight_pool[:n_weights_used]

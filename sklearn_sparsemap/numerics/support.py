@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._core.jit import copy_into, kernel
+from .._core.jit import copy_into, kernel, new_float_rows, new_floats, new_part_rows
 from .cholesky import append_column, remove_column, solve_lower
 
 # Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score minus the score of
@@ -37,15 +37,15 @@ def new_support(capacity, n_slots, n_additional, repeats):
     The size is an int64: with a literal 0 as an argument Numba would compile a second version of the callee.
     """
     support = Support(
-        np.empty((capacity, n_slots), np.int32),
-        np.empty((capacity, n_additional), np.int32),
-        np.empty(capacity),
-        np.empty(capacity),
-        np.empty((capacity, capacity)),
-        np.empty((2, capacity)),
-        np.empty(capacity),
-        np.empty(capacity),
-        np.empty(capacity),
+        new_part_rows(capacity, n_slots),
+        new_part_rows(capacity, n_additional),
+        new_floats(capacity),
+        new_floats(capacity),
+        new_float_rows(capacity, capacity),
+        new_float_rows(np.int64(2), capacity),
+        new_floats(capacity),
+        new_floats(capacity),
+        new_floats(capacity),
         repeats,
     )
     return support, np.int64(0)

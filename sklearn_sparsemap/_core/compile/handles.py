@@ -9,7 +9,8 @@ from numba.extending import NativeValue, intrinsic, register_model, unbox
 from .elements import address_of
 
 # Numba's name of the address that it calls, and of the name of the code there.
-_FIELD, _CODE = ("jit_addr", "llvm_func_name") if version_info >= (0, 61) else ("addr", "llvm_cfunc_wrapper_name")
+NEEDS_WRAPPER = version_info < (0, 61)
+_FIELD, _CODE = ("addr", "llvm_cfunc_wrapper_name") if NEEDS_WRAPPER else ("jit_addr", "llvm_func_name")
 
 
 class FirstClass(types.FunctionType):

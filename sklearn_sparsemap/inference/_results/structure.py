@@ -12,6 +12,7 @@ from ..._core.html import N_ROWS, as_html, attributes, short, table
 from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
+from ...numerics.backward import Products
 from ...numerics.face import FACE_TOLERANCE, Direction, complete_face
 from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
 from ...numerics.solver import AIM, BY_FACETS, most_calls
@@ -201,11 +202,13 @@ class SparseMAPResult:
             return alone.products(unary, additional)
         if self._face is None:
             direction = Direction(readonly(unary), readonly(np.zeros(len(p.additional))), False)
+            out = Products(np.empty(p.n_parts), np.empty(len(p.additional)))
             slots, additional_slots = complete_face(
                 self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
-                *self.support[:2], direction, FACE_TOLERANCE,
+                *self.support[:2], direction, FACE_TOLERANCE, readonly(additional), *out,
             )  # fmt: skip
             self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), alone._problems.sizes)
+            return out
         return multiply(alone._problems, self._face, lay_out_directions(unary, additional, alone._extra_ptr))
 
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
