@@ -12,6 +12,9 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
@@ -433,16 +436,23 @@ def test_what_labels_owe_adds_up(data):
     assert sources >= {(j, "score") for j in range(5)} and not {source for _, source in sources} - {"score", "label"}
 
 
-def test_reliability_of_marginals(data):
+def test_reliability_of_probabilities_and_marginals(data):
     X, Y = data
-    model = MultilabelLPSparseMAP().fit(X, Y)
+    model = make_pipeline(StandardScaler(), MultilabelLPSparseMAP()).fit(X, Y)
     display = LabelCalibrationDisplay.from_estimator(model, X, Y, n_bins=5)
-    marginals = model.predict_marginals(X)
+    wanted = LabelCalibrationDisplay.from_predictions(Y, model.predict_proba(X), n_bins=5)
+    assert_array_equal(display.marginals, wanted.marginals)
+    assert display.calibration_error == wanted.calibration_error < 0.1
+    assert len(display.line_.get_xdata()) == len(display.counts) and display.ax_.get_xlabel() == "probability"
+    one_vs_rest = OneVsRestClassifier(LogisticRegression()).fit(X, Y)
+    display = LabelCalibrationDisplay.from_estimator(one_vs_rest, X, Y)
+    assert display.counts.sum() == Y.size
+    marginals = model[-1].predict_marginals(model[0].transform(X))
+    display = LabelCalibrationDisplay.from_predictions(Y, marginals, n_bins=5)
     assert display.counts.sum() == Y.size and (np.diff(display.marginals) > 0).all()
     assert display.marginals[0] == 0.0 and display.counts[0] == (marginals == 0.0).sum()
     assert display.frequencies[0] == Y[marginals == 0.0].mean()
-    assert 0.0 < display.calibration_error < 0.2
-    assert len(display.line_.get_xdata()) == len(display.counts)
+    assert display.calibration_error != wanted.calibration_error
     partly = np.where(np.arange(5) < 3, Y, np.nan)
     assert LabelCalibrationDisplay.from_predictions(partly, marginals).counts.sum() == 3 * len(Y)
     with pytest.raises(ValueError, match="give equal numbers"):

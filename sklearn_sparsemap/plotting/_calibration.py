@@ -1,4 +1,4 @@
-"""LabelCalibrationDisplay: the reliability diagram of the marginals of label sets."""
+"""LabelCalibrationDisplay: the reliability diagram of the probabilities of label sets."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from ._style import COLORS, INK
 
 
 class LabelCalibrationDisplay(Display):
-    """Reliability of the marginals of label sets.
+    """Reliability of the probabilities of label sets, or of their marginals.
 
-    Marginals are calibrated if 70 % of the labels with a marginal of 0.7 are on. Unlike scikit-learn's
-    `CalibrationDisplay`, this is over all labels of all samples. The many marginals of exactly 0 and 1 have separate
-    points, and the size of a point shows the number of its labels.
+    Probabilities are calibrated if 70 % of the labels with a probability of 0.7 are on. Unlike scikit-learn's
+    `CalibrationDisplay`, this is over all labels of all samples. Values of exactly 0 and 1, of which the marginals of
+    SparseMAP have many, have separate points. The size of a point shows the number of its labels.
 
     Parameters
     ----------
     marginals, frequencies, counts : array-like of shape (n_groups,)
-        For each group of labels the mean marginal, the fraction of labels that are on, and the number of labels.
+        For each group of labels the mean probability or marginal, the fraction of labels that are on, and the number of
+        labels.
 
     Attributes
     ----------
     marginals, frequencies, counts : ndarray of shape (n_groups,)
     calibration_error : float
-        Mean distance of marginals and frequencies, weighted by the counts.
+        Mean distance of `marginals` and `frequencies`, weighted by the counts.
     ax_, figure_, line_, dots_
         Axes, figure and artists of the plot.
 
@@ -59,12 +60,12 @@ class LabelCalibrationDisplay(Display):
 
     @classmethod
     def from_predictions(cls, y_true: ArrayLike, marginals: ArrayLike, *, n_bins: int = 10) -> Self:
-        """Compare marginals with gold labels.
+        """Compare probabilities or marginals with gold labels.
 
         Parameters
         ----------
         y_true, marginals : array-like of shape (n_samples, n_labels)
-            Labels and marginals. Labels of NaN are left out.
+            Labels, and their probabilities or marginals. Labels of NaN are left out.
         n_bins : int, default=10
             Number of groups of equal width between 0 and 1.
 
@@ -89,12 +90,14 @@ class LabelCalibrationDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None) -> Self:
-        """Draw the reliability of a model's marginals.
+        """Draw the reliability of a model's probabilities, `predict_proba`.
+
+        For marginals, which are not calibrated, pass those of `predict_marginals` to `from_predictions`.
 
         Parameters
         ----------
         estimator : MultilabelLPSparseMAP or another estimator with `predict_proba`
-            A fitted model, or a pipeline.
+            A fitted model, or a pipeline or a search around one.
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_labels)
         n_bins : int, default=10
@@ -102,8 +105,7 @@ class LabelCalibrationDisplay(Display):
         """
         model = unwrap(estimator)[1]
         y = model._in_order(y) if hasattr(model, "_in_order") else y
-        predict = getattr(estimator, "predict_marginals", None) or estimator.predict_proba
-        return cls.from_predictions(y, predict(X), n_bins=n_bins).plot(ax=ax)
+        return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the groups, and the diagonal of perfect calibration."""
@@ -112,5 +114,7 @@ class LabelCalibrationDisplay(Display):
         (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)
         sizes = 20.0 + 180.0 * np.sqrt(self.counts / self.counts.sum())
         self.dots_ = self.ax_.scatter(self.marginals, self.frequencies, sizes, color=COLORS[0], zorder=3)
-        self.ax_.set(xlabel="marginal", ylabel="fraction of labels that are on", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
+        self.ax_.set(
+            xlabel="probability", ylabel="fraction of labels that are on", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05)
+        )
         return self
