@@ -21,7 +21,9 @@ def import_library(name):
         return import_module(name)
     except ImportError as error:
         library = name.split(".")[0]
-        raise ImportError(f"this plot needs {library}; install it with: pip install {library}") from error
+        raise ImportError(
+            f"this plot needs {library}; install it with: pip install {library} (or the extra sklearn-sparsemap[plot])"
+        ) from error
 
 
 def as_text(probability):
