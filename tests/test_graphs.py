@@ -1,6 +1,8 @@
 """LP-SparseMAP in factor graphs: certificates by enumeration, identities, derivatives, and wrong input."""
 
 import pickle
+import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -646,6 +648,47 @@ def test_map_with_negated_parts_of_structures():
     graph.add(AndOut([~u[0], u[3], u[1], ~u[2]]), Pair(u[3:], ~u[2:3], name="p"))
     result = map_inference(graph, np.zeros(4), additional={"p": 0.23859})
     assert result.value == pytest.approx(0.0, abs=1e-6) and result.bound == pytest.approx(0.0, abs=1e-6)
+
+
+def timetable(kept=None):
+    """Seven lessons for two slots, because only the last of five days is open; the names of the rules to keep."""
+    graph = FactorGraph()
+    lesson, opened = graph.variables((7, 10), name="lesson"), graph.variables(5, name="open")
+    rules = {f"lesson {number}": Xor(slots, name=f"lesson {number}") for number, slots in enumerate(lesson)}
+    rules |= {f"room {slot}": AtMostOne(lessons, name=f"room {slot}") for slot, lessons in enumerate(lesson.T)}
+    for d, day in enumerate(opened):
+        rules[f"day {d}"] = OrOut([*lesson[:, 2 * d], *lesson[:, 2 * d + 1], day], name=f"day {d}")
+    rules["heating"] = Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0, name="heating")
+    rules["closed"] = Budget(opened[:4], 0, name="closed")
+    graph.add(*[rule for name, rule in rules.items() if kept is None or name in kept])
+    return graph
+
+
+@pytest.mark.parametrize(
+    "solve_it",
+    [lp_sparsemap, partial(lp_sparsemap, solver="block", max_iter=5000), map_inference],
+)
+def test_contradictions_are_minimal(solve_it):
+    scores = {"lesson": np.random.default_rng(0).normal(size=(7, 10)), "open": np.full(5, -1.0)}
+    with pytest.raises(ValueError, match="contradict each other") as error:
+        solve_it(timetable(), scores)
+    named = re.findall(r"'((?:lesson|room|day|heating|closed)[ 0-9]*)' \(", str(error.value))
+    # Three lessons for two slots.
+    lessons = [name for name in named if name.startswith("lesson")]
+    assert len(lessons) == 3 and len(named) == len(set(named))
+    assert {*named} - {*lessons} == {"room 8", "room 9", "closed", "day 0", "day 1", "day 2", "day 3"}
+    # Without any of these rules there are marginals.
+    for name in named:
+        assert lp_sparsemap(timetable({*named} - {name}), scores).residual < 1e-4
+
+
+def test_forbidden_variables_count_in_contradictions():
+    graph = FactorGraph()
+    u = graph.variables(6)
+    graph.add(Xor(u[:3], name="first"), Xor(u[3:], name="second"), Budget(u, 2, name="two"))
+    scores = np.array([-np.inf, -np.inf, 1.0, -np.inf, -np.inf, -np.inf])
+    with pytest.raises(ValueError, match=r"contradict each other: 'second' \(Exactly\([^']*\)\)\. Remove"):
+        lp_sparsemap(graph, scores, solver="block")
 
 
 def test_large_scores_are_certified_honestly():

@@ -486,3 +486,13 @@ def test_the_scorers_of_rankings_take_probabilities():
 def test_labels_of_spans_that_cannot_be_hashed_are_named():
     with pytest.raises(ValueError, match=r"must be strings such as 'B-NP' or 'O'; got \[1\]"):
         span_f1_score([["O", [1]]], [["O", "O"]])
+
+
+def test_a_type_named_overall_is_refused():
+    y_true, y_pred = [["B-overall", "B-X"]], [["O", "B-X"]]
+    for labels in (None, ["overall"], ["X", "overall"]):
+        with pytest.raises(ValueError, match=r"a type of spans has the name 'overall'.*span_f1_score"):
+            span_precision_recall_f1(y_true, y_pred, labels=labels)
+    assert span_precision_recall_f1(y_true, y_pred, labels=["X"])["overall"]["n_true"] == 1
+    assert span_f1_score(y_true, y_pred) == pytest.approx(2 / 3)
+    assert span_f1_score(y_true, y_pred, labels=["overall"]) == 0.0

@@ -17,9 +17,12 @@ from sklearn_sparsemap import (
     DecisionFocusedRegressor,
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
+    StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap._core.export import _digest_of
+from sklearn_sparsemap.conformal import ConformalStructures
+from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -242,3 +245,57 @@ def test_skops_of_pipelines():
         assert_skops(
             make_structured_pipeline(TemplateVectorizer(["word[0]"]), tagger).fit(sentences, labels), sentences
         )
+
+
+# Labels that differ only in NUL at the end, which NumPy's text omits, or in surrogates, which JSON's escapes join.
+ODD = ["a\0", "a", "\ud83d\ude00", "\U0001f600"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructuredSparseMAPClassifier(),
+        MultilabelLPSparseMAP(),
+        GroupLassoPerceptron(random_state=0),
+        StructuredGroupLasso(alpha=1e-3),
+    ],
+)
+def test_labels_of_any_text_are_kept(model):
+    X, y = np.repeat(10 * np.eye(4), 10, axis=0), list(np.repeat(np.array(ODD, object), 10))
+    for labels in (y, tuple(y), np.array(y, object)):
+        fitted_model = clone(model).fit(X, labels)
+        assert fitted_model.classes_.tolist() == sorted(ODD)
+        assert fitted_model.predict(X).tolist() == y and fitted_model.score(X, labels) == 1.0
+    again = type(model).from_arrays(through_a_file(fitted_model.to_arrays()))
+    assert again.classes_.tolist() == sorted(ODD) and again.predict(X).tolist() == y
+    if hasattr(model, "partial_fit"):
+        assert clone(model).partial_fit(X, y, classes=ODD).classes_.tolist() == sorted(ODD)
+        assert clone(model).fit_partitions([(X, y)]).classes_.tolist() == sorted(ODD)
+
+
+def test_sequences_sets_and_groups_of_any_text_are_kept():
+    X = [10 * np.eye(4)] * 3
+    chain = StructuredSparseMAPClassifier("chain").fit(X, [ODD] * 3)
+    again = StructuredSparseMAPClassifier.from_arrays(through_a_file(chain.to_arrays()))
+    for own in (chain, again):
+        assert own.predict(X[:1])[0].tolist() == ODD and own.score(X, [ODD] * 3) == 1.0
+    flat, Y = np.repeat(np.eye(4), 10, axis=0), np.repeat(np.eye(4, dtype=int), 10, axis=0)
+    sets = MultilabelLPSparseMAP(random_state=0).fit(flat, Y, classes=ODD)
+    again = MultilabelLPSparseMAP.from_arrays(through_a_file(sets.to_arrays()))
+    assert again.classes_.tolist() == sets.classes_.tolist() == ODD
+    groups = {name: [place] for place, name in enumerate(ODD)}
+    selected = GroupLassoPerceptron(groups=groups, random_state=0).fit(flat, Y.argmax(axis=1))
+    again = GroupLassoPerceptron.from_arrays(through_a_file(selected.to_arrays()))
+    assert again.selected_group_names_ == selected.selected_group_names_ == ODD
+    conformal = ConformalStructures(StructuredSparseMAPClassifier().fit(flat, np.repeat(np.array(ODD, object), 10)))
+    labels = list(np.repeat(np.array(ODD, object), 10))
+    assert conformal.set_params(groups="class", confidence_level=0.5).conformalize(flat, labels).groups_ == labels
+    assert conformal.covers(flat, labels).all()
+
+
+def test_partitions_refuse_labels_that_files_would_change(tmp_path):
+    for X, y in ((np.eye(2), ["a\0", "a"]), ([np.eye(2)], [["a\0", "a"]])):
+        with pytest.raises(ValueError, match="str must not end with NUL; encode others"):
+            save_partition(tmp_path / "0.npz", X, y)
+    save_partition(tmp_path / "0.npz", [np.eye(3)], [ODD[1:]])
+    assert load_partition(tmp_path / "0.npz")[1][0].tolist() == ODD[1:]

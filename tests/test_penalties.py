@@ -532,3 +532,13 @@ def test_selection_of_many():
     for norms in (np.arange(1.0, 20001.0), np.arange(20000.0, 0.0, -1.0), rng.permutation(20000) + 1.0):
         for budget in (1, 7000, 19999):
             assert budget_strength(norms, budget) == 20000.5 - budget
+
+
+def test_names_of_groups_of_features():
+    for groups in (["b", "a", "b", "c"], ("b", "a", "b", "c"), np.array(["b", "a", "b", "c"])):
+        for found in (as_groups(groups), as_groups(groups, 4), as_groups(groups, 4, feature_names=list("wxyz"))):
+            assert list(found.names) == ["b", "a", "c"] and found.atom_of.tolist() == [0, 1, 0, 2]
+    # Different names of columns are one group each.
+    assert as_groups(["y", "x"], 2, feature_names=["x", "y"]).atom_of.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="must be a list of columns"):
+        as_groups(["a", "b", "a"], 4)

@@ -14,8 +14,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Polygon
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
 from sklearn_sparsemap.factors import (
     AndOut,
     AtMostOne,
@@ -785,3 +787,50 @@ def test_without_a_library_the_command_that_installs_it_is_named(monkeypatch, li
     message = rf"this plot needs {library}, .*pip install '\.\[plot\]' .*'sklearn-sparsemap\[plot\]'"
     with pytest.raises(ImportError, match=message):
         display.plot()
+
+
+@pytest.mark.parametrize(
+    "classes", [[0, 1, 2], [1, 2, 3], [30, 10, 20], ["b", "a", "c"], [0.0, 2.0, 4.0], [True, False]]
+)
+def test_parts_are_the_classes_of_an_estimator(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2)) + 2 * np.eye(3)[np.arange(90) % 3, :2]
+    y = np.array(classes)[np.arange(90) % len(classes)]
+    for model in (StructuredSparseMAPClassifier(), make_pipeline(StandardScaler(), StructuredSparseMAPClassifier())):
+        model.fit(X, y)
+        display = PartsDisplay.from_estimator(model, X[0], y_true=y[0])
+        np.testing.assert_allclose(display.marginals, model.predict_proba(X[:1])[0])
+        assert display.names == [str(label) for label in model.classes_]
+        assert np.flatnonzero(display.y_true).tolist() == [sorted(classes).index(y[0])]
+        assert [text.get_text() for text in display.ax_.get_xticklabels()] == display.names
+        with pytest.raises(ValueError, match="'other' is no class of the estimator"):
+            PartsDisplay.from_estimator(model, X[0], y_true="other")
+    plt.close("all")
+
+
+def test_parts_are_the_labels_of_label_sets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    Y = (X + 0.3 * rng.normal(size=X.shape) > 0).astype(int)
+    model = MultilabelLPSparseMAP(random_state=0).fit(X, Y, classes=["live", "jazz", "music"])
+    display = PartsDisplay.from_estimator(model, X[0], y_true=Y[0])
+    assert display.names == ["live", "jazz", "music"] and display.y_true.tolist() == Y[0].astype(bool).tolist()
+    sets = [(labels.astype(bool).tolist(), p) for labels, p in model.predict_structures(X[:1])[0]]
+    assert [(mask.tolist(), p) for mask, p in zip(display.structures, display.weights)] == sets
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", ["chain", "segmentation", "subset", "matching", "tree"])
+def test_all_displays_say_what_to_install(name, monkeypatch):
+    displays = {
+        "chain": ChainDisplay([([0, 1], 1.0)]),
+        "segmentation": SegmentationDisplay([([(0, 2, 0)], 1.0)]) if name == "segmentation" else None,
+        "subset": PartsDisplay([([0, 1], 1.0)]),
+        "matching": MatchingDisplay([([0, 1], 1.0)]),
+        "tree": TreeDisplay([([0, 1], 1.0)]),
+    }
+    for module in list(sys.modules):
+        if module.split(".")[0] == "matplotlib":
+            monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="this plot needs matplotlib; install it with: pip install matplotlib"):
+        displays[name].plot()

@@ -162,3 +162,35 @@ def test_known_heads_and_partners():
     perceptron = GroupLassoPerceptron("tree", max_iter=2).fit(trees, [np.array([0, 1, 2])] * 4)
     assert perceptron.predict(trees[:1], known=[[2, None, None]])[0][0] == 2
     assert len(perceptron.predict_n_best(trees[:1], 16)[0]) == 16
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([["x", "new"]], r"y\[0\] has the label 'new', which is not in classes_"),
+        ([["x"]], r"X\[0\] has 2 steps, but y\[0\] has 1 labels"),
+        (["xy"], r"y\[0\] is 'xy'; it must be a sequence, one label for each step of X\[0\]"),
+        ([["I-x", "B-x"]], r"agrees with y\[0\]; replace more entries by None"),
+    ],
+)
+def test_messages_about_likelihoods_name_y(y, message):
+    rows = [np.eye(2)]
+    plain = StructuredSparseMAPClassifier("chain", "crf").fit(rows, [["x", "y"]])
+    bio = StructuredSparseMAPClassifier("chain", "crf", constraints="bio").fit(rows, [["B-x", "I-x"]])
+    with pytest.raises(ValueError, match=message) as error:
+        (bio if "I-x" in y[0] else plain).log_likelihood(rows, y)
+    assert "known" not in str(error.value) and "gold" not in str(error.value)
+    # The argument `known` is still named by the other methods.
+    with pytest.raises(ValueError, match=r"known\[0\]"):
+        (bio if "I-x" in y[0] else plain).predict(rows, known=y)
+
+
+def test_messages_about_likelihoods_of_trees_and_single_labels_name_y():
+    tree = StructuredSparseMAPClassifier("tree", "crf").fit([np.eye(6)], [[0, 1]])
+    for y in ([[2, 1]], [[0, -1]], [[0, None]], [[0]]):
+        with pytest.raises(ValueError, match=r"^y\[0\]: ") as error:
+            tree.log_likelihood([np.eye(6)], y)
+        assert "gold" not in str(error.value)
+    flat = StructuredSparseMAPClassifier(loss="crf").fit(np.eye(4), ["x", "y", "x", "y"])
+    with pytest.raises(ValueError, match=r"y\[1\] has the label 'z', which is not in classes_"):
+        flat.log_likelihood(np.eye(4)[:2], ["x", "z"])

@@ -55,13 +55,13 @@ lesson = graph.variables((len(LESSONS), len(SLOTS)), name="lesson")
 opened = graph.variables(len(DAYS), name="open")
 
 for slots in lesson:
-    graph.add(Xor(slots))  # each lesson has one slot
+    graph.add(Xor(slots, name="each lesson has one slot"))
 for lessons in lesson.T:
-    graph.add(AtMostOne(lessons))  # there is one classroom
+    graph.add(AtMostOne(lessons, name="there is one classroom"))
 for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
-    # A day with lessons is open.
-    graph.add(OrOut([*lesson[:, am], *lesson[:, pm], opened[d]]))
+    lessons = [*lesson[:, am], *lesson[:, pm]]
+    graph.add(OrOut([*lessons, opened[d]], name="a day with lessons is open"))
     # Physics leaves the laboratory to chemistry.
     graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))
     # Nobody sings after sports.
@@ -98,7 +98,7 @@ for name, result in (("before", before), ("after", after)):
 # Rules that contradict each other are named
 # ------------------------------------------
 
-graph.add(Budget(opened[:4], 0))  # lessons on Friday only
+graph.add(Budget(opened[:4], 0, name="lessons on Friday only"))
 try:
     lp_sparsemap(graph, scores, additional=additional)
 except ValueError as error:

@@ -190,7 +190,7 @@ class SolvedGraphs:
         else:
             method = choose_solver(problems.layout)
             solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
-        check_feasible(problems.layout, solutions, numbers=rows)
+        check_feasible(problems, solutions, numbers=rows)
         return solutions
 
     def _put(self, found):

@@ -88,11 +88,12 @@ class GraphDecisions:
         return GraphProblems(self._layout, np.maximum(scores, FORBIDDEN), self._additional)
 
     def argmax(self, name, scores, n_jobs=None):
+        problems = self._problems(scores)
         if name == "map":
-            solutions = relax(self._problems(scores), n_jobs=n_jobs)
+            solutions = relax(problems, n_jobs=n_jobs)
         else:
-            solutions = solve_graph(self._problems(scores), _TOL, _MAX_ITER, n_jobs=n_jobs)
-        check_feasible(self._layout, solutions)
+            solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
+        check_feasible(problems, solutions)
         return solutions.marginals, solutions.objective
 
     def best(self, scores, n_jobs=None):

@@ -102,7 +102,7 @@ class LabelGraph:
         keep, found = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
-            check_feasible(self._layout, solutions)
+            check_feasible(problems, solutions)
             found.append(solutions)
         return self._joined(found)
 

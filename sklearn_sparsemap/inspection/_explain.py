@@ -120,6 +120,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     if not hasattr(last, "_linear_scores"):
         raise ValueError(
             f"explain is for StructuredSparseMAPClassifier and GroupLassoPerceptron; got {type(last).__name__}"
+            f"{'; call its method label_table' * hasattr(last, 'label_table')}"
         )
     structure, X = last._check_predict(transformed(steps, [x]))
     if not X.indptr[-1]:

@@ -174,7 +174,7 @@ def _parse_labels(true, pred):
         if label != "O" and prefix not in _PREFIXES:
             raise ValueError(
                 f"cannot read the label {label!r} as part of a span: labels are 'O' or one of B, I, E, S "
-                "followed by '-' and a type, such as 'B-NP'"
+                "followed by '-' and a type, such as 'B-NP'; score other labels by flat_accuracy_score"
             )
         index[label] = len(index)
         prefixes.append(_PREFIXES.get(prefix, _OUTSIDE))

@@ -246,9 +246,10 @@ def as_groups(
     ----------
     groups : None, array-like, dict, list, str, callable, GroupTree, GroupOrder or Groups
         The groups. None means one group for each feature. An int array-like of shape (n_features,) holds the group of
-        each feature, counted from 0. A dict maps names to columns, and a list contains lists of columns; these groups
-        may overlap. Columns are indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`. A
-        callable maps `feature_names` to groups in another form; ``"columns"`` means `groups_by_name`.
+        each feature, counted from 0; one of str holds its name. A dict maps names to columns, and a list contains lists
+        of columns; these groups may overlap. Columns are indices or, with `feature_names`, names. ``"templates"`` means
+        `feature_groups`. A callable maps `feature_names` to groups in another form; ``"columns"`` means
+        `groups_by_name`.
     n_features : int, default=None
         Number of features. Optional if it follows from the other parameters.
     feature_groups : int array-like of shape (n_features,), default=None
@@ -309,6 +310,10 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
         return _from_templates(groups, feature_groups, names)
     if isinstance(groups, dict):
         return _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
+    if _are_names_of_groups(groups, n_features, feature_names):
+        order = list(dict.fromkeys(groups if isinstance(groups, list | tuple) else groups.tolist()))
+        ids = list(map({name: place for place, name in enumerate(order)}.get, groups))
+        return _from_ids(ids, tuple(order) if names is None else names, "groups", n_features)
     if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
         names = range(len(groups)) if names is None else check_names(names, len(groups))
         return _from_columns(groups, names, n_features, feature_names)
@@ -318,6 +323,16 @@ def _from_any(groups, n_features, feature_groups, feature_names, names):
         "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
         f"got {groups!r}"
     )
+
+
+def _are_names_of_groups(groups, n_features, feature_names):
+    """Tell whether groups are the name of the group of each feature; columns may have the same form."""
+    if isinstance(groups, np.ndarray):
+        groups = groups.tolist() if groups.ndim == 1 and groups.dtype.kind in "OU" else []
+    if not isinstance(groups, list | tuple) or not groups or not all(isinstance(name, str) for name in groups):
+        return False
+    is_column = feature_names is not None and len({*groups}) == len(groups) and {*groups} <= {*map(str, feature_names)}
+    return not is_column and n_features in (None, len(groups))
 
 
 def _one_for_each(n_features, feature_groups):

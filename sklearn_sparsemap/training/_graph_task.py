@@ -231,7 +231,7 @@ class GraphTask(Task):
             return [None] * len(places)
         (whole,) = layout.structured.values()
         solutions, assignments = relax(problems, _ROUNDING_TOL, n_jobs), []
-        check_feasible(layout, solutions)
+        check_feasible(problems, solutions)
         for i, u in zip(places, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
@@ -246,7 +246,7 @@ class GraphTask(Task):
         gaps, objectives = np.empty((2, len(self.graphs)))
         for places, rows, problems in self._problems(scores, additional):
             solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
-            check_feasible(problems.layout, solutions)
+            check_feasible(problems, solutions)
             gaps[places], objectives[places] = np.abs(solutions.gap), solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives

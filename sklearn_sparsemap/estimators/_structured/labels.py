@@ -198,6 +198,7 @@ def encode_labels(labels, classes, indptr, unknown=False):
         i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
         raise ValueError(
             f"y[{i}] has the label {quoted(labels[unseen[0]])}, which is not in classes; name every label in "
-            "partial_fit(..., classes=...) at the first call"
+            "partial_fit(..., classes=...) at the first call, or pass on_new_labels='add' to a "
+            "StructuredSparseMAPClassifier"
         )
     return codes

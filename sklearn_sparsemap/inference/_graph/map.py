@@ -169,7 +169,7 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
     """
     n, began = len(problems.scores), working_time()
     relaxed = relax(problems, tol, n_jobs, deadline=_deadline(began, time_limit, _RELAXATION))
-    check_feasible(problems.layout, relaxed, names is not None, names)
+    check_feasible(problems, relaxed, names is not None, names)
     best, sizes = relaxed.take(np.arange(n)), _sizes(problems)
     integral = ~fractional(relaxed.marginals).any(axis=1) & (relaxed.gap <= INTEGRAL * sizes)
     u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))

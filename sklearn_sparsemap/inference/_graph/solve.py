@@ -21,6 +21,7 @@ from ...numerics.solver import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .._results import LPSparseMAPBatch
 from .._results.graph import LPSparseMAPResult
+from .contradictions import least_contradiction, list_rules
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 
@@ -135,7 +136,7 @@ def lp_sparsemap(
     for places, problems in groups:
         warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
         solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
-        check_feasible(problems.layout, solutions, many, places)
+        check_feasible(problems, solutions, many, places)
         solved.append((places, problems, solutions))
     if not many:
         return LPSparseMAPResult(problems, solutions, tol, again)
@@ -384,10 +385,11 @@ def _solve_by_block(problems, out, max_iter, tol, n_jobs):
         _replace(out, found, left, found.statistics[:, STATUS] != NOT_CONVERGED)
 
 
-def check_feasible(layout, solutions, many=True, numbers=None):
+def check_feasible(problems, solutions, many=True, numbers=None):
     """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
 
-    `numbers` are the indices of the samples in the user's list, if they do not count from 0.
+    The message lists factors that contradict each other, each of which is needed for that. `problems` are the samples,
+    and `numbers` are the indices of the samples in the user's list, if they do not count from 0.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():
@@ -401,6 +403,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
         )
     i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
     # The certificate of infeasibility: multipliers of rows or, if these are zero, variables of links.
+    layout = problems.layout
     arrays = layout.arrays
     strength = np.zeros(len(arrays.kinds))
     np.maximum.at(strength, arrays.row_factors, np.abs(solutions.multipliers[i, : len(arrays.row_factors)]))
@@ -411,19 +414,10 @@ def check_feasible(layout, solutions, many=True, numbers=None):
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
-        factors = [layout.factor_of(f) for f in order if strength[f] > 1e-6 * strength.max()]
-        message += f"; these contradict each other: {list_rules(factors)}"
+        factors = [int(f) for f in order if strength[f] > 1e-6 * strength.max()]
+        needed = map(layout.factor_of, least_contradiction(layout, problems.scores[i], factors))
+        message += f"; these contradict each other: {list_rules(needed)}"
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
-
-
-def list_rules(factors):
-    """List factors for a message, grouped by name."""
-    by_name = {}
-    for factor in dict.fromkeys(factors):
-        by_name.setdefault(factor.name, []).append(repr(factor).replace(f", name={factor.name!r}", ""))
-    unnamed = by_name.pop(None, [])
-    named = [f"{name!r} ({', '.join(own)})" for name, own in by_name.items()]
-    return ", ".join([*named, *unnamed])
 
 
 def _name(i, many, numbers):

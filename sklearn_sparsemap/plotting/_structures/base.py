@@ -125,8 +125,8 @@ class StructuresDisplay(Display):
         X = transformed(steps, [x])
         pairs, marginals = estimator.predict_structures(X)[0], estimator.predict_marginals(X)[0]
         names = {**cls._names_of(estimator), **names}
-        pairs = [(cls._encode(estimator, structure), weight) for structure, weight in pairs]
-        y_true = None if y_true is None else cls._encode(estimator, y_true)
+        pairs = [(cls._parts_of(estimator, structure), weight) for structure, weight in pairs]
+        y_true = None if y_true is None else cls._parts_of(estimator, y_true)
         return cls.from_predictions(
             pairs, marginals=marginals, y_true=y_true, ax=ax, max_structures=max_structures, **names
         )
@@ -137,7 +137,7 @@ class StructuresDisplay(Display):
         return {}
 
     @classmethod
-    def _encode(cls, estimator, structure):
+    def _parts_of(cls, estimator, structure):
         """Return a structure that an estimator predicts in the form that the class takes."""
         return structure
 

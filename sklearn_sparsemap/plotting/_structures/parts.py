@@ -66,7 +66,7 @@ class PartsDisplay(StructuresDisplay):
         return {} if classes is None else {"names": classes}
 
     @classmethod
-    def _encode(cls, estimator, structure):
+    def _parts_of(cls, estimator, structure):
         classes = getattr(estimator, "classes_", None)
         if classes is None:
             return structure
