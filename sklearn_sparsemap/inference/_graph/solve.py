@@ -354,7 +354,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             run(*small, samples, out)
             left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
             if len(left):
-                found = _empty(layout, len(left), keep)
+                found = empty_solutions(layout, len(left), keep)
                 run(*graph_solver(layout, method, Simplex.oracle), samples.take(left), found)
                 out.put(left, found)
     if n_steps is not None:
