@@ -1,15 +1,18 @@
 """Cold start: CPU seconds that each first use takes to compile, in one process, and the size of the cache.
 
     python benchmarks/compile.py
+    python benchmarks/compile.py --alone
     python benchmarks/compile.py --calls
 
 The uses follow each other, so each compiles only the kernels that those before it did not. A second process measures
-loading. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers.
+loading. With --alone instead: each snippet of the README, and each of some uses, in a process of its own with an empty
+cache. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +27,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
 )
 from sklearn_sparsemap._core.jit import compile_statistics
-from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Xor
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, StructureFactor, Xor
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 rng = np.random.default_rng(0)
 found = {}
@@ -54,6 +57,27 @@ lasso = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max
 timed("group lasso", lambda: lasso.fit(rows, labels[:, 0]).predict(rows))
 print(json.dumps({"seconds": found, **compile_statistics()}))
 """
+# Uses that are measured alone, by name: code before the use, and the use.
+ALONE = {
+    "chain": ("", "sparsemap(LinearChain(), rng.normal(size=(6, 3)), transitions=np.eye(3))"),
+    "chain fit, after chain": (
+        "sparsemap(LinearChain(), rng.normal(size=(6, 3)), transitions=np.eye(3))",
+        "StructuredSparseMAPClassifier('chain').fit([np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4)",
+    ),
+    "logic graph": (
+        "graph = FactorGraph(); u = graph.variables((2, 2)); graph.add(Xor(u[0]), Imply([u[0, 0], u[1, 1]]))",
+        "lp_sparsemap(graph, np.eye(2))",
+    ),
+    "tree in a graph": (
+        "graph = FactorGraph(); arcs = graph.variables((4, 3)); "
+        "graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 1) for row in arcs])",
+        "lp_sparsemap(graph, np.eye(4, 3))",
+    ),
+    "group lasso": (
+        "X = rng.normal(size=(60, 4))",
+        "GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, random_state=0).fit(X, X[:, 0] > 0)",
+    ),
+}
 CALLS = """
 def timed(name, use, n=200):
     use()
@@ -88,10 +112,35 @@ def run(cache, uses=USES):
     return json.loads(out.stdout)
 
 
+def snippets():
+    """Return the code of each snippet of the README, by its first new name."""
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = ([line[4:] for line in block.splitlines() if line.startswith((">>> ", "... "))] for block in blocks)
+    return {f"README, snippet {number}": "\n".join(each) for number, each in enumerate(lines, start=1)}
+
+
+def measure_alone():
+    """Print the CPU seconds of each snippet and use alone."""
+    uses = {name: ("", f"exec({code!r}, {{}})") for name, code in snippets().items()} | ALONE
+    for name, (before, use) in uses.items():
+        code = f"import contextlib, io\n{before}\nwith contextlib.redirect_stdout(io.StringIO()):\n"
+        code += f"    timed({name!r}, lambda: {use})\nprint(json.dumps({{'seconds': found}}))"
+        with tempfile.TemporaryDirectory() as cache:
+            seconds = run(cache, code)["seconds"][name]
+        results.record("first use alone", name, "CPU time with an empty cache", seconds, "s")
+        print(f"{name:24} {seconds:6.1f} s", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", action="store_true", help="time of small calls instead")
-    calls = results.parse(parser).calls
+    parser.add_argument("--alone", action="store_true", help="each snippet of the README and each use alone")
+    arguments = results.parse(parser)
+    calls = arguments.calls
+    if arguments.alone:
+        measure_alone()
+        return
     with tempfile.TemporaryDirectory() as cache:
         if calls:
             for name, seconds in run(cache, CALLS)["seconds"].items():

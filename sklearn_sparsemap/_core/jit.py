@@ -54,6 +54,8 @@ UINTS_OUT = types.Array(types.uint64, 1, "C")
 # `FirstClass` creates the type of a function argument of kernels from its signature. `FunctionTable` creates a kind of
 # table of such functions from their type; kernels take an argument of its `type`, and call ``at(table, place)``.
 FirstClass, FunctionTable = _backend.FirstClass, _backend.FunctionTable
+# `by_address` creates the type of a namedtuple argument from the types of its fields and its class. Kernels pass it on
+# by its address.
 by_address = _backend.by_address
 
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py

@@ -172,25 +172,33 @@ def no_budget(weights, order, group_indptr, group_atoms, held, budget, rho, fact
     return 0.0
 
 
-@kernel
-def _factors_of(rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors):
-    """Do the work of a budget of groups; `rule` is `budget_rule` or `disjoint_budget_rule`."""
-    n = weights.shape[0]
-    ratios, left, none = np.empty(n), np.empty(rho.shape[0]), held[:0]
-    used = weights
-    for attempt in range(2):
-        strength = rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)
-        if attempt == 1 or strength <= 0.0:
-            break
-        if count_survivors(rho, strength, used, order, group_indptr, group_atoms, none, factors, left) >= budget:
-            break
-        # Groups that tie at the threshold would all be discarded, so ties are broken in favour of the first groups.
-        unequal = np.empty(n)
-        for g in range(n):
-            unequal[g] = weights[g] * (1.0 + _TIE_BREAK * g / n)
-        used = unequal
-    shrink(rho, strength, used, order, group_indptr, group_atoms, factors)
-    return strength
+def _factors_of(rule):
+    """Return the kernel that does the work of a budget of groups; `rule` is the kernel for its strength."""
+
+    @kernel
+    def write_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
+        """Do the work of a budget of groups."""
+        n = weights.shape[0]
+        ratios, left, none = np.empty(n), np.empty(rho.shape[0]), held[:0]
+        used = weights
+        for attempt in range(2):
+            strength = rule(rho, used, order, group_indptr, group_atoms, budget, ratios, factors, left)
+            if attempt == 1 or strength <= 0.0:
+                break
+            if count_survivors(rho, strength, used, order, group_indptr, group_atoms, none, factors, left) >= budget:
+                break
+            # Groups that tie at the threshold would all be discarded, so ties are broken in favour of the first groups.
+            unequal = np.empty(n)
+            for g in range(n):
+                unequal[g] = weights[g] * (1.0 + _TIE_BREAK * g / n)
+            used = unequal
+        shrink(rho, strength, used, order, group_indptr, group_atoms, factors)
+        return strength
+
+    return write_factors
+
+
+_write_factors, _write_disjoint_factors = map(_factors_of, (budget_rule, disjoint_budget_rule))
 
 
 @as_budget
@@ -199,10 +207,10 @@ def group_budget_factors(weights, order, group_indptr, group_atoms, held, budget
 
     The arguments are described in the module. `rho` is updated, and `held` is not used.
     """
-    return _factors_of(budget_rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+    return _write_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors)
 
 
 @as_budget
 def disjoint_budget_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors):
     """Do the same as `group_budget_factors` for groups that do not overlap."""
-    return _factors_of(disjoint_budget_rule, weights, order, group_indptr, group_atoms, held, budget, rho, factors)
+    return _write_disjoint_factors(weights, order, group_indptr, group_atoms, held, budget, rho, factors)

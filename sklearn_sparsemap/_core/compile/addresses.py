@@ -31,7 +31,7 @@ class ByAddress(types.Type):
 
 def by_address(kinds, kind):
     """Return the type of a namedtuple of class `kind`, whose fields have these types, as an argument of entries."""
-    return ByAddress(types.NamedTuple([getattr(each, "of_tuple", each) for each in kinds], kind))
+    return ByAddress(types.BaseTuple.from_types(tuple(getattr(each, "of_tuple", each) for each in kinds), kind))
 
 
 @register_model(ByAddress)

@@ -13,7 +13,9 @@ __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entr
 FirstClass = types.FunctionType
 
 
-by_address = types.NamedTuple
+def by_address(kinds, kind):
+    """Return the type of a namedtuple of class `kind`, whose fields have these types, as an argument of entries."""
+    return types.BaseTuple.from_types(tuple(kinds), kind)
 
 
 class FunctionTable:

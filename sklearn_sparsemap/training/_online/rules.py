@@ -173,39 +173,54 @@ def _penalise(rule, store, counters, first, stop):
             store.values[place] = shrunk
 
 
-@kernel
-def _take_block(take_step, rule, store, rows, targets, order, team, part, start, stop, moves):
-    """Count the samples of a block, and take the step of each; their losses and residuals are in `team`."""
-    own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
-    for number in range(start, stop):
-        i, place = order[number], number - start
-        n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
-        loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
-        own[STEP] += 1
-        own[SINCE] += 1
-        if part.me == 0:
-            own[UNCONVERGED] += is_inexact(loss, gap)
-            team.total[0] += weight * loss
-        if weight != 0.0:
-            residual = team.residuals[at : at + n_outputs * n_rows]
-            additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
-            sample = Sample(
-                targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, part.share, team.multiplicity
-            )
-            take_step(rule, store, own, rows, sample, moves)
-        at += n_outputs * n_rows
+def _block_of(take_step):
+    """Return the kernel that takes the steps of a block; `take_step` is the kernel for a sample."""
+
+    @kernel
+    def take_block(rule, store, rows, targets, order, team, part, start, stop, moves):
+        """Count the samples of a block, and take the step of each; their losses and residuals are in `team`."""
+        own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
+        for number in range(start, stop):
+            i, place = order[number], number - start
+            n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
+            loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
+            own[STEP] += 1
+            own[SINCE] += 1
+            if part.me == 0:
+                own[UNCONVERGED] += is_inexact(loss, gap)
+                team.total[0] += weight * loss
+            if weight != 0.0:
+                residual = team.residuals[at : at + n_outputs * n_rows]
+                additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
+                sample = Sample(
+                    targets.row_ptr[i],
+                    n_rows,
+                    weight,
+                    loss,
+                    residual,
+                    additional_residual,
+                    part.share,
+                    team.multiplicity,
+                )
+                take_step(rule, store, own, rows, sample, moves)
+            at += n_outputs * n_rows
+
+    return take_block
+
+
+_adagrad_block, _mira_block, _gradient_block = map(_block_of, (_step_adagrad, _step_mira, _step_gradient))
 
 
 def _take_adagrad_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
-    _take_block(_step_adagrad, rule, store, rows, targets, order, team, part, start, stop, moves)
+    _adagrad_block(rule, store, rows, targets, order, team, part, start, stop, moves)
 
 
 def _take_mira_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
-    _take_block(_step_mira, rule, store, rows, targets, order, team, part, start, stop, moves)
+    _mira_block(rule, store, rows, targets, order, team, part, start, stop, moves)
 
 
 def _take_gradient_steps(rule, store, rows, targets, order, team, part, start, stop, moves):
-    _take_block(_step_gradient, rule, store, rows, targets, order, team, part, start, stop, moves)
+    _gradient_block(rule, store, rows, targets, order, team, part, start, stop, moves)
 
 
 def _record(rule, store, counters, first, stop):
