@@ -63,10 +63,15 @@ def doubled(x):
 
 @kernel
 def total_of(function, values):
-    found = 0.0
-    for i in range(values.shape[0]):
-        found += np.sqrt(function(values[i]))
-    return found
+    found = np.zeros(3)
+    for power in range(3):
+        for i in range(values.shape[0]):
+            for j in range(i, values.shape[0]):
+                if values[i] * values[j] > power:
+                    found[power] += np.sqrt(function(values[i])) * function(values[j]) ** power
+        copied = found.copy()
+        found[power] = copied[power] + copied.sum() * 0.0
+    return found[0]
 
 @entry(types.float64(FLOATS))
 def totals(values):
