@@ -57,8 +57,28 @@ def made_with(kernel):
 
 made = made_with(increased)
 
+@kernel
+def doubled(x):
+    return 2.0 * x
+
+@kernel
+def total_of(function, values):
+    found = np.zeros(3)
+    for power in range(3):
+        for i in range(values.shape[0]):
+            for j in range(i, values.shape[0]):
+                if values[i] * values[j] > power:
+                    found[power] += np.sqrt(function(values[i])) * function(values[j]) ** power
+        twice = found + found
+        found[power] += twice.max() * 0.0
+    return found[0]
+
+@entry(types.float64(FLOATS))
+def totals(values):
+    return total_of(increased, values) + total_of(doubled, values)
+
 def use_made():
-    print(made(1.0), compile_statistics()["compiled"])
+    print(made(1.0) + totals(np.array([8.0])), compile_statistics()["compiled"])
 
 def use():
     copied = np.zeros(2)
@@ -229,10 +249,13 @@ def test_damaged_files_are_compiled_anew(installed, run):
 
 
 @linked
-def test_functions_that_functions_make_of_kernels_are_loaded(installed, run):
-    """A kernel in a closure is pickled differently in each process, which must not change the place in the cache."""
-    for n_compiled in (1, 0):
-        assert run(installed, "import small; small.use_made()") == (2.0, n_compiled)
+def test_functions_that_functions_make_of_kernels_or_give_to_kernels_are_loaded(installed, run):
+    """A kernel in a closure is pickled differently in each process, which must not change the place in the cache.
+
+    Nor must the address of a kernel that is an argument become part of the code.
+    """
+    for n_compiled in (2, 0):
+        assert run(installed, "import small; small.use_made()") == (9.0, n_compiled)
 
 
 PACK = """

@@ -9,11 +9,13 @@ Numba compiles NumPy's functions again for each set of options. So all functions
 compilers say which wrappers a function gets.
 """
 
-from numba import njit
+from numba import njit, types
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
+from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
+from numba.extending import models, register_model
 
 from .addresses import by_address
 from .by_type import by_type as _by_type
@@ -99,8 +101,18 @@ class _KernelCompiler(_EntryCompiler):
         return super().define_pipelines()
 
 
+class _KernelType(types.Dispatcher):
+    """The type of a kernel. If it is an argument of another one, its address must not be in the code, to be cached."""
+
+
+register_model(_KernelType)(models.OpaqueModel)
+lower_constant(_KernelType)(lambda context, builder, kernel_type, kernel: context.get_dummy_value())
+
+
 class _Kernel(CPUDispatcher):
     """A compiled function without a wrapper for Python: calling it raises an error, whereas Numba would crash."""
+
+    _numba_type_ = property(_KernelType)
 
     def __call__(self, *args, **kwargs):
         raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
