@@ -20,6 +20,7 @@ from .estimators import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredS
 from .factors import AtMostOne, Budget, FactorGraph, Hierarchy, Imply, Pair, StructureFactor, Xor
 from .features import ArcVectorizer, TemplateVectorizer, TokenDictVectorizer
 from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
+from .numerics.polytope_solver import prefer_range
 from .structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 logger = logging.getLogger("sklearn_sparsemap")
@@ -31,6 +32,11 @@ def _structure(structure):
     for solver in ("active_set",) if own is None else ("auto", "active_set", own.name):
         sparsemap(structure, scores, solver=solver).vjp(scores)
         sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
+    if own is not None:
+        # These choose the solver of larger problems.
+        for chooses in (own.budget, own.prefers, prefer_range):
+            if chooses is not None:
+                _ = chooses.dispatcher
     map_inference(structure, scores)
     if structure.marginal_oracle is not None:
         marginal_inference(structure, scores)
