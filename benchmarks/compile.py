@@ -3,10 +3,12 @@
     python benchmarks/compile.py
     python benchmarks/compile.py --alone
     python benchmarks/compile.py --calls
+    python benchmarks/compile.py --entries
 
 The uses follow each other, so each compiles only the kernels that those before it did not. A second process measures
 loading. With --alone instead: each snippet of the README, and each of some uses, in a process of its own with an empty
-cache. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers.
+cache. With --calls instead: CPU time of calls so small that nearly all of it is spent outside the solvers. With
+--entries instead: functions, lines of LLVM's intermediate code and CPU time of each entry that these uses compile.
 """
 
 import argparse
@@ -36,6 +38,25 @@ def timed(name, use):
     result = use()
     found[name] = time.process_time() - began
     return result
+"""
+# Counts what each entry compiles. `REPORT` follows the last use.
+COUNT = """
+from numba.core.codegen import CPUCodeLibrary
+from sklearn_sparsemap._core import jit
+counts, add, compile_entry = [0, 0], CPUCodeLibrary.add_ir_module, jit._backend.compile_entry
+def counted(library, module):
+    counts[0], counts[1] = counts[0] + 1, counts[1] + str(module).count("\\n")
+    return add(library, module)
+def measured(function, *args):
+    before, began = counts[:], time.process_time()
+    result = compile_entry(function, *args)
+    name = function.__module__.partition(".")[2] + "." + function.__name__
+    entries.append((name, counts[0] - before[0], counts[1] - before[1], time.process_time() - began))
+    return result
+entries, CPUCodeLibrary.add_ir_module, jit._backend.compile_entry = [], counted, measured
+"""
+REPORT = """
+print(json.dumps(entries))
 """
 USES = """
 scores = rng.normal(size=(6, 3))
@@ -109,7 +130,7 @@ def run(cache, uses=USES):
     )
     if out.returncode:
         raise SystemExit(out.stderr)
-    return json.loads(out.stdout)
+    return json.loads(out.stdout.splitlines()[-1])
 
 
 def snippets():
@@ -136,13 +157,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", action="store_true", help="time of small calls instead")
     parser.add_argument("--alone", action="store_true", help="each snippet of the README and each use alone")
-    arguments = results.parse(parser)
-    calls = arguments.calls
-    if arguments.alone:
+    parser.add_argument("--entries", action="store_true", help="size and CPU time of each entry instead")
+    options = results.parse(parser)
+    if options.alone:
         measure_alone()
         return
     with tempfile.TemporaryDirectory() as cache:
-        if calls:
+        if options.entries:
+            print(f"{'entry':70} {'functions':>9} {'lines':>8} {'CPU s':>6}")
+            for name, n_functions, n_lines, seconds in run(cache, COUNT + USES + REPORT):
+                print(f"{name:70} {n_functions:9} {n_lines:8} {seconds:6.2f}")
+            return
+        if options.calls:
             for name, seconds in run(cache, CALLS)["seconds"].items():
                 results.record("small calls", name, "CPU time of a call", 1e3 * seconds, "ms")
                 print(f"{name:50} {1e3 * seconds:6.3f} ms")

@@ -104,6 +104,57 @@ def test_a_batch_has_the_arrays_and_derivatives_of_its_samples(kind, own, n_jobs
         assert np.array_equal(again.vjp(vs)["scores"].values, result.vjp(vs)["scores"].values)
 
 
+@pytest.mark.parametrize(
+    ("structure", "few", "more", "names"),
+    [
+        (LinearChain(), [(5, 3), (6, 5), (1, 30), (10, 3)], (40, 4), {"transitions": (5, 5)}),
+        (LinearChain(), [(5, 3), (6, 5), (2, 2)], (40, 4), {}),
+        (DependencyTree(), [(5, 4), (4, 3), (2, 1)], (9, 8), {}),
+        (Matching(), [(3, 4), (2, 6), (3, 3)], (8, 8), {}),
+    ],
+    ids=["chain", "steps", "tree", "matching"],
+)
+def test_small_problems_go_to_the_active_set(structure, few, more, names):
+    rng, n_other = np.random.default_rng(0), 0
+    for scale in (0.0, 0.01, 0.3, 1.0, 10.0):
+        scores = [scale * rng.normal(size=shape) for shape in (*few, more)]
+        additional = {name: [scale * rng.normal(size=(s.shape[1],) * len(size)) for s in scores]
+                      for name, size in names.items()}  # fmt: skip
+        many = sparsemap(structure, scores, **additional)
+        for i, s in enumerate(scores):
+            own = {name: arrays[i] for name, arrays in additional.items()}
+            auto, by_structures = (sparsemap(structure, s, solver=solver, **own) for solver in ("auto", "active_set"))
+            assert np.array_equal(many[i].marginals, auto.marginals) and many[i].n_iter == auto.n_iter
+            if s.shape == more:
+                # Small scores of a large problem go to the other solver.
+                n_other += auto.n_iter != by_structures.n_iter
+            else:
+                assert_same(auto, by_structures)
+    assert n_other > 0
+
+
+def test_a_small_problem_compiles_no_solver_of_its_polytope(fresh_python):
+    used = fresh_python(SMALL_PROBLEMS).stdout.split()
+    assert {"active_set", "viterbi"} <= set(used)
+    specialised = {
+        "chain_interior_point", "chain_products", "flow_paths", "calls_of_active_set_range", "tree_facets",
+        "prefers_cuts", "matching_facets", "prefers_multipliers", "prefer_range", "support_products_range",
+    }  # fmt: skip
+    assert not specialised & set(used)
+
+
+SMALL_PROBLEMS = """
+import numpy as np
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap._core.jit import _entries
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
+sparsemap(LinearChain(), np.eye(5, 3), transitions=np.eye(3)).vjp(np.eye(5, 3))
+sparsemap(DependencyTree(), np.eye(4, 3)).vjp(np.eye(4, 3))
+sparsemap(Matching(), np.eye(3)).vjp(np.eye(3))
+print(*[entry.__name__ for entry in _entries if entry._dispatcher is not None])
+"""
+
+
 def test_a_batch_says_what_is_wrong():
     scores, transitions = batch()
     result = sparsemap(CHAIN, scores, transitions=transitions)

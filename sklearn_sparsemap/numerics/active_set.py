@@ -184,6 +184,24 @@ def _project(support, k, slots, additional_slots):
 
 
 @kernel
+def _solve_on_support(support, k, reference, scores, marginals, reduced):
+    """Refine the weights, and write the marginals, and the scores minus the marginals.
+
+    Returns
+    -------
+    k : int
+        Number of structures that are left.
+    linear, norm_squared : float
+        The score of the mixture, and the squared norm of its marginals.
+    """
+    k = refine(support, k)
+    mix(support.slots, k, support.weights, marginals)
+    for i in range(scores.shape[0]):
+        reduced[i] = scores[i] - marginals[i]
+    return k, dot(support.theta[:k], support.weights[:k]) + reference, dot(marginals, marginals)
+
+
+@kernel
 def _lowest_bound(value, scores, query, best, inner):
     """Return the lower of `best` and the dual bound at a query, whose best structure has the score `value`.
 
@@ -220,26 +238,19 @@ def active_set(
         oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
         warm_slots, warm_additional, warm_weights,
     )  # fmt: skip
-    if k == 0:
-        return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
-
-    floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
+    floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0]) if k > 0 else 0.0
     # Sums of many terms lose more digits; the solver still aims at the floor.
     aim, tol = max(aim, floor), max(tol, 4.0 * floor * max(1.0, sizes[0] / 64.0))
     best_gap, idle = np.inf, 0
     best_dual, inner, query = np.inf, new_floats(n_parts), new_floats(n_parts)
     halved, n_slow = np.inf, 0
+    linear, norm_squared, gap = 0.0, 0.0, 0.0
 
     # Rounding in the Cholesky factor can make a known structure look like an improvement. The factor is then
     # recomputed, at most a few times.
     refreshed = 0
-    while True:
-        k = refine(support, k)
-        mix(support.slots, k, support.weights, marginals)
-        norm_squared = dot(marginals, marginals)
-        linear = dot(support.theta[:k], support.weights[:k]) + reference
-        for i in range(scores.shape[0]):
-            reduced[i] = scores[i] - marginals[i]
+    while k > 0:
+        k, linear, norm_squared = _solve_on_support(support, k, reference, scores, marginals, reduced)
         helps, gap = False, np.inf
         if n_slow >= _SLOW_AFTER:
             for i in range(scores.shape[0]):
@@ -272,8 +283,6 @@ def active_set(
         support = grow(support, k)
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
-    objective = linear - 0.5 * norm_squared
-    if not is_distribution(support.weights[:k]):
-        gap = np.inf
-    found = support.slots[:k], support.additional[:k], support.weights[:k]
-    return *found, BY_STRUCTURES, objective, max(gap, 0.0), n_iter
+    weights, status = support.weights[:k], BY_STRUCTURES if k > 0 else INFEASIBLE
+    gap = max(gap, 0.0) if k == 0 or is_distribution(weights) else np.inf
+    return support.slots[:k], support.additional[:k], weights, status, linear - 0.5 * norm_squared, gap, n_iter

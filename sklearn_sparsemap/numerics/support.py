@@ -52,20 +52,26 @@ def new_support(capacity, n_slots, n_additional, repeats):
 
 
 @kernel
+def _copy_support(target, source, k):
+    """Copy the first k structures; apart from `grow`, because this makes no array and thus counts no references."""
+    for s in range(k):
+        copy_into(target.slots[s], source.slots[s])
+        copy_into(target.additional[s], source.additional[s])
+        copy_into(target.factor[s], source.factor[s])
+        target.rhs[0, s] = source.rhs[0, s]
+        target.rhs[1, s] = source.rhs[1, s]
+        target.theta[s] = source.theta[s]
+        target.weights[s] = source.weights[s]
+        target.column[s] = source.column[s]
+
+
+@kernel
 def grow(support, k):
     """Return the support, with doubled capacity if its k structures fill it."""
     if k < support.theta.shape[0]:
         return support
     larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1], support.repeats)
-    for s in range(k):
-        copy_into(larger.slots[s], support.slots[s])
-        copy_into(larger.additional[s], support.additional[s])
-        copy_into(larger.factor[s], support.factor[s])
-    for r in range(2):
-        copy_into(larger.rhs[r], support.rhs[r])
-    copy_into(larger.theta, support.theta)
-    copy_into(larger.weights, support.weights)
-    copy_into(larger.column, support.column)
+    _copy_support(larger, support, k)
     return larger
 
 
