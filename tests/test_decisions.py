@@ -24,6 +24,7 @@ from sklearn_sparsemap.structures._pool import Pool
 # Structures without additional scores.
 KINDS = ("simplex", "tree", "matching", "subset", "ranking", "path", "warping")
 GRID = Path.grid(3, 3)
+NEVER = LinearProgram(np.ones((1, 12)), [1.0], A_eq=np.ones((1, 12)), b_eq=[2.0])
 
 
 def random_problem(kind, rng):
@@ -302,6 +303,10 @@ X_60, V_60 = data()
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60[:9]), "60|inconsistent"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60 * np.nan), r"y\[0, 0\] is nan"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, np.full((60, 12), -np.inf)), r"infeasible: scores\[0\]"),
+        (
+            lambda: DecisionFocusedRegressor(NEVER).fit(X_60, np.zeros((60, 12))),
+            "^infeasible: LinearProgram.* contradict",
+        ),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60[:, None], V_60), r"X has shape \(60, 1, 4\), but y has"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60).predict(X_60[:, :2]), "4 features"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60).predict(X_60, V_60), "mask must be bool of shape"),

@@ -5,6 +5,7 @@ import ctypes
 import os
 import pickle
 import threading
+from functools import partial
 from itertools import product
 
 import naive
@@ -14,13 +15,32 @@ import scipy.optimize
 from naive_exact import Optimum, Vertices
 from scipy import sparse
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best, sparsemap
 from sklearn_sparsemap._core import highs
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.structures import LinearProgram, _enumeration, _linear_program
+from sklearn_sparsemap.structures import CustomStructure, LinearProgram, _enumeration, _linear_program
 from sklearn_sparsemap.testing import check_structure
 
 KNAPSACK = LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0])
+
+
+def test_constraints_that_contradict_each_other_are_blamed():
+    """The message blamed scores, all of which were finite."""
+    never, choice = (
+        LinearProgram([[1.0, 1.0]], [1.0], A_eq=[[1.0, 1.0]], b_eq=[2.0]),
+        LinearProgram([[1.0, 1.0]], [1.0]),
+    )
+    one = LinearProgram(A_eq=[[1.0, 1.0]], b_eq=[1.0])
+    for call in (map_inference, sparsemap, partial(n_best, k=2)):
+        with pytest.raises(ValueError, match=r"^infeasible: LinearProgram\(2 constraints .* contradict each other$"):
+            call(never, [1.0, -np.inf])
+        with pytest.raises(ValueError, match=r"^infeasible: LinearProgram.*\(the sample of scores\[0\]\)"):
+            call(never, [[1.0, 0.5]])
+        with pytest.raises(ValueError, match=r"^infeasible: scores\[1\] .* forbid every structure"):
+            call(one, [[1.0, 0.5], [-np.inf, -np.inf]])
+    assert map_inference(choice, [-np.inf, -np.inf]).structure.tolist() == [False, False]
+    with pytest.raises(ValueError, match=r"^infeasible: CustomStructure.* contradict each other$"):
+        map_inference(CustomStructure(lambda scores: None, n_parts=2), [0.0, 0.0])
 
 
 def solutions(A, b, A_eq=(), b_eq=()):

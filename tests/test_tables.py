@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -582,6 +582,29 @@ def test_a_grid_of_one_row_has_nothing_below():
     best = lp_sparsemap(chain, 50 * scores[0], additional={"chain": {"transitions": 50 * np.eye(2)}})
     assert twin.converged
     assert_allclose(sharp.marginals[0], best.marginals, atol=1e-6)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (1, 1)])
+def test_directions_without_pairs_need_no_tables(shape, directed):
+    graph, rng = grid_graph(*shape, 2, directed=directed), np.random.default_rng(11)
+    scores, table = rng.normal(size=(*shape, 2)), rng.normal(size=(2, 2))
+    name = ("horizontal" if shape[0] == 1 else "vertical") if directed else "neighbours"
+    needed = {} if shape == (1, 1) else {name: table}
+    chain = scores.reshape(-1, 2)
+    totals = {
+        path: sum(own[v] for own, v in zip(chain, path, strict=True)) + sum(table[pair] for pair in pairwise(path))
+        for path in product(range(2), repeat=len(chain))
+    }
+    best = map_inference(graph, scores, additional=needed)
+    assert best.value == pytest.approx(max(totals.values()))
+    everything = {name: table for name in ("horizontal", "vertical")} if directed else {name: table}
+    assert lp_sparsemap(graph, scores, additional=needed).converged
+    assert map_inference(graph, scores, additional=everything).value == best.value
+    assert len(n_best(graph, scores, 2, additional=needed)) == 2
+    if needed:
+        with pytest.raises(ValueError, match="need scores"):
+            map_inference(graph, scores)
 
 
 def test_masks_of_tables_cost_no_digits():

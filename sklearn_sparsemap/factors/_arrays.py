@@ -81,8 +81,9 @@ def _add_factor(columns, factor, shapes, number_of):
     columns["links"].append(literals.indices)
     columns["signs"].append(factor.signs)
     columns["costs"].append(factor.coefficients)
-    columns["dims"].append(np.tile(np.array(dims, np.int64), n))
-    columns["sizes"].append(np.tile(sizes, (n, 1)))
+    # Arrays of one entry cost more than lists, and graphs can have a hundred thousand factors.
+    columns["dims"].append(dims if n == 1 else np.tile(np.array(dims, np.int64), n))
+    columns["sizes"].append([sizes] if n == 1 else np.tile(sizes, (n, 1)))
     of_each = {
         "kinds": STRUCTURE if factor.kind == TABLE else factor.kind,
         "lengths": literals.size // n if n else 0,
@@ -93,7 +94,7 @@ def _add_factor(columns, factor, shapes, number_of):
         "oracles": oracle,
     }
     for name, value in of_each.items():
-        columns[name].append(np.full(n, value))
+        columns[name].append([value] if n == 1 else np.full(n, value))
 
 
 def _add_rows(columns, factor, number, first_link):

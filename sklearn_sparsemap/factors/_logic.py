@@ -37,8 +37,9 @@ class Factor:
         n = self.literals.size
         if n < self.at_least:
             raise ValueError(f"{type(self).__name__} needs at least {self.at_least} variables; got {n}")
-        values, counts = np.unique(self.literals.indices, return_counts=True)
-        if counts.max() > 1:
+        # A set is several times as fast as `np.unique`; graphs can have a hundred thousand factors.
+        if len(set(self.literals.indices.tolist())) < n:
+            values, counts = np.unique(self.literals.indices, return_counts=True)
             twice = self.literals._graph.describe(values[counts.argmax()])
             raise ValueError(f"{type(self).__name__} has {twice} more than once; a factor joins distinct variables")
 

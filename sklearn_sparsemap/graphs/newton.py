@@ -30,10 +30,12 @@ _MOST_DAMPING = 1e3  # a graph with structures is given up at this damping
 
 _MOST_STEPS, _PLAIN_STEPS = 500, 60  # maximum numbers of steps of conjugate gradients: all, without preconditioner
 
-# After _SLOW Newton steps the box of the variables is widened by the size of the scores. Whenever the violation is at
-# most _WIDE_TOL, its width is multiplied by _NARROWING. Below the width _NARROW, or if a box takes _WIDE_STEPS steps,
-# the unit box follows. Boxes of paths and trees of implications take few steps, those of competing rows can take many.
-_SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
+# After _SLOW Newton steps the box of the variables is widened by _FIRST_BOX times the size of the scores. Early steps
+# go too far and ignore variables that they clip, so that long paths of implications never left a smaller box.
+# Whenever the violation is at most _WIDE_TOL, the width is multiplied by _NARROWING. Below the width _NARROW, or if a
+# box takes _WIDE_STEPS steps, the unit box follows. Boxes of paths and trees of implications take few steps, those of
+# competing rows can take many.
+_SLOW, _FIRST_BOX, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 4.0, 0.2, 1e-3, 20, 0.1
 
 
 @kernel
@@ -362,7 +364,7 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
     saved, wide, n_iter, none = dual.multipliers.copy(), _NARROW, np.int64(0), start[:0]
     for score in dual.scores:
         if score > 0.5 * FORBIDDEN:
-            wide = max(wide, abs(score))
+            wide = max(wide, _FIRST_BOX * abs(score))
     damping, saved_value = _FIRST_DAMPING, value
     copy_into(dual.multipliers, start)
     value, violation = _evaluate(dual, None, none, wide, limits)

@@ -45,7 +45,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
     values : array of shape (n_problems,)
     """
     slots, slot_ptr, values = map_where_feasible(structure, problems, n_jobs)
-    check_feasible(values > -np.inf, many)
+    check_feasible(values > -np.inf, many, structure, problems)
     return slots, slot_ptr, values
 
 
@@ -104,7 +104,7 @@ def argmax_problems(
             found = _solve(structure.oracle, part, entry, tol, most, n_jobs)
             solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
             statistics[:] = solution[1]
-    check_feasible(solution[1][:, STATUS] != INFEASIBLE, many)
+    check_feasible(solution[1][:, STATUS] != INFEASIBLE, many, structure, problems)
     return solution
 
 
@@ -131,7 +131,7 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
         _n_parts(problems),
         n_jobs,
     )
-    check_feasible(log_partition > -np.inf, many)
+    check_feasible(log_partition > -np.inf, many, structure, problems)
     return marginals, log_partition, expected
 
 
@@ -233,11 +233,22 @@ def marginal_oracle_of(structure, what):
     return structure.marginal_oracle
 
 
-def check_feasible(feasible, many):
-    """Raise ValueError for the first problem that is marked as infeasible."""
-    if not feasible.all():
-        which = f"scores[{int(np.argmin(feasible))}]" if many else "scores"
+def check_feasible(feasible, many, structure, problems):
+    """Raise ValueError for the first problem that is marked as infeasible; its structure or its scores are at fault."""
+    if feasible.all():
+        return
+    i = int(np.argmin(feasible))
+    alone = take_problems(problems, np.array([i]))
+    zeros = [readonly(np.zeros(len(array))) for array in (alone.scores, alone.additional)]
+    _, _, values = map_where_feasible(structure, alone._replace(scores=zeros[0], additional=zeros[1]))
+    which = f"scores[{i}]" if many else "scores"
+    if values[0] == -np.inf:
+        what = f" (the sample of {which})" if many else ""
         raise ValueError(
-            f"infeasible: {which} (with the additional scores) forbid every structure; allow at least one by "
-            "scores above -inf"
+            f"infeasible: {structure!r} has no solution at all here{what}, whatever the scores; its constraints "
+            "contradict each other"
         )
+    raise ValueError(
+        f"infeasible: {which} (with the additional scores) forbid every structure; allow at least one by scores above "
+        "-inf"
+    )

@@ -89,7 +89,7 @@ def n_best(
     for i, sample in enumerate(samples):
         best = _best_of(structure, sample, int(k), n_jobs)
         if not best:
-            check_feasible(np.arange(len(samples)) != i, many)
+            check_feasible(np.arange(len(samples)) != i, many, structure, samples.problems)
         found.append([(structure.decode(slots, sample.dims), value) for slots, value in best])
     return found if many else found[0]
 

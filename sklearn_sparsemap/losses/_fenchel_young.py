@@ -161,7 +161,7 @@ class FenchelYoungLoss:
             np.diff(problems.score_ptr),
             n_jobs,
         )
-        check_feasible(~np.isnan(losses), many)
+        check_feasible(~np.isnan(losses), many, self.structure, problems)
         if np.isinf(losses).any():
             which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
             raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")

@@ -6,7 +6,9 @@ polytope, the status is GAVE_UP, and the active set takes over. `slots` and `add
 facet; -1 marks unused places:
 
 - trees: a row of `slots` is the set of words of a cut; `weights` holds the multipliers of the cuts;
-- matchings and subsets: no rows; `weights` holds the multipliers of the columns, or that of the size;
+- matchings: no rows; `weights` holds the multipliers of the columns;
+- subsets: if there are ties, one row with 0 for each free item and -1 for others; `weights` holds the multiplier of the
+  size;
 - rankings: one row with the block of each item, -1 for items without points; no multipliers;
 - chains: a row is an arc with flow, its first node in `slots` and its transition in `additional_slots`, ordered by
   step; `weights` holds the flow. Rows without a node follow for start and end, with their marginals.

@@ -1,7 +1,8 @@
 """Specialised solvers of a structure's polytope, and the rule for when they are faster than the active set."""
 
 from collections import namedtuple
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from numba import types
 
@@ -59,6 +60,9 @@ class PolytopeSolver(NamedTuple):
         Decomposes a solution into structures and weights. If None, the active set does it.
     equations : Entry, default=None
         Returns the equations of a solution's face, for factor graphs; see `tight_face`. None means the active set.
+    of_many : callable, default=None
+        Jacobian products of a closed form that returns structures, if these are many: ``of_many(problems, marginals,
+        unary)`` in NumPy, for all problems at once.
     """
 
     name: str
@@ -69,6 +73,7 @@ class PolytopeSolver(NamedTuple):
     budget: Entry | None = None
     paths: Entry | None = None
     equations: Entry | None = None
+    of_many: Callable[..., Any] | None = None
 
 
 def solvers_of(polytope_solver, by_structures):

@@ -202,6 +202,10 @@ def _check_additional(graph, additional, label):
         name = factor.name
         what = f"{label}[{name!r}]"
         if factor.kind != STRUCTURE:
+            if name not in additional and factor.count == 0:
+                # There are no pairs, such as vertical ones in a grid with one row.
+                given.setdefault(name, np.zeros(factor.accepted_shapes[None][-1]))
+                continue
             if name not in additional:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
             scores_of = _pair_scores if factor.kind == PAIR else _table_scores

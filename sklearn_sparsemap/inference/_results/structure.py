@@ -198,7 +198,7 @@ class SparseMAPResult:
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
         alone, p = self._alone, self._problem
-        if self._by_facets and self._found[2][-1] == 0.0:
+        if alone.knows_face() or (self._by_facets and self._found[2][-1] == 0.0):
             return alone.products(unary, additional)
         if self._face is None:
             direction = Direction(readonly(unary), readonly(np.zeros(len(p.additional))), False)

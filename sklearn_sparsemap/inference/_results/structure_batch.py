@@ -19,6 +19,10 @@ from ...numerics.solver import BY_FACETS
 from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_on_faces, multiply_weights
 from .structure import MAPResult, MarginalResult, SparseMAPResult
 
+# Number of structures of a sample above which a closed form of the face is used. Products by structures are as fast up
+# to it, and take time in the cube of the number.
+_MANY = 64
+
 
 class _OfStructures(LazyResults):
     """Results of a batch of problems of one structure.
@@ -413,8 +417,16 @@ class SparseMAPBatch(_OfStructures):
             )
         return out
 
+    def knows_face(self) -> bool:
+        """Return whether the face of solutions of many structures is known in closed form."""
+        own = self._structure.polytope_solver
+        return own is not None and own.of_many is not None and bool(np.diff(self._ptr[0]).max() > _MANY)
+
     def _products_by_structures(self, chosen, problems, marginals, directions, complete):
         """Return the products of some samples, computed from structures."""
+        if self.knows_face():
+            centred = self._structure.polytope_solver.of_many(problems, marginals, directions.unary)
+            return Products(centred, np.zeros(len(directions.extra)))
         slots, additional, _, counts = self._structures_of(chosen)
         supports = lay_out_supports(slots, additional, counts, problems.sizes)
         if complete:

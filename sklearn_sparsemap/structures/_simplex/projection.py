@@ -69,4 +69,21 @@ def simplex_equations(dims, z, p, slots, weights):
     return block, 1, np.zeros(1, np.int32), np.empty(0, np.int32), is_tied
 
 
-PROJECTION = PolytopeSolver("facets", project_simplex, None, equations=simplex_equations)
+def centre(problems, marginals, unary):
+    """Multiply directions with the Jacobians: subtract the mean over the best choices.
+
+    Parameters
+    ----------
+    problems : Problems
+    marginals, unary : arrays
+        Marginals and directions, flat, one problem after the other.
+    """
+    first, reduced = problems.score_ptr[:-1], problems.scores - marginals
+    of_problem = np.repeat(np.arange(len(first)), np.diff(problems.score_ptr))
+    best = np.maximum.reduceat(reduced, first)
+    is_best = reduced >= (best - np.maximum(TIE, 1e-15 * np.abs(best)))[of_problem]
+    means = np.add.reduceat(np.where(is_best, unary, 0.0), first) / np.add.reduceat(is_best, first, dtype=np.int64)
+    return np.where(is_best, unary - means[of_problem], 0.0)
+
+
+PROJECTION = PolytopeSolver("facets", project_simplex, None, equations=simplex_equations, of_many=centre)

@@ -66,6 +66,30 @@ def _refine(scores, shift, goal, marginals):
     return total, n_inside, tied
 
 
+@kernel
+def _mark_free(scores, marginals, dims, weights, free):
+    """Write 0 for each item that only some of the best subsets have, else -1, for a solution with ties.
+
+    An item is free if its score minus its marginal is the multiplier. If the bounds on the size leave one number of
+    free items, ``weights[0]`` marks their sum as fixed; if they leave all of them or none, no item is free.
+    """
+    shift, n_full, n_free = weights[0], np.int64(0), np.int64(0)
+    for i in range(scores.shape[0]):
+        left = scores[i] - marginals[i] - shift
+        free[i] = 0 if abs(left) <= max(TIE, 1e-15 * abs(shift)) else -1
+        n_free += free[i] == 0
+        n_full += free[i] < 0 and left > 0.0
+    low, high = max(dims[1] - n_full, 0), min(dims[2] - n_full, n_free)
+    if shift > BINDING:
+        low = high
+    elif shift < -BINDING:
+        high = low
+    if high <= 0 or low >= n_free:
+        free[:] = -1
+    elif low == high and abs(shift) <= BINDING:
+        weights[0] = 2.0 * BINDING
+
+
 @as_solver
 def subset_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
@@ -94,22 +118,28 @@ def subset_facets(
         if u > 0.0:
             linear += scores[i] * u
             norm_squared += u * u
-    weights = np.empty(2)
-    weights[0], weights[1] = shift, 1.0 if tied else 0.0
+    weights = np.zeros(2)
+    weights[0] = shift
     rounding = FEASIBLE * (1.0 + total)
     if not dims[1] - rounding <= total <= dims[2] + rounding:
         gap = np.inf
-    return none, none, weights, BY_FACETS, linear - 0.5 * norm_squared, gap, 1
+    free = none
+    if tied:
+        free = np.empty((1, scores.shape[0]), np.int32)
+        _mark_free(scores, marginals, dims, weights, free[0])
+    return free, none, weights, BY_FACETS, linear - 0.5 * norm_squared, gap, 1
 
 
 @as_equations
 def subset_equations(dims, z, p, slots, weights):
     """Write down the equation of a face: the size, if a bound on it binds; see `numerics.tight_face`."""
-    block = np.empty(p.shape[0], np.int32)
-    for i in range(p.shape[0]):
-        block[i] = 0 if 0.0 < p[i] < 1.0 else -1
-    n_blocks = 1 if abs(weights[0]) > BINDING else 0
-    return block, n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), weights[weights.shape[0] - 1] != 0.0
+    # A fixed size binds with a multiplier of zero, too.
+    block, n_blocks = slots.copy(), 1 if abs(weights[0]) > BINDING or dims[1] == dims[2] else 0
+    if slots.shape[0] == 0:
+        block = np.empty(p.shape[0], np.int32)
+        for i in range(p.shape[0]):
+            block[i] = 0 if 0.0 < p[i] < 1.0 else -1
+    return block, n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), False
 
 
 subset_products = face_products("subset_products", subset_equations)

@@ -15,8 +15,8 @@ from .map import best_subset
 class Subset(Structure):
     """A subset of n items, with at least `min_size` and at most `max_size` of them.
 
-    Scores have shape (n,), and a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
-    conventions, [1]_ for SparseMAP over it.
+    Scores have shape (n,), and a structure is a bool array of shape (n,). -inf forbids an item. Samples with other
+    bounds need a call of their own. See `Structure` for the conventions, [1]_ for SparseMAP over it.
 
     Parameters
     ----------

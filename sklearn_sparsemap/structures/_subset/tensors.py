@@ -42,7 +42,9 @@ def solve(structure, batch):
     shift = torch.where(goal == total, 0.0, _threshold(scores, goal))
     u = (scores - shift.unsqueeze(-1)).clamp(0.0, 1.0)
     inside = ((u > 0.0) & (u < 1.0)).to(u.dtype)
-    share = (shift.abs() > BINDING).unsqueeze(-1) / inside.sum(-1, keepdim=True).clamp(min=1.0)
+    # A fixed size binds with a multiplier of zero, too.
+    binds = (shift.abs() > BINDING) | (most == min_size)
+    share = binds.unsqueeze(-1) / inside.sum(-1, keepdim=True).clamp(min=1.0)
 
     def multiply(directions, extra):
         directions = directions * inside
