@@ -43,6 +43,8 @@ class Layout(UserForms):
         ``arrays.oracles`` are indices into it.
     polytope_solvers : list of PolytopeSolver or None
         The solvers of the structures with these oracles.
+    arguments : dict
+        Arguments of solvers that are made once; see `graphs/choice.py`.
     n_variables, n_additional : int
         `n_additional` is the number of additional scores of kernels, with one score for each pair.
     shapes : dict of (str, str or None) -> tuple of int
@@ -63,6 +65,7 @@ class Layout(UserForms):
         self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
         self._given, self.featured, self._features = given, featured, {}
         self.structured, self.oracles, self.polytope_solvers = graph._structured, [], []
+        self.arguments = {}
         self.n_variables = sum(prod(shape) for shape in variable_shapes.values())
         scores = AdditionalScores(given, featured)
         self.arrays = graph_arrays(graph, self.factors, self.n_variables, scores, self._number)

@@ -6,6 +6,7 @@ from ..numerics.argmax import map_argmax
 from ..numerics.polytope_solver import always, never, solvers_of
 from ..numerics.solver import BY_FACETS, BY_STRUCTURES
 from ..numerics.tight_face import no_equations
+from .arrays import FORBIDDEN
 from .batch import GRAPH_SOLVERS, LOGIC_SOLVERS
 from .small import small_block_range, small_logic_range, small_rows_range
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
@@ -41,7 +42,9 @@ def graph_solver(layout, method, spare):
         return GRAPH_SOLVERS[method], (layout.tables,)
     if method in LOGIC_SOLVERS and not len(layout.arrays.structures):
         return LOGIC_SOLVERS[method], (layout.arrays,)
-    return GRAPH_SOLVERS[method], (layout.arrays, layout.all_oracles(spare), structure_solvers(layout))
+    if "all" not in layout.arguments:
+        layout.arguments["all"] = layout.arrays, layout.all_oracles(spare), structure_solvers(layout)
+    return GRAPH_SOLVERS[method], layout.arguments["all"]
 
 
 # The solvers of small graphs without structures, and with structures, by their public names.
@@ -49,20 +52,50 @@ _SMALL_LOGIC = {"newton": small_logic_range}
 _SMALL = {"newton": small_rows_range, "block": small_block_range}
 
 
-def small_solver(layout, method, spare):
-    """Return the kernel for a small graph, and its first arguments, or None; for the parameters see `graph_solver`.
+def small_solver(layout, method, spare, samples):
+    """Return the kernel for these samples of a small graph, and its first arguments, or None.
 
-    It does not converge if a sample needs more than it has; `graph_solver` then starts again.
+    It does not converge if a sample needs more than it has; `graph_solver` then starts again. For the other parameters
+    see `graph_solver`.
     """
     if layout.small is None:
         return None
     graph, structures = layout.small
     if structures is None:
         return (_SMALL_LOGIC[method], (graph,)) if method in _SMALL_LOGIC else None
-    own = _own_solvers(layout)
-    if method not in _SMALL or any(solver is not None and solver.prefers is always for solver in own):
+    if "small" not in layout.arguments:
+        layout.arguments["small"] = _small_arguments(layout, graph, structures, spare)
+    own, preferences = layout.arguments["small"]
+    if method not in _SMALL or own is None or _would_fail(structures, preferences, samples):
         return None
+    return _SMALL[method], own
+
+
+def _would_fail(structures, preferences, samples):
+    """Return whether a structure prefers facets under the scores of a single sample, so that an attempt would fail.
+
+    For many samples, and if the first scores of structures are not those of the variables, the kernel decides.
+    """
+    if len(samples.scores) > 1 or len(samples.warm) or all(prefers is never for prefers in preferences):
+        return False
+    for f in structures.structures.tolist():
+        links = slice(*structures.link_ptr[f : f + 2])
+        z, dims = samples.scores[0, structures.links[links]], structures.dims[slice(*structures.dims_ptr[f : f + 2])]
+        is_plain = structures.signs[links].min() > 0.0 and z.min() > 0.5 * FORBIDDEN
+        if is_plain and preferences[structures.oracles[f]](z, dims):
+            return True
+    return False
+
+
+def _small_arguments(layout, graph, structures, spare):
+    """Return the first arguments of the solvers of small graphs with structures, and the preferences of structures.
+
+    The former are None if a structure always goes by facets.
+    """
+    own = _own_solvers(layout)
+    if any(solver is not None and solver.prefers is always for solver in own):
+        return None, []
     are_few = [solver is None or n <= solver.few_parts for solver, n in zip(own, layout.most_parts, strict=True)]
     preferences = [never if few else solver.prefers for few, solver in zip(are_few, own, strict=True)]
     prefers = table_of(PREFERENCES, preferences, never)
-    return _SMALL[method], (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set))
+    return (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set)), preferences

@@ -116,18 +116,19 @@ def _gather(graph, values, out):
 
 
 @kernel
-def _average(graph, optima, i, literals, faces, goal, limits, w, links, total, change):
+def _average(graph, optima, i, literals, faces, goal, limits, w, change):
     """Project `w` by the paper's iteration; return the number of iterations.
 
     Parameters
     ----------
-    graph, optima, i, literals, faces, limits, w, change
+    graph, optima, i, faces, limits, w, change
         See `_project`.
+    literals : array of shape (n_links,)
+        Marginals of the literals.
     goal : float
         The iteration ends when `w` moves by at most this much.
-    links, total : arrays of shape (n_links,) and (n_variables,)
-        Scratch.
     """
+    links, total = np.empty(literals.shape[0]), np.empty(w.shape[0])
     most, n_iter = 1, 0
     for v in range(w.shape[0]):
         most = max(most, graph.degrees[v])
@@ -184,7 +185,7 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
     links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
     n_iter = 0
     if average is not None and average:
-        return _average(graph, optima, i, literals, faces, goal, limits, w, links, total, change)
+        return _average(graph, optima, i, literals, faces, goal, limits, w, change)
     residual, step_links = np.empty(n_links), np.empty(n_links)
     _gather(graph, w, residual)
     _complement(graph, optima, i, literals, faces, residual, scratch, change)

@@ -6,8 +6,7 @@ from numba.extending import overload
 def by_type(kernels, options):
     """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 
-    `kernels` is a dict of namedtuple class (or the type of None) -> kernel; `options` are Numba's options for the
-    returned function.
+    `kernels` is a dict of type -> kernel, see `jit.by_type`; `options` are Numba's options for the returned function.
     """
 
     def function(*args):

@@ -347,13 +347,18 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             )
         samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
         run = partial(_run, aim=aim, limits=limits, costs=costs, n_jobs=n_jobs)
-        small = small_solver(layout, method, Simplex.oracle) if problems.scales is None else None
+        small = None
+        if problems.scales is None:
+            small = small_solver(layout, method, Simplex.oracle, samples)
         if small is None:
             run(*graph_solver(layout, method, Simplex.oracle), samples, out)
         else:
             run(*small, samples, out)
             left = np.flatnonzero(out.statistics[:, STATUS] != CONVERGED)
-            if len(left):
+            if len(left) == n:
+                out.statistics[:] = 0.0
+                run(*graph_solver(layout, method, Simplex.oracle), samples, out)
+            elif len(left):
                 found = empty_solutions(layout, len(left), keep)
                 run(*graph_solver(layout, method, Simplex.oracle), samples.take(left), found)
                 out.put(left, found)
