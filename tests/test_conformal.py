@@ -550,3 +550,20 @@ def test_coverage_is_drawn(fitted):
     plt.close("all")
     with pytest.raises(ValueError, match="inconsistent numbers"):
         ConformalCoverageDisplay([0.5, 0.9], [0.5], [1, 2])
+
+
+@pytest.mark.parametrize("score", ["reduced_cost", "log_loss"])
+def test_samples_that_equal_calibration_samples_are_covered_like_them(score):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(240, 8)), rng.random((240, 3)) < 0.4
+    model = MultilabelLPSparseMAP().fit(X[:120], Y[:120])
+    conformal = ConformalStructures(model, 0.6, score=score).conformalize(X[120:], Y[120:])
+    covered, threshold = conformal.covers(X[120:], Y[120:]), conformal.threshold_
+    at = np.flatnonzero(conformal.nonconformity_ == threshold)
+    assert covered[at].all() and 60 < covered.sum() < 100
+    for change in (1.0 + 1e-15, 1.0 - 1e-15):
+        again = X[120:] * change
+        np.testing.assert_array_equal(conformal.covers(again, Y[120:]), covered)
+        for i in at:
+            sets = conformal.predict_set(again[i : i + 1])[0]
+            assert any(np.array_equal(structure, Y[120 + i]) for structure, _ in sets)

@@ -1,6 +1,7 @@
 """StructuredGroupLasso: the minimum, its certificate, and the estimator."""
 
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -35,6 +36,8 @@ GROUP_OF = [0, 0, 1, 1, 1, 2, 3, 3]
 
 # Stronger and smoother than by default, so that the many fits of the checks take a third of the iterations.
 @parametrize_with_checks([StructuredGroupLasso(alpha=0.1, loss="crf")])
+# Some checks have features with a mean of 100 and a deviation of 1.
+@pytest.mark.filterwarnings("ignore:.*standardise X:UserWarning")
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
@@ -509,6 +512,17 @@ def test_the_path_of_a_chain_begins_with_its_transitions():
 def test_wrong_paths_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         structured_group_lasso_path(*data(50), **arguments)
+
+
+def test_of_strengths_that_tie_up_to_rounding_the_largest_is_chosen():
+    # The mean of the same scores in another order can differ in the last digit.
+    model, first = StructuredGroupLassoCV(), []
+    for order in permutations((0.7, 0.1, 0.9)):
+        model.split_scores_ = np.array([[0.5, 0.4, 0.6], order, [0.9, 0.7, 0.1], [0.2, 0.3, 0.4]])
+        model.mean_scores_ = model.split_scores_.mean(axis=1)
+        first.append(model.mean_scores_.argmax())
+        assert model._choose() == 1
+    assert set(first) == {1, 2}
 
 
 def test_cross_validation_chooses_the_strength():

@@ -30,6 +30,8 @@ from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
+# Some checks have features with a mean of 100 and a deviation of 1.
+@pytest.mark.filterwarnings("ignore:.*standardise X:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_estimator_checks(estimator, check):
     check(estimator)

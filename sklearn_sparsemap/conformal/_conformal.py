@@ -270,7 +270,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         found = self._nonconformity(X)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
-        return found, np.array([thresholds[group] for group in of_samples])
+        return found, np.array([_with_rounding(thresholds[group]) for group in of_samples])
 
     def _of_parts(self, found, y):
         samples = found.samples
@@ -301,7 +301,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         for i, group in enumerate(of_samples):
             own, truncated[i] = self._list(found, i, np.inf if by_class else thresholds[group])
             if by_class:
-                own = [(label, value) for label, value in own if value <= thresholds.get(label, np.inf)]
+                own = [pair for pair in own if pair[1] <= _with_rounding(thresholds.get(pair[0], np.inf))]
             sets.append(own)
         self.truncated_ = truncated
         return sets
@@ -369,10 +369,10 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         size = min(_FIRST, most)
         while True:
             best = found.n_best(i, size)
-            if len(best) < size or size == most or best[-1][1] > limit + _ROUNDING * (1.0 + limit):
+            if len(best) < size or size == most or best[-1][1] > _with_rounding(limit):
                 break
             size = min(_GROWTH * size, most)
-        inside = [pair for pair in best if pair[1] <= limit]
+        inside = [pair for pair in best if pair[1] <= _with_rounding(limit)]
         return inside[: self.max_size], len(inside) > self.max_size
 
     def _restore(self, fitted, learned):
@@ -389,6 +389,15 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def __sklearn_clone__(self):
         # The fitted estimator is what is calibrated, so that a clone has the same one, without a calibration.
         return type(self)(**self.get_params(deep=False))
+
+
+def _with_rounding(threshold):
+    """Return the largest nonconformity that equals a threshold or is below it, up to rounding.
+
+    The nonconformity of a sample that equals a calibration sample differs in the last digits if it is computed in
+    another batch.
+    """
+    return threshold + _ROUNDING * (1.0 + abs(threshold))
 
 
 def _least_threshold(samples, most):

@@ -116,7 +116,7 @@ class LabelSetClassifier(
         -----
         `fit` with L-BFGS fits the curves by cross-validation on three to five folds. With Adam they are fitted on the
         held-out samples. If there are none, they are fitted on a third of the samples, scored by a second model that
-        learns from the other samples. After `partial_fit` alone, and with fewer than six distinct samples, fixed curves
+        learns from the other samples. After `partial_fit` alone, and with fewer than six samples, fixed curves
         are used, which depend on the loss.
         """
         X = self._check_predict(X)

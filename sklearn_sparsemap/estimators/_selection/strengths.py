@@ -25,6 +25,8 @@ from .pipeline import splits_of
 
 # Factor of the largest strength of a path. It ensures that all weights are zero there in spite of rounding.
 _ABOVE = 1.0 + 1e-6
+# Relative difference of mean scores that is rounding: the same scores of splits in another order.
+_TIE = 1e-12
 
 
 def structured_group_lasso_path(
@@ -302,10 +304,11 @@ n_jobs, verbose
         return self._minimise((X, y), X_all, self._new_solver(task, X_all, start))
 
     def _choose(self):
-        """Return the index of the chosen strength; of strengths with equal scores, the largest one."""
-        best = int(self.mean_scores_.argmax())
+        """Return the index of the chosen strength; of strengths whose scores tie up to rounding, the largest one."""
+        scores = self.mean_scores_
+        best = int(np.argmax(scores >= scores.max() - _TIE * np.abs(scores.max())))
         if self.rule == "best":
             return best
         n_splits = self.split_scores_.shape[1]
         error = self.split_scores_[best].std(ddof=1) / np.sqrt(n_splits) if n_splits > 1 else 0.0
-        return int(np.argmax(self.mean_scores_ >= self.mean_scores_[best] - error))
+        return int(np.argmax(scores >= scores[best] - max(error, _TIE * np.abs(scores[best]))))

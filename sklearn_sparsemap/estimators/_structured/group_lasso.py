@@ -23,6 +23,7 @@ from .._fitting import relative
 from .._learners import Batch, Learner
 from .._monitor import Monitor
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._scales import warn_of_scales
 from .._state.learned import Learned
 from .base import LinearStructuredModel, resolve_structure
 from .groups import GroupsMixin
@@ -72,7 +73,8 @@ class StructuredGroupLasso(GroupsMixin, CallbackSupportMixin, LinearStructuredMo
     minimum.
 
     Use it for data that fit into memory. For streams, and for budgets of groups or weights, use `GroupLassoPerceptron`.
-    Standardise dense features, because the selection depends on the scales of the features.
+    Standardise dense features, because the selection depends on the scales of the features. `fit` warns if scales
+    differ by more than a factor of 20, or if a mean exceeds 7.5 standard deviations.
 
     Parameters
     ----------
@@ -311,6 +313,7 @@ default=None
         structure = self._check_params()
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
+        warn_of_scales(X.values)
         model = warm_model(self, structure, task, X.values, classes)
         if model is None:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)

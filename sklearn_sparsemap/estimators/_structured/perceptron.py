@@ -28,6 +28,7 @@ from ...training._curve import Course, mean_of
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference
 from .._fitting import learn_batch, relative, visits
 from .._progress import CallbackSupportMixin, with_callbacks
+from .._scales import warn_of_scales
 from .._state.learned import Learned
 from .base import LOSS, LinearStructuredClassifier, resolve_structure
 from .groups import GroupsMixin
@@ -51,7 +52,8 @@ class GroupLassoPerceptron(PhasesMixin, GroupsMixin, CallbackSupportMixin, Linea
     shrunk, and groups that reach zero take no memory.
 
     Standardise dense features, for example by `sklearn.preprocessing.StandardScaler` in a pipeline, because the
-    selection depends on the scales of the features. See the notes.
+    selection depends on the scales of the features. The first call of `fit` or `partial_fit` warns if scales differ by
+    more than a factor of 20, or if a mean exceeds 7.5 standard deviations. See the notes.
 
     Only weights that were updated, for pairs of a feature and a label, are stored, so millions of features are
     possible.
@@ -328,6 +330,7 @@ default=None
         data = X, y
         X, _, classes, task = self._training_data(structure, X, y)
         task.weights = relative(task.weights)
+        warn_of_scales(X.values)
         self._begin(structure, classes, *self._make_groups(X))
         self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
@@ -443,6 +446,7 @@ default=None
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
+            warn_of_scales(X.values)
             self._begin(structure, classes, *self._make_groups(X))
             optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
             self.n_iter_, self._losses = 0, Course(mean_of)
