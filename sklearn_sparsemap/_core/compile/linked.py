@@ -17,7 +17,7 @@ from numba.core.registry import CPUDispatcher
 
 from .by_type import by_type as _by_type
 from .cache import PackageCache
-from .handles import NEEDS_WRAPPER, FirstClass, FunctionTable, Handle
+from .handles import CODE, FirstClass, FunctionTable, Handle
 from .references import switch_off_counts
 
 __all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
@@ -61,7 +61,7 @@ class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
 
     def define_pipelines(self):
-        self.state.flags.no_cfunc_wrapper = not NEEDS_WRAPPER
+        self.state.flags.no_cfunc_wrapper = CODE == "llvm_func_name"
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
         return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
