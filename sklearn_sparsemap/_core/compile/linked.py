@@ -61,7 +61,7 @@ class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts, and without a wrapper that handles do not need."""
 
     def define_pipelines(self):
-        self.state.flags.no_cfunc_wrapper = CODE == "llvm_func_name"
+        self.state.flags.no_cfunc_wrapper |= CODE == "llvm_func_name"
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
         return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
