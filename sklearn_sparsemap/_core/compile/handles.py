@@ -9,8 +9,7 @@ from numba.extending import NativeValue, intrinsic, register_model, unbox
 from .elements import address_of
 
 # Numba's name of the address that it calls, and of the name of the code there.
-NEEDS_WRAPPER = version_info < (0, 61)
-_FIELD, _CODE = ("addr", "llvm_cfunc_wrapper_name") if NEEDS_WRAPPER else ("jit_addr", "llvm_func_name")
+_FIELD, CODE = ("jit_addr", "llvm_func_name") if version_info >= (0, 61) else ("addr", "llvm_cfunc_wrapper_name")
 
 
 class FirstClass(types.FunctionType):
@@ -30,9 +29,8 @@ class Handle:
 
     def __init__(self, dispatcher, signature):
         compiled = dispatcher.get_compile_result(signature)
-        self.address = compiled.library.get_pointer_to_function(getattr(compiled.fndesc, _CODE))
-        # Keeps the code alive.
-        self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
+        self.address = compiled.library.get_pointer_to_function(getattr(compiled.fndesc, CODE))
+        self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)  # the dispatcher keeps the code alive
 
 
 def _function_at(context, builder, function_type, address):

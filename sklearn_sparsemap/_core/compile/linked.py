@@ -20,7 +20,7 @@ from numba.extending import models, register_model
 from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
-from .handles import NEEDS_WRAPPER, FirstClass, FunctionTable, Handle
+from .handles import CODE, FirstClass, FunctionTable, Handle
 from .references import switch_off_counts
 
 __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
@@ -76,7 +76,7 @@ class _ArgumentCompiler(Compiler):
 
     def define_pipelines(self):
         self.state.flags.__class__ = _Flags
-        self.state.flags.no_cfunc_wrapper = not NEEDS_WRAPPER
+        self.state.flags.no_cfunc_wrapper |= CODE == "llvm_func_name"
         pipelines = super().define_pipelines()
         # The same compiler gets the blocks of `numba.objmode`, which Python runs.
         return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
