@@ -9,7 +9,7 @@ from ..numerics.tight_face import no_equations
 from .arrays import FORBIDDEN
 from .batch import GRAPH_SOLVERS, LOGIC_SOLVERS
 from .small import small_block_range, small_logic_range, small_rows_range
-from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
+from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, PlainSolvers, StructureSolvers
 
 
 def _own_solvers(layout):
@@ -97,5 +97,5 @@ def _small_arguments(layout, graph, structures, spare):
         return None, []
     are_few = [solver is None or n <= solver.few_parts for solver, n in zip(own, layout.most_parts, strict=True)]
     preferences = [never if few else solver.prefers for few, solver in zip(are_few, own, strict=True)]
-    prefers = table_of(PREFERENCES, preferences, never)
-    return (graph, structures, layout.all_oracles(spare), prefers, as_argument(active_set)), preferences
+    solvers = PlainSolvers(table_of(PREFERENCES, preferences, never), as_argument(active_set))
+    return (graph, structures, layout.all_oracles(spare), solvers), preferences

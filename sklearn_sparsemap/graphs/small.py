@@ -14,7 +14,6 @@ from numba import types
 
 from .._core.jit import entry, kernel
 from ..numerics.cholesky import dot
-from ..numerics.solver import SOLVER
 from ..numerics.support import mix
 from .arrays import FORBIDDEN, ORACLES, SMALL_ARRAYS, STRUCTURE_ARRAYS
 from .batch import LOOP, link_multipliers, solve_by_block
@@ -23,7 +22,7 @@ from .newton import solve_plainly
 from .proximal import new_proximal
 from .rows import CONVERGED, Dual
 from .samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, row_of
-from .structures import PREFERENCES, new_plain_structures
+from .structures import PLAIN_SOLVERS, new_plain_structures
 
 
 @kernel
@@ -112,11 +111,11 @@ def small_logic_range(graph, samples, tol, limits, start, stop, out):
         _solve(graph, None, True, samples, tol, limits, i, gradient, scratch, out)
 
 
-_STRUCTURED = SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PREFERENCES.type, SOLVER
+_STRUCTURED = SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PLAIN_SOLVERS
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limits, start, stop, out):
+def small_rows_range(graph, arrays, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop; see `batch.rows_range`.
 
     Parameters
@@ -125,22 +124,20 @@ def small_rows_range(graph, arrays, oracles, prefers, solver, samples, tol, limi
     arrays : StructureArrays
     oracles, samples, tol, limits, start, stop, out
         See `batch.rows_range`.
-    prefers : table of preferences
+    solvers : PlainSolvers
         Samples with a structure that prefers to be solved by facets are not solved.
-    solver : solver
-        Solves all structures.
     """
     gradient = np.empty(graph.row_bounds.shape[0])
     scratch = np.empty((3, graph.degrees.shape[0]))
     for i in range(start, stop):
-        structures = new_plain_structures(arrays, oracles, prefers, solver)
+        structures = new_plain_structures(arrays, oracles, solvers)
         _solve(graph, structures, None, samples, tol, limits, i, gradient, scratch, out)
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def small_block_range(graph, arrays, oracles, prefers, solver, samples, tol, limits, start, stop, out):
+def small_block_range(graph, arrays, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent; for the parameters see `small_rows_range`."""
     proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        structures = new_plain_structures(arrays, oracles, prefers, solver)
+        structures = new_plain_structures(arrays, oracles, solvers)
         solve_by_block(graph, structures, proximal, samples, tol, limits, i, out)

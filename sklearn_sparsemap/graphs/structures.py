@@ -39,10 +39,12 @@ Structures = namedtuple(
 _UNDECIDED = -1
 
 # The same for structures that are all solved by structures, without code of facets. `graph` is a
-# `StructureArrays`, and `solver` the solver of all structures.
+# `StructureArrays`, and `solvers` a `PlainSolvers`: the preferences, and the solver of all structures.
+PlainSolvers = namedtuple("PlainSolvers", ["prefers", "by_structures"])
+PLAIN_SOLVERS = types.NamedTuple([PREFERENCES.type, SOLVER], PlainSolvers)
 PlainStructures = namedtuple(
     "PlainStructures",
-    ["graph", "oracles", "prefers", "solver", "slots", "additional", "weights", "faces", "factors", "ones"],
+    ["graph", "oracles", "solvers", "slots", "additional", "weights", "faces", "factors", "ones"],
 )
 
 
@@ -79,14 +81,13 @@ def new_structures(graph, oracles, solvers):
 
 
 @kernel
-def new_plain_structures(arrays, oracles, prefers, solver):
+def new_plain_structures(arrays, oracles, solvers):
     """Return the `PlainStructures` with these `StructureArrays`, without supports."""
     n = arrays.structures.shape[0]
     return PlainStructures(
         arrays,
         oracles,
-        prefers,
-        solver,
+        solvers,
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty(0) for _ in range(n)],
@@ -105,7 +106,7 @@ def _new_structures_of(structures):
 @kernel
 def _new_plain_structures_of(structures):
     """Return new `PlainStructures`."""
-    return new_plain_structures(structures.graph, structures.oracles, structures.prefers, structures.solver)
+    return new_plain_structures(structures.graph, structures.oracles, structures.solvers)
 
 
 @kernel
@@ -228,9 +229,9 @@ def _solve_plain(structures, additional, place, z, p, tol, limits):
     """Implement `solve_structure` for `PlainStructures`."""
     graph = structures.graph
     f = graph.structures[place]
-    if structures.weights[place].shape[0] == 0 and _prefers_facets(graph, structures.prefers, f, z):
+    if structures.weights[place].shape[0] == 0 and _prefers_facets(graph, structures.solvers.prefers, f, z):
         return np.nan
-    objective, status = _solve_by(structures.solver, structures, additional, place, z, p, tol, limits)
+    objective, status = _solve_by(structures.solvers.by_structures, structures, additional, place, z, p, tol, limits)
     return np.nan if status == INFEASIBLE else objective
 
 
