@@ -425,7 +425,9 @@ class Rows:
     def _parse_columns(self, cells, ends, names):
         odd = next((k for k, cell in enumerate(cells) if not cell.isdecimal()), None)
         if odd is None:
-            columns = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
+            # The function for long digits takes longer.
+            read = int if max(map(len, cells), default=0) <= 18 else as_number
+            columns = np.fromiter(map(read, cells), dtype=np.int64, count=len(cells))
             is_outside = columns >= len(names)
             odd = int(np.argmax(is_outside)) if is_outside.any() else None
         if odd is not None:
