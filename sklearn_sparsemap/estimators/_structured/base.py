@@ -234,8 +234,8 @@ class LinearStructuredModel(
             y = object_array(list(y))
         if not X.indptr[-1]:
             raise ValueError(
-                "no sample has a step, so there is nothing to score (all labels of y are None, or there are none); give "
-                "a sample with a step"
+                "no sample has a step, so there is nothing to score (all labels of y are None, or there are none); "
+                "give a sample with a step"
             )
         task = self._task(X)
         return task.agreement(y, self._predict_codes(task, X, self._current), weights[X.lengths > 0])
