@@ -107,7 +107,9 @@ def test_sentences_without_tokens_are_predicted_alone(name):
             assert len(alone) == n and len(beside) == n + 1
             assert all(repr(one) == repr(other) for one, other in zip(alone, beside, strict=False))
         assert [found.tolist() for found in model.predict(empty)] == [[]] * n
-        assert model.score(empty, empty) == 1.0
+        with pytest.raises(ValueError, match="no sample has a step, so there is nothing to score"):
+            model.score(empty, empty)
+        assert model.score([*empty, *X], [*empty, *TAGS]) == model.score(X, TAGS)
         assert model.log_likelihood(empty, empty).tolist() == [0.0] * n
         assert [[(s.tolist(), value) for s, value in own] for own in sets.predict_set(empty)] == [[([], 0.0)]] * n
         assert sets.covers(empty, empty).tolist() == [True] * n

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.validation import check_choice, check_positive, quoted
-from ._arff_files import ArffFile, check_headers, domain_of, join_rows
+from ._arff_files import ArffFile, check_headers, domain_of, join_rows, span_of
 from ._lines import MAX_BYTES, Source, check_size, is_source, name_of, read_lines, sources_of
 
 # Meka's option in the name of the relation: the first attributes are labels, or with a minus the last ones.
@@ -132,10 +132,12 @@ def _read_data(file, features, labels, max_bytes):
     """Return the features, the labels with NaN for missing ones, and the weights of a file."""
     positive = [_positive_code(file, place) for place in labels]
     table = file.rows.table(file.names, file.domains)
-    Y = table[:, labels]
+    Y = table[:, span_of(labels)]
     if sparse.issparse(Y):
         check_size(*Y.shape, "labels", file.name, max_bytes)
         Y = Y.toarray()
+    elif any(code is not None for code in positive):
+        Y = Y.copy()
     for column, code in enumerate(positive):
         if code is not None:
             Y[:, column] = np.where(np.isnan(Y[:, column]), np.nan, Y[:, column] == code)

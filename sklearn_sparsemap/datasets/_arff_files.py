@@ -83,7 +83,7 @@ class ArffFile:
         """
         are_words = np.array([_are_words(self.domains[place]) for place in places], bool)
         if not are_words.any():
-            found = table[:, places]
+            found = table[:, span_of(places)]
             # A copy of the dense part, so that the other columns are not kept alive.
             return found if sparse.issparse(found) else np.ascontiguousarray(found)
         is_sparse = sparse.issparse(table)
@@ -101,6 +101,12 @@ class ArffFile:
         found = sparse.hstack(parts, format="csr")
         found.sort_indices()
         return found
+
+
+def span_of(places):
+    """Return places as a slice if they are consecutive, which is faster to take."""
+    first, last = places[0], places[-1]
+    return slice(first, last + 1) if list(places) == list(range(first, last + 1)) else places
 
 
 def check_headers(files):
@@ -220,6 +226,14 @@ def split_cells(text):
     return cells
 
 
+def _split_all(rows):
+    """Split rows at commas that are not within quotes."""
+    text = "".join(rows)
+    if "'" in text or '"' in text:
+        return [split_cells(row) for row in rows]
+    return [row.split(",") for row in rows]
+
+
 def text_of(cell):
     """Return the text of a cell, without quotes and their escapes."""
     text = cell.strip()
@@ -290,7 +304,7 @@ class Rows:
         return self._sparse_entries(names) if self.is_sparse else self._dense_entries(names, ends_with_classes)
 
     def _dense_entries(self, names, ends_with_classes):
-        n_columns, rows = len(names), [split_cells(row) for row in self.rows]
+        n_columns, rows = len(names), _split_all(self.rows)
         for i, row in enumerate(rows):
             if len(row) != n_columns:
                 fault, remedy = f"has {len(row)} values for {n_columns} attributes", "give one for each"
@@ -306,9 +320,9 @@ class Rows:
         for i, row in enumerate(self.rows):
             if row[-1] != "}":
                 raise self.error(i, "has no '}' at its end", "write sparse rows as {index value,index value}")
-            inside = row[1:-1]
-            rows.append(split_cells(inside) if inside and not inside.isspace() else [])
-        ends = np.cumsum([len(row) for row in rows])
+            rows.append(row[1:-1])
+        rows = [own if len(own) > 1 or own[0].strip() else [] for own in _split_all(rows)]
+        ends = np.cumsum(list(map(len, rows)))
         pairs = list(chain.from_iterable(rows))
         # Flat lists, because a list for each pair would slow down garbage collection.
         if set(map(len, map(str.split, pairs))) <= {2}:
@@ -411,7 +425,9 @@ class Rows:
     def _parse_columns(self, cells, ends, names):
         odd = next((k for k, cell in enumerate(cells) if not cell.isdecimal()), None)
         if odd is None:
-            columns = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
+            # The function for long digits takes longer.
+            read = int if max(map(len, cells), default=0) <= 18 else as_number
+            columns = np.fromiter(map(read, cells), dtype=np.int64, count=len(cells))
             is_outside = columns >= len(names)
             odd = int(np.argmax(is_outside)) if is_outside.any() else None
         if odd is not None:

@@ -96,7 +96,14 @@ def load_conll(
         for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if comment is not None and line.startswith(comment):
                 continue
-            row = line.split(separator) if separator is not None or line.isascii() else _split_at_blanks(line)
+            if separator is None and line.isascii():
+                row = line.split()
+                # Most lines.
+                if len(row) == n_columns and row[0][0] != "-":
+                    sentence += row
+                    continue
+            else:
+                row = _split_at_blanks(line) if separator is None else line.split(separator)
             if not line or line.isspace() or row[0].startswith(_DOCUMENT_START):
                 if sentence:
                     yield sentence

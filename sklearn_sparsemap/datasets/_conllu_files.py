@@ -152,8 +152,8 @@ def _check_heads(heads, n_words, i):
         array = np.asarray(array.tolist())
     if array.shape != (n_words,) or array.dtype.kind not in "iu" or array.min() < -1 or array.max() > n_words:
         raise ValueError(
-            f"heads[{i}] must hold {n_words} ints from 0 to {n_words}, one for each word, or -1 for unknown; got "
-            f"{heads!r}"
+            f"heads[{i}] must hold {n_words} ints from 0 to {n_words}, one for each word; got {heads!r} (-1 is an "
+            "unknown head)"
         )
     return array.tolist()
 

@@ -213,7 +213,12 @@ class LinearStructuredModel(
         Returns
         -------
         score : float
-            In [0, 1]. 1 if no sample has a step.
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If the data are not as described, or no sample has a step.
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
@@ -228,7 +233,10 @@ class LinearStructuredModel(
         else:
             y = object_array(list(y))
         if not X.indptr[-1]:
-            return 1.0
+            raise ValueError(
+                "no sample has a step, so there is nothing to score (all labels of y are None, or there are none); "
+                "give a sample with a step"
+            )
         task = self._task(X)
         return task.agreement(y, self._predict_codes(task, X, self._current), weights[X.lengths > 0])
 
