@@ -36,8 +36,8 @@ def marginals(name, scores):
     """Return the marginals by the functions for NumPy."""
     what, additional, _ = LAYERS[name]
     if isinstance(what, FactorGraph):
-        return np.array(sklearn_sparsemap.lp_sparsemap(what, scores).marginals)
-    return np.array(sklearn_sparsemap.sparsemap(what, list(scores), **additional).marginals)
+        return np.array([sklearn_sparsemap.lp_sparsemap(what, own).marginals for own in scores])
+    return np.array([sklearn_sparsemap.sparsemap(what, own, **additional).marginals for own in scores])
 
 
 def expected(name):
