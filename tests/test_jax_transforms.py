@@ -17,8 +17,11 @@ from sklearn_sparsemap.jax import _states, lp_sparsemap, sparsemap  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _double():
-    with jax.enable_x64(True):
-        yield
+    # For all threads, those of callbacks too.
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 def layer_of(name):
