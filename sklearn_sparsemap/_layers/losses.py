@@ -225,7 +225,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:
-            raise ValueError(f"y{place_of(i, lead)}: {error}") from error
+            raise ValueError(f"y{place_of(i, lead)}: {error}{_remedy(y[i])}") from error
         if not LOSSES[name].margin:
             continue
         if of_graphs:
@@ -241,6 +241,14 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
         m = padded[-1]
         gold.cost[:] = (gold.parts.reshape(-1, m) @ np.reshape(form.cost, (m, m))).reshape(n_samples, -1)
     return gold
+
+
+def _remedy(structure):
+    """Return a remark for the message about a gold structure, if it has the form of a label that others ignore."""
+    is_numeric = isinstance(structure, np.ndarray | np.generic | int) and np.asarray(structure).dtype.kind in "if"
+    if not is_numeric or not (np.asarray(structure) < 0).any():
+        return ""
+    return ". No label stands for a sample to ignore: give it lengths 0, or a mask that allows none of its parts"
 
 
 def _cut(structure, shape):

@@ -13,7 +13,7 @@ from .structures import StructureOperator
 # modules do.
 _MOST = 1024
 
-_lock, _numbers = threading.Lock(), count()
+_lock, _numbers = threading.RLock(), count()
 _by_handle, _recent = WeakValueDictionary(), OrderedDict()
 
 

@@ -23,7 +23,7 @@ def remember(solved, scores):
     with _lock:
         number = next(_numbers) % (1 << 31)
         _states[number] = solved, scores
-        if len(_states) > _MOST:
+        while len(_states) > _MOST:
             _states.popitem(last=False)
         total = sum(kept.nbytes for _, kept in _states.values())
         while total > _MOST_BYTES and len(_states) > 1:
