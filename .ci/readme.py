@@ -2,8 +2,7 @@
 
     python .ci/readme.py README.md
 
-Imports come before, and do not count. It is for wheels with compiled code, so it fails if an example compiles anything,
-or if one takes more than LIMIT seconds of CPU time.
+Imports come before, and do not count. It is for wheels with compiled code, so it fails if an example compiles anything.
 """
 
 import doctest
@@ -12,8 +11,6 @@ import re
 import sys
 import time
 from pathlib import Path
-
-LIMIT = 1.5
 
 
 def examples(path):
@@ -36,14 +33,14 @@ def run(heading, block):
 
 
 def _measure(heading, block):
-    """Run a block; print what it takes, and return whether it is right, compiles nothing and is fast."""
+    """Run a block; print what it takes, and return whether it is right and compiles nothing."""
     from sklearn_sparsemap._core.jit import compile_statistics
 
     began = time.process_time()
     is_right = run(heading, block)
     seconds, statistics = time.process_time() - began, compile_statistics()
     print(f"{seconds:5.2f} s  {statistics}  {heading}", flush=True)
-    return is_right and statistics["compiled"] == 0 and seconds < LIMIT
+    return is_right and statistics["compiled"] == 0
 
 
 def main(path):
