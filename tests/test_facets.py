@@ -18,7 +18,7 @@ from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, sp
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.numerics.active_set import active_set
 from sklearn_sparsemap.numerics.certificate import certify_rows
-from sklearn_sparsemap.numerics.face import FACE_TOLERANCE, Direction, complete_face
+from sklearn_sparsemap.numerics.face import Direction, complete_face
 from sklearn_sparsemap.numerics.facets import HIDES_TIES
 from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
 from sklearn_sparsemap.numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE
@@ -148,12 +148,10 @@ def run(solver, instance, limit=LIMIT):
 
 def products_of_face(instance, problem, found, marginals, direction):
     """Multiply with the Jacobian: the projector onto the face that structures span, from an active set's solution."""
-    k = found[3]
     extra = readonly(np.zeros(len(problem[1])))
     slots, _ = complete_face(
-        instance.structure.oracle, *problem, readonly(marginals), found[0][:k].copy(), found[1][:k].copy(),
-        Direction(readonly(direction), extra, False), FACE_TOLERANCE,
-        extra, np.empty(len(direction)), np.empty(len(extra)),
+        instance.structure.oracle, *problem, readonly(marginals), (found[0].copy(), found[1].copy()),
+        Direction(readonly(direction), extra, False), extra, (np.empty(len(direction)), np.empty(len(extra))),
     )  # fmt: skip
     vertices = np.array([np.bincount(row[row >= 0], minlength=len(problem[0])) for row in slots])
     edges = (vertices[1:] - vertices[0]).T

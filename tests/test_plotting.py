@@ -818,19 +818,3 @@ def test_parts_are_the_labels_of_label_sets():
     sets = [(labels.astype(bool).tolist(), p) for labels, p in model.predict_structures(X[:1])[0]]
     assert [(mask.tolist(), p) for mask, p in zip(display.structures, display.weights)] == sets
     plt.close("all")
-
-
-@pytest.mark.parametrize("name", ["chain", "segmentation", "subset", "matching", "tree"])
-def test_all_displays_say_what_to_install(name, monkeypatch):
-    displays = {
-        "chain": ChainDisplay([([0, 1], 1.0)]),
-        "segmentation": SegmentationDisplay([([(0, 2, 0)], 1.0)]) if name == "segmentation" else None,
-        "subset": PartsDisplay([([0, 1], 1.0)]),
-        "matching": MatchingDisplay([([0, 1], 1.0)]),
-        "tree": TreeDisplay([([0, 1], 1.0)]),
-    }
-    for module in list(sys.modules):
-        if module.split(".")[0] == "matplotlib":
-            monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match="this plot needs matplotlib; install it with: pip install matplotlib"):
-        displays[name].plot()

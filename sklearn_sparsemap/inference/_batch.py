@@ -187,9 +187,7 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
         left = np.flatnonzero(is_left)
     elif len(left) and is_auto and own.prefers is not always:
         prefers = np.empty(len(is_few), np.int64)
-        over_ranges(
-            lambda start, stop: prefer_range(own.prefers, problems, start, stop, prefers), _n_parts(problems), n_jobs
-        )
+        over_ranges(partial(prefer_range, own.prefers, problems, prefers), _n_parts(problems), n_jobs)
         others = left[prefers[left] == 0]
         left = left[prefers[left] != 0]
         if len(others):

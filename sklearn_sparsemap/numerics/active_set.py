@@ -124,18 +124,17 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 
 @kernel
-def start(
-    oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
-    warm_slots, warm_additional, warm_weights,
-):  # fmt: skip
+def start(oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots, warm):
     """Return a support with structures of an earlier solution, or else with the best structure.
 
     Parameters
     ----------
-    oracle, scores, additional, dims, sizes, limit, warm_slots, warm_additional, warm_weights
+    oracle, scores, additional, dims, sizes, limit
         See `solver.py`.
     work, slots, additional_slots : arrays
         Scratch space of the oracle, and for its structure.
+    warm : tuple of arrays
+        `warm_slots`, `warm_additional` and `warm_weights` of `solver.py`.
 
     Returns
     -------
@@ -147,11 +146,11 @@ def start(
     n_iter : int
         Number of calls of the oracle.
     """
-    n_warm = warm_weights.shape[0]
+    n_warm = warm[2].shape[0]
     support, k = new_support(max(8, n_warm + 2), sizes[0], sizes[1], parts_repeat(sizes))
     reference, n_iter = 0.0, 0
     if n_warm > 0 and limit[0] > 0:
-        k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+        k, reference = warm_start(support, k, scores, additional, warm[0], warm[1], warm[2])
     if k == 0:
         n_iter = 1
         if oracle(scores, additional, dims, work, slots, additional_slots) != -np.inf:
@@ -236,7 +235,7 @@ def active_set(
     slots, additional_slots = new_parts(sizes[0]), new_parts(sizes[1])
     support, k, reference, n_iter = start(
         oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
-        warm_slots, warm_additional, warm_weights,
+        (warm_slots, warm_additional, warm_weights),
     )  # fmt: skip
     floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0]) if k > 0 else 0.0
     # Sums of many terms lose more digits; the solver still aims at the floor.

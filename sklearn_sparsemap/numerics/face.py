@@ -179,33 +179,30 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     return support, k
 
 
-@entry(
-    types.UniTuple(PARTS_2D_OUT, 2)(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64,
-        FLOATS, FLOATS_OUT, FLOATS_OUT,
-    )
-)  # fmt: skip
-def complete_face(
-    oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance,
-    extra, out, extra_out,
-):  # fmt: skip
+_ROWS = types.UniTuple(PARTS_2D_OUT, 2)
+
+
+@entry(_ROWS(ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, _ROWS, DIRECTION, FLOATS, types.UniTuple(FLOATS_OUT, 2)))
+def complete_face(oracle, scores, additional, dims, sizes, marginals, support, direction, extra, products):
     """Find affinely independent structures that span the face of a solution, and multiply a direction by its Jacobian.
 
     Parameters
     ----------
-    oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
+    oracle, scores, additional, dims, sizes, marginals, direction
         As in `span_face`.
+    support : tuple of arrays
+        `slots` and `additional_slots` of `span_face`.
     extra : array
         The direction of the additional scores in the product; the face is found without it.
-    out, extra_out : arrays
-        Get the product of `direction.unary` and `extra` with the Jacobian.
+    products : tuple of arrays
+        Get the products of `direction.unary` and `extra` with the Jacobian.
 
     Returns
     -------
     slots, additional_slots : int arrays with one row a structure
     """
-    support, k = span_face(
-        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
+    spanning, k = span_face(
+        oracle, scores, additional, dims, sizes, marginals, support[0], support[1], direction, FACE_TOLERANCE
     )
-    multiply(support, k, direction.unary, extra, out, extra_out)
-    return support.slots[:k], support.additional[:k]
+    multiply(spanning, k, direction.unary, extra, products[0], products[1])
+    return spanning.slots[:k], spanning.additional[:k]

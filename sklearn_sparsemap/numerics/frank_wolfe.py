@@ -152,7 +152,7 @@ def _solver(name, variant):
         # The factor of the support is not kept up to date.
         support, k, reference, n_iter = start(
             oracle, scores, additional, dims, sizes, limit, work, slots, additional_slots,
-            warm_slots, warm_additional, warm_weights,
+            (warm_slots, warm_additional, warm_weights),
         )  # fmt: skip
         if k == 0:
             return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter

@@ -83,8 +83,8 @@ def solvers_of(polytope_solver, by_structures):
     return Solvers(polytope_solver.prefers, polytope_solver.solve, by_structures)
 
 
-@entry(types.void(PREFERENCE, PROBLEMS, types.int64, types.int64, INTS_OUT))
-def prefer_range(prefers, problems, start, stop, chosen):
+@entry(types.void(PREFERENCE, PROBLEMS, INTS_OUT, types.int64, types.int64))
+def prefer_range(prefers, problems, chosen, start, stop):
     """Write whether a solver is preferred for each of the problems start..stop."""
     for i in range(start, stop):
         chosen[i] = prefers(problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i])

@@ -12,7 +12,7 @@ from .._layers.register import operator, register
 from ..factors import FactorGraph
 from ..structures import Structure
 from ._calls import constant
-from ._functions import solve
+from ._functions import solver
 from ._gold import read_gold
 from ._losses import FenchelYoungLoss, _handle_of_loss
 
@@ -30,7 +30,7 @@ class _DecisionLoss(nn.Module):
         """Return the best decisions, like the scores."""
         _, tensors, form = self._loss._prepare(scores.detach(), lengths, mask, {})
         options = "perceptron", form.extra, 1e-9, None, self._loss.n_jobs
-        best = solve(*tensors, form.lead, constant(_handle_of_loss, self._loss.structure, *options))
+        best = solver()(*tensors, form.lead, constant(_handle_of_loss, self._loss.structure, *options))
         return best[0].detach().reshape(scores.shape)
 
     def _checked(self, decisions, scores, lengths, mask):

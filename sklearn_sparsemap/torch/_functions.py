@@ -1,7 +1,7 @@
 """The operators as PyTorch autograd functions, which support forward mode and the transforms of `torch.func`.
 
 A custom operator alone has zero tangents in forward mode, and no other transforms. Dynamo, which traces Python for
-`torch.compile`, refuses autograd functions with a forward mode. So `solve` is a single node of Dynamo's graph; the
+`torch.compile`, refuses autograd functions with a forward mode. So `_solve_as_node` is a single node of its graph; the
 next stage of the compiler traces the autograd function within it down to the operators, forward and backward.
 """
 
@@ -73,6 +73,10 @@ class _Solve(torch.autograd.Function):
 
 
 @torch.compiler.allow_in_graph
-def solve(scores, additional, rows, lead, handle):
-    """Solve a batch, differentiably; see `_ops.solve`."""
+def _solve_as_node(scores, additional, rows, lead, handle):
     return _Solve.apply(scores, additional, rows, lead, handle)
+
+
+def solver():
+    """Return the differentiable function that solves a batch, with the arguments of `_ops.solve`."""
+    return _solve_as_node if torch.compiler.is_compiling() else _Solve.apply

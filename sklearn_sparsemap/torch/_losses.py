@@ -15,7 +15,7 @@ from ..factors import FactorGraph
 from ..losses._recipes import LOSSES, fenchel_young
 from ..structures import Structure
 from ._calls import constant, prepare
-from ._functions import solve
+from ._functions import solver
 from ._gold import read_gold
 
 
@@ -139,7 +139,7 @@ class FenchelYoungLoss(nn.Module):
         # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
         gold_scores = (torch.where(parts > 0, scores, 0.0) * parts).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
-        values = solve(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
+        values = solver()(scores + gold.cost.reshape(scores.shape), additional, rows, lead, handle)[2]
         squares = parts.flatten(1).square().sum(1)
         losses = fenchel_young(LOSSES[self.loss], values, squares, gold.missing, gold_scores)
         # Rounding can make the loss of a fitted sample negative.

@@ -12,7 +12,7 @@ from .._layers.tensors import results_of
 from ..factors import FactorGraph
 from ..structures import Structure
 from ._calls import handle_of, prepare, use_native
-from ._functions import solve
+from ._functions import solver
 from ._weights import structures_and_weights
 
 
@@ -146,7 +146,7 @@ def sparsemap(
         obstacle = f"has no operations for {without}; use 'auto'"
     native = use_native(backend, scores.device, obstacle)
     handle = handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
-    u, joint, _, keys = solve(*batch, form.lead, handle)
+    u, joint, _, keys = solver()(*batch, form.lead, handle)
     u, v = results_of(form, u.to(dtype), joint.to(dtype))
     if return_structures:
         structures, weights = structures_and_weights(*batch, handle, keys, dtype, form.lead)
@@ -250,6 +250,6 @@ def lp_sparsemap(
     dtype, batch, form = prepare(True, graph, scores, additional, lengths, temperature, mask)
     obstacle = None if max_iter is None else "takes no max_iter, because it is exact; omit one of them"
     native = use_native(backend, batch[0].device, obstacle)
-    u, joint, *_ = solve(*batch, form.lead, handle_of(graph, form.extra, tol, max_iter, n_jobs, native))
+    u, joint, *_ = solver()(*batch, form.lead, handle_of(graph, form.extra, tol, max_iter, n_jobs, native))
     u, v = results_of(form, u.to(dtype), joint.to(dtype))
     return (u, v) if return_additional else u

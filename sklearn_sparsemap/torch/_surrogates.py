@@ -9,7 +9,7 @@ from .._core.annotations import Any
 from .._layers.forms import check_surrogate
 from ..structures import Structure
 from ._calls import handle_of, prepare
-from ._functions import solve
+from ._functions import solver
 
 
 class _Surrogate(torch.autograd.Function):
@@ -23,7 +23,7 @@ class _Surrogate(torch.autograd.Function):
 
     @staticmethod
     def forward(scores, additional, rows, lead, handle, project, step):
-        return solve(scores, additional, rows, lead, handle)[0]
+        return solver()(scores, additional, rows, lead, handle)[0]
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -36,7 +36,7 @@ class _Surrogate(torch.autograd.Function):
         allowed = scores > -torch.inf
         if ctx.project is not None:
             moved = torch.where(allowed, best - ctx.step * gradient, -torch.inf)
-            gradient = best - solve(moved, additional, rows, moved.shape[:1], ctx.project)[0]
+            gradient = best - solver()(moved, additional, rows, moved.shape[:1], ctx.project)[0]
         return torch.where(allowed, gradient, 0.0), None, None, None, None, None, None
 
     @staticmethod

@@ -52,8 +52,7 @@ class _Fields(AttributeTemplate):
     key = ByAddress
 
     def generic_resolve(self, address, name):
-        fields = address.of_tuple.fields
-        if name in fields:
+        if name in (fields := address.of_tuple.fields):
             kind = address.of_tuple.types[fields.index(name)]
             return ByAddress(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
@@ -83,9 +82,8 @@ def _store_fields(typ, given, c, where):
             failed = _store_fields(ByAddress(kind), item, c, target)
         elif isinstance(kind, types.Array):
             # Without a reference, because the caller keeps the array alive.
-            adapt = c.pyapi._get_function(
-                ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr]), "numba_adapt_ndarray"
-            )
+            signature = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
+            adapt = c.pyapi._get_function(signature, "numba_adapt_ndarray")
             code = c.builder.call(adapt, (item, c.builder.bitcast(target, c.pyapi.voidptr)))
             failed = cgutils.is_not_null(c.builder, code)
         else:

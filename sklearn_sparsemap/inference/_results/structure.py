@@ -13,7 +13,7 @@ from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.backward import Products
-from ...numerics.face import FACE_TOLERANCE, Direction, complete_face
+from ...numerics.face import Direction, complete_face
 from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
 from ...numerics.solver import AIM, BY_FACETS, most_calls
 from ...numerics.support import EPS
@@ -205,7 +205,7 @@ class SparseMAPResult:
             out = Products(np.empty(p.n_parts), np.empty(len(p.additional)))
             slots, additional_slots = complete_face(
                 self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
-                *self.support[:2], direction, FACE_TOLERANCE, readonly(additional), *out,
+                tuple(self.support[:2]), direction, readonly(additional), tuple(out),
             )  # fmt: skip
             self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), alone._problems.sizes)
             return out

@@ -2,7 +2,7 @@
 
 import torch
 
-from ...numerics.facets import BINDING
+from ...numerics.facets import BINDING, TIE
 from ...numerics.support import FEASIBLE
 
 
@@ -33,6 +33,19 @@ def _threshold(scores, goal):
     return (t + top).squeeze(-1)
 
 
+def _free(shifted, u, shift, min_size, most):
+    """Return a mask of the items that only some of the best subsets have, and whether their number is fixed.
+
+    The rule is that of `facets._mark_free`: items at ties are free, unless the bounds on the size leave all or none.
+    """
+    free = ((u > 0.0) & (u < 1.0)) | ((shifted - u).abs() <= TIE)
+    n_free, n_full = free.sum(-1), (~free & (shifted > 0.0)).sum(-1)
+    low, high = (min_size - n_full).clamp(min=0), torch.minimum(most - n_full, n_free)
+    low, high = torch.where(shift > BINDING, high, low), torch.where(shift < -BINDING, low, high)
+    free &= ((high > 0) & (low < n_free)).unsqueeze(-1)
+    return free.to(u.dtype), (shift.abs() > BINDING) | (low == high)
+
+
 def solve(structure, batch):
     """Solve a padded batch; see `Structure.tensor_solver`."""
     scores, min_size, max_size = batch.scores, structure.min_size, structure.max_size
@@ -41,9 +54,7 @@ def solve(structure, batch):
     goal = torch.minimum(total.clamp(min=min_size), most)
     shift = torch.where(goal == total, 0.0, _threshold(scores, goal))
     u = (scores - shift.unsqueeze(-1)).clamp(0.0, 1.0)
-    inside = ((u > 0.0) & (u < 1.0)).to(u.dtype)
-    # A fixed size binds with a multiplier of zero, too.
-    binds = (shift.abs() > BINDING) | (most == min_size)
+    inside, binds = _free(scores - shift.unsqueeze(-1), u, shift, min_size, most)
     share = binds.unsqueeze(-1) / inside.sum(-1, keepdim=True).clamp(min=1.0)
 
     def multiply(directions, extra):
