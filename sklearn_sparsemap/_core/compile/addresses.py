@@ -62,9 +62,8 @@ def _field(context, builder, typ, value, name):
     place = typ.of_tuple.fields.index(name)
     kind = typ.of_tuple.types[place]
     where = cgutils.gep_inbounds(builder, value, 0, place)
-    if isinstance(kind, types.BaseNamedTuple):
-        return where
-    return impl_ret_borrowed(context, builder, kind, builder.load(where))
+    is_tuple = isinstance(kind, types.BaseNamedTuple)
+    return where if is_tuple else impl_ret_borrowed(context, builder, kind, builder.load(where))
 
 
 @unbox(ByAddress)
