@@ -41,6 +41,10 @@ FIRST = [
 LAST = ["test_compile_modes", "test_architecture"]
 
 
+def pytest_addoption(parser):
+    parser.addoption("--thorough", action="store_true", help="ten times as many draws in random sweeps")
+
+
 def pytest_configure(config):
     # Else pytest-xdist orders the files by their number of tests.
     if hasattr(config.option, "loadscopereorder"):

@@ -57,6 +57,12 @@ def fresh_python():
 
 
 @pytest.fixture
+def draws(request):
+    """Return a function from the number of draws of a random sweep by default to that of this run."""
+    return lambda few: 10 * few if request.config.getoption("thorough") else few
+
+
+@pytest.fixture
 def mended(monkeypatch):
     """The samples that operations of PyTorch leave to the compiled solver."""
     from sklearn_sparsemap.torch import _native

@@ -272,9 +272,9 @@ def violation_of_multipliers(layout, scores):
     return np.abs(np.where(at_most & (mu[0] == 0.0), np.minimum(rest, 0.0), rest)).max()
 
 
-def test_graphs_that_are_matchings_equal_block_coordinate_ascent():
+def test_graphs_that_are_matchings_equal_block_coordinate_ascent(draws):
     rng, counts = np.random.default_rng(4), Counter()
-    for _ in range(150):
+    for _ in range(draws(150)):
         n, m = rng.integers(1, 7, size=2)
         rows, columns = rng.choice(["xor", "at most", "mixed"], size=2)
         kinds = {"xor": lambda: Xor, "at most": lambda: AtMostOne, "mixed": lambda: [Xor, AtMostOne][rng.integers(2)]}

@@ -90,13 +90,13 @@ def test_inference_is_that_of_all_solutions():
     assert counted > 10
 
 
-def test_each_way_to_a_solution_is_exact(monkeypatch):
+def test_each_way_to_a_solution_is_exact(draws, monkeypatch):
     rng, n_relaxed, calls = np.random.default_rng(6), 0, []
     nearby, everything = _linear_program.best_nearby, np.array(list(product((False, True), repeat=12)))
     monkeypatch.setattr(_linear_program, "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
     # All sets of the core, and few more.
     monkeypatch.setattr(_enumeration, "_MOST_SETS", 256)
-    for trial in range(90):
+    for trial in range(draws(90)):
         n, m = 12, int(rng.integers(1, 4))
         A = rng.uniform(1.0, 4.0, size=(m, n)) if trial % 4 else np.ones((1, n))
         scores = A[0] + rng.normal(scale=0.3, size=n) if trial % 3 else rng.integers(-1, 9, size=n).astype(float)

@@ -162,9 +162,9 @@ def test_templates_that_are_none(text):
 
 @BOTH
 @pytest.mark.parametrize("n_features", [None, 3])
-def test_the_best_tree_is_that_of_the_enumeration(n_features, names):
+def test_the_best_tree_is_that_of_the_enumeration(draws, n_features, names):
     rng, integral = np.random.default_rng(2), 0
-    for i in range(72):
+    for i in range(draws(72)):
         scores, tables, graph, weights = random_problem(rng, 1 + i % 4, n_features, names)
         tree, value = best_by_enumeration(scores, tables)
         found = map_inference(graph, scores, additional=weights)
@@ -176,9 +176,9 @@ def test_the_best_tree_is_that_of_the_enumeration(n_features, names):
 
 
 @BOTH
-def test_the_relaxation_bounds_all_mixtures_of_trees_and_is_certified(names):
+def test_the_relaxation_bounds_all_mixtures_of_trees_and_is_certified(draws, names):
     rng, integral = np.random.default_rng(3), 0
-    for i in range(40):
+    for i in range(draws(40)):
         scores, tables, graph, weights = random_problem(rng, 1 + i % 4, names=names)
         result = lp_sparsemap(graph, scores, additional=weights)
         assert result.converged and abs(result.gap) < 1e-5

@@ -47,10 +47,10 @@ def value_or_infeasible(structure, scores):
     return value
 
 
-def test_larger_trees():
+def test_larger_trees(draws):
     rng = np.random.default_rng(2)
     values = []
-    for i in range(150):
+    for i in range(draws(150)):
         n = int(rng.integers(1, 16))
         scores = draw_scores(rng, (n + 1, n), i)
         weights = naive.with_root_row(scores)

@@ -30,14 +30,11 @@ _TOL = 1e-12  # duality gap of inference; small, because L-BFGS compares losses 
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 
 
-@entry(
-    types.void(
-        LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT
-    )
-)
-def _residuals_of_ranges(
-    loss_of_target, oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums
-):
+_OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
+
+
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, _OUT))
+def _residuals_of_ranges(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, cuts, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
     A limit of 0 in the memory stops the call; results are then incomplete.
@@ -53,12 +50,12 @@ def _residuals_of_ranges(
     targets : Targets
     cuts : int array of shape (n_ranges + 1,)
         Range r has the samples cuts[r]..cuts[r + 1].
-    residuals : array of shape (n_rows * n_outputs,)
-        Output: gradients with respect to the scores.
-    sums : array of shape (n_ranges, 2 + n_additional)
-        Output, added to zeros for each range: the weighted loss, the number of samples whose inference did not
-        converge, and the gradient with respect to the additional scores.
+    out : tuple of arrays
+        Outputs, of shapes (n_rows * n_outputs,) and (n_ranges, 2 + n_additional): gradients with respect to the scores;
+        and, added to zeros for each range, the weighted loss, the number of samples whose inference did not converge,
+        and the gradient with respect to the additional scores.
     """
+    residuals, sums = out
     n_outputs = scores.shape[0] // targets.row_ptr[-1]
     for r in range(cuts.shape[0] - 1):
         own = sums[r]
@@ -169,7 +166,7 @@ class StructureTask(Task):
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
                 loss_of_target, *self.inference, self.form, flat, additional, targets, memory,
-                cuts[start : stop + 1], out, sums[start:stop],
+                cuts[start : stop + 1], (out, sums[start:stop]),
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
             n_jobs,
