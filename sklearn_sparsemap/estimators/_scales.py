@@ -57,7 +57,7 @@ def column_scales(X):
     scales, offsets : arrays of shape (n_columns,)
     """
     if sparse.issparse(X):
-        # There can be more columns than fit into a dense array.
+        # There can be more columns than fit into memory.
         columns, which = np.unique(X.indices, return_inverse=True)
         counts, squares = np.bincount(which, X.data != 0.0), np.bincount(which, X.data * X.data)
     else:
@@ -65,8 +65,13 @@ def column_scales(X):
         counts, squares = np.count_nonzero(X, axis=0), np.einsum("ij,ij->j", X, X)
     full, scales, offsets = counts == X.shape[0], np.sqrt(squares / np.maximum(counts, 1.0)), np.zeros(len(columns))
     if full.any() and X.shape[0]:
-        values = X[:, columns[full]]
-        values = values.toarray() if sparse.issparse(values) else values
+        if sparse.issparse(X):
+            # Indexing would allocate an array over all columns.
+            rows, is_full = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), full[which]
+            values, places = np.zeros((X.shape[0], np.count_nonzero(full))), np.cumsum(full) - 1
+            np.add.at(values, (rows[is_full], places[which[is_full]]), X.data[is_full])
+        else:
+            values = X[:, full]
         means, deviations = np.abs(values.mean(axis=0)), values.std(axis=0)
         # Rounding gives a constant column a tiny deviation.
         deviations[deviations <= 1e-12 * means] = 0.0
