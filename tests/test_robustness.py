@@ -182,7 +182,7 @@ def test_kinds_of_classes():
         chain().fit([np.eye(2)], [{"a", "b"}])
 
 
-MISSING = [np.nan, np.float32("nan"), np.datetime64("NaT"), Decimal("nan"), pd.NA, pd.NaT]
+MISSING = [np.nan, np.float32("nan"), np.datetime64("NaT", "D"), Decimal("nan"), pd.NA, pd.NaT]
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=lambda label: type(label).__name__)

@@ -88,7 +88,7 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     """
 
     _template_kind = Template
-    _default_templates = partial(ngrams, "word", (1, 2), 1)
+    _default_templates = staticmethod(partial(ngrams, "word", (1, 2), 1))
     _plan_of = Plan
 
     def _learn_columns(self, plan, encoded, y, keep_columns):
