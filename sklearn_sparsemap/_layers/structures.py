@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.jit import readonly
 from ..inference._batch import argmax_problems
-from ..inference._problems import Plan, Samples, plan_of, problems_of
+from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
@@ -31,7 +31,7 @@ class _Kind(NamedTuple):
 
     mask: np.ndarray
     extra_mask: np.ndarray
-    plan: Plan
+    problem_shape: ProblemShape
 
 
 class StructureOperator(Operator):
@@ -59,7 +59,8 @@ class StructureOperator(Operator):
             alike = [own for own in accepted[name] if len(own) == len(full)]
             given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
-        return _Kind(block_mask(padded, shape), np.concatenate(masks), plan_of(self.structure, shape, given))
+        problem_shape = ProblemShape(shape, given, *self.structure.layout(shape, given))
+        return _Kind(block_mask(padded, shape), np.concatenate(masks), problem_shape)
 
     def shapes_of(self, padded, lengths):
         """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
@@ -86,7 +87,7 @@ class StructureOperator(Operator):
         joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
         batch = copy(layout)
         batch.problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
-        batch.raise_masks()
+        batch.rescale_masks()
         return batch
 
     def kinds_within(self, padded, lengths):
@@ -109,7 +110,7 @@ class StructureOperator(Operator):
         stop = np.cumsum(layout.extra_places.sizes)
         if is_shared:
             stop = np.cumsum([mask.sum() for mask in layout.extra_places.masks])[kind]
-        layout.problems = problems_of(layout.plans, kind, np.zeros(0), np.zeros(0), stop)
+        layout.problems = problems_of(layout.problem_shapes, kind, np.zeros(0), np.zeros(0), stop)
         return layout
 
     @cached_property
@@ -127,11 +128,11 @@ class StructureOperator(Operator):
         return SolvedStructures(self, scores, additional, lengths)
 
 
-class PaddedProblems(Samples):
+class PaddedProblems(StructureBatch):
     """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
     def __init__(self, structure, kinds, kind):
-        super().__init__(structure, None, [k.plan for k in kinds], kind)
+        super().__init__(structure, None, [k.problem_shape for k in kinds], kind)
         self.places = Places([k.mask for k in kinds], kind)
         self.extra_places = Places([k.extra_mask for k in kinds], kind)
 
@@ -167,7 +168,7 @@ class SolvedStructures:
         if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
         solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
-        self.batch = SparseMAPBatch(padded, set(), *solution, operator.tol, n_jobs)
+        self.batch = SparseMAPBatch(padded, solution, operator.tol, n_jobs)
         if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective

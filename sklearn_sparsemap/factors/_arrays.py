@@ -8,7 +8,6 @@ import numpy as np
 from .._core.indices import are_places
 from .._core.jit import readonly
 from ..graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
-from ..structures._base import check_dims
 
 
 def graph_arrays(graph, factors, n_variables, scores, number_of):
@@ -76,8 +75,8 @@ def _add_factor(columns, factor, shapes, number_of):
     n, literals, (low, high) = factor.count, factor.literals, factor.bounds()
     dims, sizes, oracle = (), (0, 0, 0, 0), -1
     if factor.kind in (STRUCTURE, TABLE):
-        dims = check_dims(factor.structure, factor.structure.dims(factor.kernel_shape, shapes))
-        sizes, oracle = factor.structure.layout(dims), number_of(factor.structure)
+        dims, sizes = factor.structure.layout(factor.kernel_shape, shapes)
+        oracle = number_of(factor.structure)
     columns["links"].append(literals.indices)
     columns["signs"].append(factor.signs)
     columns["costs"].append(factor.coefficients)

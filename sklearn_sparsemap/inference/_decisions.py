@@ -13,7 +13,7 @@ from ._graph.exact import warn_of_time_limit
 from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ._graph.problems import GraphProblems, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
-from ._problems import check_structure, plan_of
+from ._problems import check_structure
 
 # Tolerance of the residual of LP-SparseMAP, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
@@ -30,7 +30,7 @@ class StructureDecisions:
     """
 
     def __init__(self, structure, shape):
-        self.structure, self._plan = structure, plan_of(structure, shape, {})
+        self.structure, (self._dims, self._sizes) = structure, structure.layout(shape, {})
 
     def take(self, rows):
         """Return the decisions of some of the samples."""
@@ -40,7 +40,7 @@ class StructureDecisions:
         n, n_parts = scores.shape
         # Facet solvers need a row of dims for each sample. Others get a single row, because `Pool` has long ones.
         n_dims = 1 if self.structure.polytope_solver is None else n
-        dims, sizes = (np.array([own], np.int64) for own in (self._plan.dims, self._plan.sizes))
+        dims, sizes = (np.array([own], np.int64) for own in (self._dims, self._sizes))
         none = readonly(np.zeros(n), np.int64)
         return Problems(
             readonly(scores.ravel()),

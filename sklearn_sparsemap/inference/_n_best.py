@@ -155,7 +155,7 @@ class _Search:
             own[list(forbidden)] = -np.inf
             require(own, self.places, required, self.bonus)
         stop = np.full(n, len(sample.additional))
-        problems = problems_of([sample.plan], np.zeros(n, np.int64), scores.ravel(), sample.additional, stop)
+        problems = problems_of(sample.problem_shapes, np.zeros(n, np.int64), scores.ravel(), sample.additional, stop)
         slots, slot_ptr, values = map_where_feasible(self.structure, problems, self.n_jobs)
         for i, (required, forbidden) in enumerate(sets):
             own = slots[slot_ptr[i] : slot_ptr[i + 1]].copy()

@@ -314,9 +314,32 @@ class Structure:
         """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tests the structure."""
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 
-    def layout(self, dims):
-        """Return the sizes of a problem for kernels: `sizes`, `marginal_work`, and 1 if `repeats`."""
-        return (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
+    def layout(self, shape, given):
+        """Describe a problem to kernels.
+
+        Parameters
+        ----------
+        shape, given
+            As in `dims`.
+
+        Returns
+        -------
+        dims : tuple of int
+        sizes : tuple of int
+            `sizes`, `marginal_work`, and 1 if `repeats`.
+
+        Raises
+        ------
+        ValueError
+            If scores cannot have this shape, or if `dims` is invalid because a user has edited attributes.
+        """
+        dims = self.dims(shape, given)
+        if not all(isinstance(d, Integral) and d >= 0 for d in dims):
+            raise ValueError(
+                f"the sizes of {self!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
+                "editing one"
+            )
+        return dims, (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
@@ -402,13 +425,3 @@ def known_entries(known, n, rows, entry, lowest, highest):
         if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
             raise ValueError(f"{entry} is None, or an int from {lowest} to {highest}; got {choice!r}")
     return entries
-
-
-def check_dims(structure, dims):
-    """Return the result of `Structure.dims`; raise ValueError if it is invalid because a user has edited attributes."""
-    if not all(isinstance(d, Integral) and d >= 0 for d in dims):
-        raise ValueError(
-            f"the sizes of {structure!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
-            "editing one"
-        )
-    return dims

@@ -23,7 +23,6 @@ from .._core.jit import (
 )
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
-from ..inference._problems import plan_of
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 from ..numerics.loops import Problems, map_range
 from ..numerics.polytope_solver import SOLVERS
@@ -163,7 +162,7 @@ def linear_problems(structure, grids, n_outputs):
     Returns
     -------
     dims, sizes : int64 arrays with one row for each sample
-        The results of `Structure.dims` and `Structure.layout`.
+        The results of `Structure.layout`.
     shapes : list of tuple
         Shapes of the samples' scores.
 
@@ -177,10 +176,11 @@ def linear_problems(structure, grids, n_outputs):
     plans = []
     for kind, i in zip(kinds.tolist(), first.tolist()):
         try:
-            plans.append(plan_of(structure, structure.scores_shape(tuple(kind), n_outputs), given))
+            shape = structure.scores_shape(tuple(kind), n_outputs)
+            plans.append((shape, *structure.layout(shape, given)))
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
-    which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
+    which, shapes, dims, sizes = which.ravel(), *zip(*plans)
     laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
     return *laid_out, [shapes[k] for k in which.tolist()]
 
