@@ -158,7 +158,7 @@ class DecisionReader:
         shapes, kinds = kinds_of(self._operator.shapes_of(padded, rows[:, 1:]))
         for i, k in enumerate(kinds):
             kind = self._operator.kind_of(padded, shapes[k])
-            own, dims = decisions[i].ravel()[kind.mask].astype(int), np.array(kind.plan.dims, np.int64)
+            own, dims = decisions[i].ravel()[kind.mask].astype(int), np.array(kind.problem_shape.dims, np.int64)
             slots = np.repeat(np.arange(len(own)), own)
             found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
                 structure.encode(structure.decode(slots, dims), dims)[0], slots
@@ -221,7 +221,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
                 own = _cut(y[i], shapes[k][1:2] if operator.structure.extra_rows else shapes[k][:1])
-                slots, extra_slots = operator.structure.encode(own, np.array(kind.plan.dims, np.int64))
+                slots, extra_slots = operator.structure.encode(own, np.array(kind.problem_shape.dims, np.int64))
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:

@@ -27,6 +27,11 @@ from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
 OTHER_ARGMAXES = {"map": map_argmax, "gibbs": gibbs_argmax}
+# Structures that have a specialised solver, by its name.
+SPECIALISED_SOLVERS = {
+    "facets": "Simplex, Matching, Subset, Ranking and DependencyTree(projective=False)",
+    "interior_point": "LinearChain",
+}
 
 
 def default_max_iter(n_parts):
@@ -97,14 +102,17 @@ def argmax_problems(
         max_iter = default_max_iter(n_parts.max())
     # Kernels take no other ints, such as int32.
     max_iter = min(int(max_iter), np.iinfo(np.int64).max)
-    oracle, own, stages = structure.oracle, structure.polytope_solver, None
+    oracle, specialised = structure.oracle, structure.polytope_solver
     if argmax != "sparsemap":
         oracle = structure.marginal_oracle if argmax == "gibbs" else oracle
         stages = [(OTHER_ARGMAXES[argmax], None, None)]
-    elif solver not in ("auto", "facets", "interior_point") or own is None:
+    elif solver in SOLVERS_BY_NAME or (solver == "auto" and specialised is None):
         stages = [(solver_of(structure, solver), None, max_iter)]
+    elif solver != "auto" and (specialised is None or specialised.name != solver):
+        which = SPECIALISED_SOLVERS[solver]
+        raise ValueError(f"solver={solver!r} is for {which}; got {structure!r}: use solver='auto'")
     else:
-        stages = _stages(own, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
+        stages = _stages(specialised, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
     for entry, chosen, most in stages:
         is_all = chosen is None or len(chosen) == len(n_parts)
         part = problems if is_all else take_problems(problems, chosen)

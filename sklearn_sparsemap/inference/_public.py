@@ -10,7 +10,7 @@ from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
-from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
+from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.map import check_graph_options, map_graph
 from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
@@ -189,7 +189,7 @@ def sparsemap(
     >>> result.marginals.round(3).tolist()
     [[0.4, 0.6], [0.4, 0.6]]
     """
-    _check_solver(structure, solver)
+    check_choice("solver", solver, ("auto", *SPECIALISED_SOLVERS, *SOLVERS_BY_NAME))
     check_n_jobs(n_jobs)
     check_positive("tol", tol)
     if max_iter is not None:
@@ -198,20 +198,6 @@ def sparsemap(
     problems = batch.rescale_masks()
     solution = argmax_problems(structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many)
     return (SparseMAPBatch if many else SparseMAPResult)(batch, solution, tol, n_jobs, max_iter, per_sample)
-
-
-def _check_solver(structure, solver):
-    """Raise ValueError for a solver that does not exist, or is not available for this structure."""
-    check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS_BY_NAME))
-    check_structure(structure)
-    own = structure.polytope_solver and structure.polytope_solver.name
-    if solver == "interior_point" and own != solver:
-        raise ValueError(f"solver='interior_point' is for LinearChain; got {structure!r}: use solver='auto'")
-    if solver == "facets" and own != solver:
-        raise ValueError(
-            "solver='facets' is for Simplex, Matching, Subset, Ranking and DependencyTree(projective=False); got "
-            f"{structure!r}: use solver='auto'"
-        )
 
 
 @overload
