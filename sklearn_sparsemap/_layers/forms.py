@@ -6,8 +6,7 @@ from operator import index
 from typing import NamedTuple
 
 from .._core.validation import check_choice, check_n_jobs, check_positive
-from ..factors import FactorGraph
-from ..inference._problems import check_structure
+from ..structures._base import check_structure
 from .register import operator_of
 from .structures import bounds_of_structure
 
@@ -123,8 +122,6 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
     ValueError
         If shapes do not fit the graph.
     """
-    if not isinstance(graph, FactorGraph) and not callable(graph):
-        raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
     arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, ask(_arrays_of, graph)
     if arrays is not None:
         lead, padded = _check_arrays(known, dict(arrays))
@@ -144,14 +141,15 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
 
 def _arrays_of(graph):
     """Return names and shapes of the arrays of variables; None for a function."""
-    return tuple(graph.shapes.items()) if isinstance(graph, FactorGraph) else None
+    shapes = operator_of(graph).structure.shapes
+    return None if shapes is None else tuple(shapes.items())
 
 
 def _accepted_by(graph, padded):
     """Return the keys of the additional scores, each with the shapes that they may have."""
     return tuple(
         ((factor.name, name), tuple(shapes))
-        for factor in operator_of(graph).graph_of(padded).scored
+        for factor in operator_of(graph).structure.of_shape(padded).scored
         for name, shapes in factor.accepted_shapes.items()
     )
 

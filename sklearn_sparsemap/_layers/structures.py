@@ -13,8 +13,9 @@ from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, products_of_other, warn_if_inexact
+from .operators import Operator, check_values, products_of_other, warn_if_inexact, without_padding
 from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
+from .samples import place_of
 
 _FEW_PARTS = 30_000
 
@@ -27,11 +28,12 @@ def bounds_of_structure(structure, padded, n_lengths):
 
 
 class _Kind(NamedTuple):
-    """Samples with equal shapes in padded arrays of one shape."""
+    """Samples with equal shapes in padded arrays of one shape: masks of their entries."""
 
-    mask: np.ndarray
-    extra_mask: np.ndarray
+    entries: np.ndarray
+    extra_entries: np.ndarray
     problem_shape: ProblemShape
+    fixed_size: bool
 
 
 class StructureOperator(Operator):
@@ -48,8 +50,7 @@ class StructureOperator(Operator):
     """
 
     def __init__(self, structure, extra, options):
-        super().__init__(extra, options)
-        self.structure = structure
+        super().__init__(structure, extra, options)
         self.kind_of, self._full_layout = lru_cache(4096)(self._make_kind), lru_cache(16)(self._make_layout)
 
     def _make_kind(self, padded, shape):
@@ -60,7 +61,7 @@ class StructureOperator(Operator):
             given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
         problem_shape = ProblemShape(shape, given, *self.structure.layout(shape, given))
-        return _Kind(block_mask(padded, shape), np.concatenate(masks), problem_shape)
+        return _Kind(block_mask(padded, shape), np.concatenate(masks), problem_shape, self.structure.fixed_size)
 
     def shapes_of(self, padded, lengths):
         """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
@@ -118,6 +119,46 @@ class StructureOperator(Operator):
         """The operator without the first additional scores."""
         return StructureOperator(self.structure, self.extra[1:], (self.argmax, self.tol, None, self.n_jobs))
 
+    def encode(self, kind, gold, shape, parts, additional):
+        gold = without_padding(gold, shape[1:2] if self.structure.extra_rows else shape[:1])
+        encoded = self.structure.encode(gold, np.array(kind.problem_shape.dims, np.int64))
+        for counts, entries, slots in zip((parts, additional), (kind.entries, kind.extra_entries), encoded):
+            np.add.at(counts, np.flatnonzero(entries)[slots[slots >= 0]], 1.0)
+
+    def check_decisions(self, flat, samples, padded, rows, lead):
+        # Decisions of a `CustomStructure` are not compared with its oracle.
+        if not len(samples) or not self.structure.strict_encode:
+            return
+        is_structure = self._check_counts if self.structure.repeats else self._check_sets
+        found = is_structure(flat.reshape(-1, *padded)[samples], rows[samples])
+        if not found.all():
+            i = samples[np.argmin(found)]
+            parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
+            raise ValueError(f"decisions{place_of(i, lead)}: {self.structure!r} has no structure {parts}")
+
+    @cached_property
+    def _map(self):
+        """The operator of MAP inference without additional scores."""
+        return StructureOperator(self.structure, (), ("map", self.tol, None, self.n_jobs))
+
+    def _check_sets(self, decisions, rows):
+        """Tell which decisions are structures: those that are optimal if the score is 1 for their parts, else -1."""
+        found = self._map.solve(2.0 * decisions - 1.0, np.zeros((1, 0)), rows[:, 1:])
+        return found.values > decisions.reshape(len(rows), -1).sum(axis=1) - 0.5
+
+    def _check_counts(self, decisions, rows):
+        """Tell which decisions are structures, if parts repeat."""
+        structure, padded, found = self.structure, decisions.shape[1:], np.zeros(len(rows), bool)
+        shapes, kinds = kinds_of(self.shapes_of(padded, rows[:, 1:]))
+        for i, k in enumerate(kinds):
+            kind = self.kind_of(padded, shapes[k])
+            own, dims = decisions[i].ravel()[kind.entries].astype(int), np.array(kind.problem_shape.dims, np.int64)
+            slots = np.repeat(np.arange(len(own)), own)
+            found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
+                structure.encode(structure.decode(slots, dims), dims)[0], slots
+            )
+        return found
+
     def solve(self, scores, additional, lengths):
         is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
         if is_sparse and coupled_by is not None and has_constant_transitions(self, additional):
@@ -133,8 +174,8 @@ class PaddedProblems(StructureBatch):
 
     def __init__(self, structure, kinds, kind):
         super().__init__(structure, None, [k.problem_shape for k in kinds], kind)
-        self.places = Places([k.mask for k in kinds], kind)
-        self.extra_places = Places([k.extra_mask for k in kinds], kind)
+        self.places = Places([k.entries for k in kinds], kind)
+        self.extra_places = Places([k.extra_entries for k in kinds], kind)
 
 
 class SolvedStructures:

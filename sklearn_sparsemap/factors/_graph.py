@@ -55,6 +55,14 @@ class FactorGraph:
            [0.583, 0.208, 0.208]])
     """
 
+    # The following attributes are those of `Structure`, for code that takes both.
+    labelled = is_flat = is_slow = repeats = False
+    marginal_oracle = None
+    no_marginals = (
+        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', or "
+        "one of these with a margin, 'margin_sparsemap' or 'hinge'"
+    )
+
     def __init__(self) -> None:
         self.factors = []
         self._arrays = {}
@@ -77,6 +85,10 @@ class FactorGraph:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the variable arrays by name: dict of str -> tuple of int."""
         return {name: array.shape for name, array in self._arrays.items()}
+
+    def of_shape(self, shape):
+        """Return the graph for samples of this shape, as a `GraphFunction` does: this one."""
+        return self
 
     def variables(self, shape: int | tuple[int, ...], name: str | None = None) -> Variables:
         """Add an array of binary variables.

@@ -8,12 +8,12 @@ from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN
 from ..numerics.loops import OBJECTIVE, Problems
 from ..structures import Structure
+from ..structures._base import check_structure
 from ._batch import argmax_problems
 from ._graph.exact import warn_of_time_limit
 from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ._graph.problems import GraphProblems, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
-from ._problems import check_structure
 
 # Tolerance of the residual of LP-SparseMAP, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000

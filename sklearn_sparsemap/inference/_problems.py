@@ -11,7 +11,7 @@ from .._core.offsets import offsets
 from .._core.shapes import split_flat
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems, take_problems
-from ..structures import Structure
+from ..structures._base import check_structure
 from ._masks import ORDINARY, rescale_masks
 
 # The shape ids, and the offsets in the additional scores, of a batch of one problem.
@@ -296,12 +296,6 @@ def _join_scores(scores, ndim, name=None):
         for i, sample in enumerate(scores):
             check_scores(sample, ndim, name or f"scores[{i}]")
     return flat, shapes
-
-
-def check_structure(structure):
-    """Raise ValueError unless `structure` is an instance of a structure."""
-    if not isinstance(structure, Structure):
-        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
 
 
 def check_additional(label, value, structure, shape, name=None):

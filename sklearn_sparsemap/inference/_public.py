@@ -10,9 +10,10 @@ from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
+from ..structures._base import check_structure
 from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.map import check_graph_options, map_graph
-from ._problems import check_structure, lay_out
+from ._problems import lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
 if TYPE_CHECKING:

@@ -166,6 +166,11 @@ class Structure:
     def fixed_size(self) -> bool:
         return self.labelled
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether a sample is a single row with a single label."""
+        return self.labelled and self.score_ndim == 1
+
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
         return {}
@@ -365,6 +370,12 @@ def solver_in_tensors(package):
         return partial(import_module(".tensors", package).solve, self)
 
     return tensor_solver
+
+
+def check_structure(structure):
+    """Raise ValueError unless `structure` is an instance of a structure."""
+    if not isinstance(structure, Structure):
+        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
 
 
 def as_parts(parts):
