@@ -56,11 +56,11 @@ class FactorGraph:
     """
 
     # The following attributes are those of `Structure`, for code that takes both.
-    labelled = is_flat = is_slow = repeats = False
+    labelled = repeats = False
     marginal_oracle = None
     no_marginals = (
-        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', or "
-        "one of these with a margin, 'margin_sparsemap' or 'hinge'"
+        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
+        "or one of these with a margin, 'margin_sparsemap' or 'hinge'"
     )
 
     def __init__(self) -> None:

@@ -27,10 +27,16 @@ class StructureDecisions:
     structure : Structure
     shape : tuple of int
         Shape of the values of a sample.
+
+    Attributes
+    ----------
+    is_slow : bool
+        See `Structure`; False for graphs.
     """
 
     def __init__(self, structure, shape):
         self.structure, (self._dims, self._sizes) = structure, structure.layout(shape, {})
+        self.is_slow = structure.is_slow
 
     def take(self, rows):
         """Return the decisions of some of the samples."""
@@ -77,6 +83,8 @@ class StructureDecisions:
 class GraphDecisions:
     """The decisions of samples for one factor graph; see `StructureDecisions`. `argmax` solves the relaxation."""
 
+    is_slow = False
+
     def __init__(self, graph, shape):
         blank, _ = as_graph_problems(graph, np.zeros((1, *shape)), None)
         self._layout, self._additional = blank.layout, blank.additional
@@ -106,6 +114,8 @@ class GraphDecisions:
 
 class MixedDecisions:
     """The decisions of samples, each with its own structure or graph; see `StructureDecisions`."""
+
+    is_slow = False
 
     def __init__(self, structures, shape):
         self._structures, self._shape, places = structures, shape, {}
@@ -147,6 +157,11 @@ def decisions_of(structure, shape):
     if isinstance(structure, list):
         return MixedDecisions(structure, shape)
     return (GraphDecisions if isinstance(structure, FactorGraph) else StructureDecisions)(structure, shape)
+
+
+def has_decisions(value):
+    """Return whether a user's value is a set of possible decisions: a structure or a graph."""
+    return isinstance(value, Structure | FactorGraph)
 
 
 def check_values(structure, values, name):

@@ -77,6 +77,10 @@ class Structure:
         Whether a structure consists of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one for
         each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a
         single output, and a row of features for each part.
+    is_flat : bool
+        Whether a structure is one label for the whole sample.
+    uses_graphs : bool
+        Whether an estimator makes a factor graph of each sample instead, which is False for all structures.
     fixed_size : bool
         Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
         predicted. Estimators then predict by the regularised objective of their loss, because the regulariser depends
@@ -147,6 +151,7 @@ class Structure:
     polytope_solver = None
     tensor_solver = None
     labelled = False
+    uses_graphs = False
     row_outputs = None
     repeats = False
     extra_rows = 0
@@ -163,13 +168,12 @@ class Structure:
     _decodes_alike = False
 
     @property
-    def fixed_size(self) -> bool:
-        return self.labelled
+    def is_flat(self) -> bool:
+        return self.labelled and self.score_ndim == 1
 
     @property
-    def is_flat(self) -> bool:
-        """Whether a sample is a single row with a single label."""
-        return self.labelled and self.score_ndim == 1
+    def fixed_size(self) -> bool:
+        return self.labelled
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
@@ -370,6 +374,11 @@ def solver_in_tensors(package):
         return partial(import_module(".tensors", package).solve, self)
 
     return tensor_solver
+
+
+def is_structure(value):
+    """Return whether a user's value is an instance of a structure."""
+    return isinstance(value, Structure)
 
 
 def check_structure(structure):
