@@ -300,10 +300,15 @@ def _join_scores(scores, ndim, name=None):
 
 def check_additional(label, value, structure, shape, name=None):
     """Check additional scores for scores of `shape`; return them as a float64 array."""
-    accepted, array = structure.additional_shapes(shape)[name or label], check_numbers(value, label)
-    if array.shape not in accepted:
+    accepted = structure.additional_shapes(shape)[name or label]
+    try:
+        found = np.shape(value)
+    except ValueError:
+        found = "ragged"
+    if found not in accepted:
         wanted = " or ".join(map(str, accepted))
-        raise ValueError(f"{label} has shape {array.shape}; with scores of shape {shape} it must have {wanted}")
+        raise ValueError(f"{label} has shape {found}; with scores of shape {shape} it must have {wanted}")
+    array = check_numbers(value, label)
     return array if are_scores(array) else check_scores(array, array.ndim, label)
 
 
