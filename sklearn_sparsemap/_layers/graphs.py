@@ -21,7 +21,7 @@ from .samples import place_of
 _EXACT = 1000
 
 
-class _Kind(NamedTuple):
+class PaddedGraph(NamedTuple):
     """Samples of one shape in batches of one padded shape: their layout, and their entries in the padded arrays."""
 
     layout: object
@@ -76,7 +76,7 @@ class GraphOperator(Operator):
         joined = [columns[key] for key in layout.shapes]
         extra_columns = np.concatenate(joined) if joined else np.zeros(0, np.int64)
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
-        return _Kind(layout, own, extra_columns, layout.fixed_size)
+        return PaddedGraph(layout, own, extra_columns, layout.fixed_size)
 
     def tensor_solver(self, layout, device):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.

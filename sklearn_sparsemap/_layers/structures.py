@@ -27,7 +27,7 @@ def bounds_of_structure(structure, padded, n_lengths):
     return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 
 
-class _Kind(NamedTuple):
+class PaddedStructure(NamedTuple):
     """Samples with equal shapes in padded arrays of one shape: masks of their entries."""
 
     entries: np.ndarray
@@ -61,7 +61,8 @@ class StructureOperator(Operator):
             given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
         problem_shape = ProblemShape(shape, given, *self.structure.layout(shape, given))
-        return _Kind(block_mask(padded, shape), np.concatenate(masks), problem_shape, self.structure.fixed_size)
+        entries, extra_entries = block_mask(padded, shape), np.concatenate(masks)
+        return PaddedStructure(entries, extra_entries, problem_shape, self.structure.fixed_size)
 
     def shapes_of(self, padded, lengths):
         """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
