@@ -9,10 +9,10 @@ from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
+from .clipping import Clipping
 from .consistency import rule_out
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
-from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, empty_solutions, solve_graph
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
@@ -120,29 +120,22 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
     left, shape = np.arange(len(problems.scores)), problems.scores.shape
     n = len(left)
     out = GraphMAPResult(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
-    trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
+    clipping = Clipping(problems, problems.sizes(), unit=0.0)
     if time_limit is not None:
-        time_limit /= max(map(len, trials.values()), default=1)
+        time_limit /= clipping.n_attempts
     while len(left):
-        current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
         names = None if numbers is None else [numbers[i] for i in left]
-        relaxed, best, integral, bounds = _solve_trial(
-            with_trials(problems, left, current), n_jobs, tol, names, time_limit, late
-        )
-        values, accepted = best.objective, np.ones(len(left), bool)
+        relaxed, best, integral, bounds = _solve_trial(clipping.clip(left), n_jobs, tol, names, time_limit, late)
+        values, exact = best.objective, np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
-            if i not in current:
-                continue
-            solutions = [(own.marginals[k], own.joint[k]) for own in (relaxed, best)]
-            accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
-            if accepted[k] and np.isfinite(values[k]):
-                # Compute values from the original scores, because a difference of large numbers would be inexact.
+            exact[k] = clipping.is_exact(i, *((own.marginals[k], own.joint[k]) for own in (relaxed, best)))
+            if exact[k] and clipping.is_clipped(i) and np.isfinite(values[k]):
                 gap = bounds[k] - values[k]
-                values[k] = problems.take([i]).values(best.marginals[[k]], best.joint[[k]])[0]
+                values[k] = clipping.value(i, best.marginals[k], best.joint[k])
                 bounds[k] = values[k] + gap
         for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals)):
-            array[left[accepted]] = new[accepted]
-        left = left[~accepted]
+            array[left[exact]] = new[exact]
+        left = left[~exact]
     return out
 
 
