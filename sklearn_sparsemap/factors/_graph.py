@@ -35,6 +35,12 @@ class FactorGraph:
         Number of variables in all arrays.
     names : list of str
         Names of the variable arrays.
+    shapes : dict of str -> tuple of int
+        Shapes of the variable arrays, by name.
+    n_states : dict of str -> int
+        Number of values of the arrays that `categorical` made, by name.
+    scored : list of Factor
+        Factors that have scores and a name, in the order in which they were added.
 
     References
     ----------
@@ -56,13 +62,13 @@ class FactorGraph:
     """
 
     def __init__(self) -> None:
-        self.factors = []
-        self._arrays = {}
-        # Number of values of categorical arrays, by name; one factor of each name, whose scores the others share.
-        self._n_states, self._named = {}, {}
-        # Factors with scores and a name, in the order in which they were added.
-        self._scored = []
+        self.factors: list[Factor] = []
+        self.scored: list[Factor] = []
         self.n_variables = 0
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.n_states: dict[str, int] = {}
+        # The variable arrays; one factor of each name, whose scores the others share.
+        self._arrays, self._named = {}, {}
         # Structure factors of the arrays that `structured` made, by the names of the arrays.
         self._structured = {}
         # The graph without features, which owns the layouts; features by the names of factors and of their scores.
@@ -72,11 +78,6 @@ class FactorGraph:
     @property
     def names(self) -> list[str]:
         return list(self._arrays)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the variable arrays by name: dict of str -> tuple of int."""
-        return {name: array.shape for name, array in self._arrays.items()}
 
     def variables(self, shape: int | tuple[int, ...], name: str | None = None) -> Variables:
         """Add an array of binary variables.
@@ -131,7 +132,7 @@ class FactorGraph:
             raise ValueError(f"n_states must be at least 2; got {n_states}")
         array = self._add_variables((*_as_shape(shape), n_states), name)
         name = next(reversed(self._arrays))
-        self._n_states[name] = n_states
+        self.n_states[name] = n_states
         self.factors.append(OneValueEach(array, name))
         return array
 
@@ -225,7 +226,7 @@ class FactorGraph:
         return found
 
     def _check_features(self, owner, name, matrix):
-        factors = [factor for factor in self._scored if factor.name == owner and factor.kind == STRUCTURE]
+        factors = [factor for factor in self.scored if factor.name == owner and factor.kind == STRUCTURE]
         if not factors or name not in factors[0].structure.additional_names:
             raise ValueError(f"the graph has no structure factors named {owner!r} with additional scores {name!r}")
         matrix = sparse.csr_array(matrix)
@@ -237,21 +238,11 @@ class FactorGraph:
             raise ValueError(f"{label} contains NaN or infinity")
         return matrix
 
-    @property
-    def n_states(self) -> dict[str, int]:
-        """Number of values of the arrays that `categorical` made, by name: dict of str -> int."""
-        return dict(self._n_states)
-
-    @property
-    def scored(self) -> list[Factor]:
-        """Factors that have scores and a name, in the order in which they were added."""
-        return list(self._scored)
-
     def are_whole(self, variables: Variables) -> bool:
         """Return whether the last axis of `variables` has all values of a categorical variable, in order."""
         indices, n = variables.indices, variables.shape[-1]
         whole = np.zeros(indices.shape[:-1], bool)
-        for name, n_states in self._n_states.items():
+        for name, n_states in self.n_states.items():
             array = self._arrays[name]
             place = indices[..., 0] - array.indices.flat[0]
             whole |= (n_states == n) & (place >= 0) & (place < array.size) & (place % n == 0)
@@ -267,6 +258,7 @@ class FactorGraph:
             raise ValueError(f"name must be a str that no other variable array has; got {name!r}")
         indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
         self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
+        self.shapes[name] = shape
         self.n_variables += prod(shape)
         self._layouts = {}
         return self._arrays[name]
@@ -315,7 +307,7 @@ class FactorGraph:
                 named[factor.name] = known or factor
         self._named |= named
         self.factors.extend(factors)
-        self._scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
+        self.scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
         self._layouts = {}
 
     def __getitem__(self, name: str) -> Variables:
@@ -341,7 +333,8 @@ class FactorGraph:
         key = key, tuple(sorted(featured.items()))
         if key not in self._layouts:
             self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
-        return self._layouts[key].with_features(self.features)
+        layout = self._layouts[key]
+        return layout.with_features(self.features) if self.features else layout
 
     def _counts(self):
         """Return the number of factors of each type, in the order in which they appear."""

@@ -13,15 +13,15 @@ from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
 from ._arrays import graph_arrays, join
-from ._forms import UserForms
 from ._rules import Or
+from ._variable_arrays import VariableArrays
 from ._variables import Variables
 
 # Maximum number of links of a small graph. Larger graphs take longer to solve than a failed attempt may cost.
 MOST_SMALL = 1000
 
 
-class Layout(UserForms):
+class Layout(VariableArrays):
     """A graph laid out for the kernels, for additional scores of given shapes.
 
     Parameters
@@ -45,6 +45,8 @@ class Layout(UserForms):
         The solvers of the structures with these oracles.
     arguments : dict
         Arguments of solvers that are made once; see `graphs/choice.py`.
+    single : bool
+        Whether there is one array of variables. Users then pass and get this array instead of a dict.
     n_variables, n_additional : int
         `n_additional` is the number of additional scores of kernels, with one score for each pair.
     shapes : dict of (str, str or None) -> tuple of int
@@ -62,7 +64,8 @@ class Layout(UserForms):
     def __init__(self, graph, variable_shapes, factors, given, featured):
         # A copy of the lists, because the graph may grow after this layout is made.
         self.graph = graph
-        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
+        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), dict(graph.n_states)
+        self.single = len(variable_shapes) == 1
         self._given, self.featured, self._features = given, featured, {}
         self.structured, self.oracles, self.polytope_solvers = graph._structured, [], []
         self.arguments = {}
@@ -161,8 +164,6 @@ class Layout(UserForms):
 
     def with_features(self, features):
         """Return the layout with the features of `FactorGraph.with_features`."""
-        if not features:
-            return self
         # Computed once for all features.
         self.fixed_size  # noqa: B018
         found = object.__new__(Layout)
@@ -201,4 +202,5 @@ class Layout(UserForms):
 
 def _lay_out(graph, variable_shapes, factors, given, features):
     featured = {owner: tuple(own) for owner, own in features.items()}
-    return Layout(graph, variable_shapes, factors, given, featured).with_features(features)
+    layout = Layout(graph, variable_shapes, factors, given, featured)
+    return layout.with_features(features) if features else layout

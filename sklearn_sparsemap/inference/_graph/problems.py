@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.validation import LARGEST_SCORE, check_numbers, check_scores
-from ...factors._forms import check_finite
 from ...factors._graph import FactorGraph
+from ...factors._variable_arrays import check_finite
 from ...graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
 from .._problems import check_additional
 

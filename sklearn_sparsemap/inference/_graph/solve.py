@@ -130,7 +130,8 @@ def lp_sparsemap(
     check_positive("max_iter", max_iter, integer=True)
     groups, many = problems_by_graph(graph, scores, additional)
     n = sum(len(places) for places, _ in groups)
-    warm_start = _check_warm_start(warm_start, n)
+    if warm_start is not None:
+        warm_start = _check_warm_start(warm_start, n)
     solved, again = [], partial(solve_again, solver=solver)
     for places, problems in groups:
         warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
@@ -345,9 +346,7 @@ def _name(i, many, numbers):
 
 
 def _check_warm_start(warm_start, n):
-    """Return the argument `warm_start` as a sequence with one result for each sample, or None."""
-    if warm_start is None:
-        return None
+    """Return the argument `warm_start` as a sequence with one result for each sample."""
     results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
     if not isinstance(results, Sequence | np.ndarray):
         raise ValueError(f"warm_start must be a result of lp_sparsemap, or a list of these; got {warm_start!r}")

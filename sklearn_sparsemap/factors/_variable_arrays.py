@@ -17,17 +17,12 @@ def check_finite(values, ndim, name):
     return array
 
 
-class UserForms:
+class VariableArrays:
     """Conversion between the flat arrays of a `Layout` (of variables or additional scores) and arrays by name.
 
-    A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined`
-    of a `Layout`.
+    A subclass has the attributes `variable_shapes`, `single`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and
+    `n_joined` of a `Layout`.
     """
-
-    @property
-    def single(self):
-        """Whether there is one array of variables. Users then pass and get this array instead of a dict."""
-        return len(self.variable_shapes) == 1
 
     def shape_variables(self, flat):
         """Return a flat array of the variables in the form of the user's scores."""
