@@ -30,7 +30,7 @@ class GraphJacobian:
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     solutions : GraphSolutions
     again : callable or None
         ``again(problems, solutions, tol, n_jobs)`` continues to solve with a smaller tolerance. None uses the solutions

@@ -17,9 +17,7 @@ from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax
-from ._graph.n_best import n_best_of_graph
-from ._graph.problems import GraphProblems
-from ._graph.solve import check_feasible, solve_graph
+from ._graph.problems import GraphBatch, n_best_of_graph
 
 _CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
 _MAX_ITER = 1000
@@ -92,7 +90,8 @@ class LabelGraph:
         additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
         size = max(1, _CHUNK_BYTES // (64 * n_long))
         for start in range(0, len(scores), size):
-            yield GraphProblems(self._layout, scores[start : start + size], additional)
+            rows = scores[start : start + size]
+            yield GraphBatch(self._layout, rows, additional, numbers=start + np.arange(len(rows)))
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP for scores of shape (n_samples, n_labels); return a `LabelSolution`."""
@@ -101,9 +100,7 @@ class LabelGraph:
             return _solution(scores, u)
         keep, found = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
-            solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
-            check_feasible(problems, solutions)
-            found.append(solutions)
+            found.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
         return self._joined(found)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
@@ -182,8 +179,7 @@ class LabelGraph:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
         found, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
-            numbers = sum(map(len, found)) + np.arange(len(problems.scores))
-            best = best_assignments(problems, late, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit)
+            best = best_assignments(problems, late, n_jobs, map_time_limit=map_time_limit)
             found.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(found)

@@ -11,7 +11,7 @@ from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
 from ..numerics.places import starts
 from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
-from ._graph.map import check_graph_options, map_graph
+from ._graph.problems import check_graph_options, map_graph
 from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 

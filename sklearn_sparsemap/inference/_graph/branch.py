@@ -20,7 +20,7 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     u, joint : arrays of shape (n_variables,) and (n_additional,)
         A solution of its relaxation.

@@ -33,7 +33,7 @@ class Clipping:
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     sizes : array of shape (n_samples,)
         Magnitudes of the scores. Samples above LARGE are clipped.
     warm : (multipliers, links), default=None
@@ -144,7 +144,7 @@ class ClippedSample:
     Attributes
     ----------
     scores, additional : arrays
-        As in a row of `GraphProblems`.
+        As in a row of `GraphBatch`.
     """
 
     def __init__(self, layout, given, original, scores, shifts, bound=np.inf, mask=-np.inf):

@@ -14,12 +14,12 @@ def rule_out(problems):
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
         Samples of a graph of tables.
 
     Returns
     -------
-    problems : GraphProblems
+    problems : GraphBatch
         The same objects if nothing is forbidden.
     contradicted : bool array of shape (n_samples,)
         Whether no value of some variable is left, so that no assignment is feasible.

@@ -21,7 +21,7 @@ def assign_exactly(problem, start, known, deadline=None):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     start : float array of shape (n_variables,)
         0 and 1: the values of known variables, and a possible result if time runs out.

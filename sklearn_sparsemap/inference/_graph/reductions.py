@@ -3,7 +3,7 @@
 A reduction has three methods, as in cvxpy:
 
 - ``accepts(out)`` returns the indices of the samples to which it applies, given the solutions so far.
-- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphProblems`, and their warm start.
+- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphBatch`, and their warm start.
 - ``invert(rows, solutions, out)`` converts solutions of the easier samples to solutions of the given ones, and writes
   them to `out`. It returns the indices of the samples that are not yet solved. `apply` is then called for them again.
 
@@ -68,7 +68,7 @@ class ZeroScores(OtherSolver):
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     far : bool array of shape (n_samples,)
         Samples that are left to `GrowingScores`.
     """
@@ -95,7 +95,7 @@ class GrowingScores:
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     sizes : array of shape (n_samples,)
         Magnitudes of the scores.
     far : bool array of shape (n_samples,)

@@ -1,29 +1,20 @@
-"""`lp_sparsemap`: SparseMAP in factor graphs, for one sample or for many."""
+"""LP-SparseMAP of samples of one factor graph that are laid out for the kernels."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._core.jit import readonly
 from ..._core.threads import ends_at, over_ranges
-from ..._core.validation import check_choice, check_n_jobs, check_positive
-from ...factors import FactorGraph
-from ...graphs.batch import BY_MULTIPLIERS, GRAPH_SOLVERS
+from ...graphs.batch import BY_MULTIPLIERS
 from ...graphs.choice import graph_solver, small_solver
 from ...graphs.matchings import matching_multipliers_range
 from ...graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
 from ...graphs.samples import N_ITER, STATUS, GraphSamples, GraphSolutions
 from ...numerics.solver import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
-from .._results import LPSparseMAPBatch
-from .._results.graph import LPSparseMAPResult
 from .clipping import LARGE, MAX_SIZE, Clipping
 from .contradictions import least_contradiction, list_rules
-from .problems import problems_by_graph
 from .reductions import GrowingScores, OtherSolver, ZeroScores, solve_reduced
 
 # Fraction of the requested tolerance at which solvers aim, because the error of marginals also depends on the graph.
@@ -38,109 +29,6 @@ _MIN_AIM = 1e-12
 _MAX_DIRECT, _MAX_FIRST = 101.0, 50
 # Arguments of solvers for a cold start and for unscaled problems.
 _NO_START, _NO_SCALES = np.zeros((0, 0)), np.zeros((0, 3))
-
-
-def lp_sparsemap(
-    graph: FactorGraph | Sequence[FactorGraph],
-    scores: Any,
-    *,
-    additional: Any = None,
-    solver: str = "auto",
-    tol: float = 1e-6,
-    max_iter: int = 1000,
-    n_jobs: int | None = None,
-    warm_start: Any = None,
-) -> Any:
-    """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph.
-
-    Maximises ``scores.u + additional.v - 1/2 |u|^2`` over marginals u of the variables, and v of the additional parts,
-    that lie in the polytope of every factor ([1]_, section 3).
-
-    Parameters
-    ----------
-    graph : FactorGraph, or a list of these
-        The graph of all samples, or a list with that of each sample. Samples of one graph are solved together.
-    scores : array-like, dict of str -> array-like, or a list of these
-        Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name.
-        A list holds the scores of many samples. Arrays that are missing in a dict are zero. -inf switches a variable
-        off. If its negation is a part of a structure factor, the structure must then have this part.
-    additional : dict, or list of dict, default=None
-        Additional scores by the name of the factor: for `Pair` an array with one score for each pair (or one number for
-        all pairs), for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all,
-        or a list with one for each sample.
-    solver : {"auto", "newton", "block", "admm", "pairwise", "tables"}, default="auto"
-        Solver of the dual problem.
-
-        - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, which is exact once the
-          active faces no longer change. For graphs in which no variable is in two structures.
-        - ``"block"``: block coordinate ascent, one factor after the other, with Anderson acceleration.
-        - ``"admm"``: the alternating direction method of multipliers of [1]_, algorithm 1.
-        - ``"pairwise"``: coordinate ascent over pairs. For graphs whose factors are all `Pair`.
-        - ``"tables"``: the method of multipliers with Newton steps. For graphs of variables with several values whose
-          factors are all `PairTable`.
-        - ``"auto"``: tables if possible, else newton if possible, else block.
-
-        A solver is compiled at its first use. Graphs without pairs and with at most 1000 links of factors with
-        variables have a shorter ``"newton"`` and ``"block"``, with the steps that nearly all samples need. The complete
-        solver takes over, from the start, for samples on which these do not converge, and for structures that prefer
-        facets. So results depend neither on what is compiled nor on the other samples.
-    tol : float, default=1e-6
-        Tolerance of the residual and the duality gap. Newton's method usually ends far below it.
-    max_iter : int, default=1000
-        Maximum number of sweeps and Newton steps.
-    n_jobs : int, default=None
-        Number of threads over the samples of a list; -1 uses all cores.
-    warm_start : LPSparseMAPResult or list of these, default=None
-        Earlier results of this graph, one for each sample, from which the solver starts.
-
-    Returns
-    -------
-    result : LPSparseMAPResult or LPSparseMAPBatch
-        For a list, a sequence with one result for each sample, made on demand, with `marginals`, `gap`, `objective`,
-        `residual`, `n_iter` and `converged` of all samples as arrays.
-
-    Raises
-    ------
-    ValueError
-        If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors; the message names the
-        factors that contradict each other. Also if scores exceed 1e9, because marginals between 0 and 1 would be lost
-        in rounding. Large negative scores that switch variables off, as -inf does, are allowed.
-
-    References
-    ----------
-    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
-       2020.
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap import lp_sparsemap
-    >>> from sklearn_sparsemap.factors import Budget, FactorGraph, Imply
-    >>> graph = FactorGraph()
-    >>> u = graph.variables(3)
-    >>> graph.add(Imply([u[0], u[1]]), Budget(u, 2))
-    >>> result = lp_sparsemap(graph, [0.75, 0.25, 0.75])
-    >>> result.marginals
-    array([0.5 , 0.5 , 0.75])
-    >>> result.vjp([1.0, 0.0, 0.0])["scores"]
-    array([0.5, 0.5, 0. ])
-    """
-    check_choice("solver", solver, ("auto", *GRAPH_SOLVERS))
-    check_n_jobs(n_jobs)
-    check_positive("tol", tol)
-    check_positive("max_iter", max_iter, integer=True)
-    groups, many = problems_by_graph(graph, scores, additional)
-    n = sum(len(places) for places, _ in groups)
-    if warm_start is not None:
-        warm_start = _check_warm_start(warm_start, n)
-    solved, again = [], partial(solve_again, solver=solver)
-    for places, problems in groups:
-        warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
-        solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
-        check_feasible(problems, solutions, many, places)
-        solved.append((places, problems, solutions))
-    if not many:
-        return LPSparseMAPResult(problems, solutions, tol, again)
-    return LPSparseMAPBatch(solved, n, isinstance(additional, list | tuple), again, tol, n_jobs)
 
 
 def solve_again(problems, solutions, tol, n_jobs, solver="auto"):
@@ -171,32 +59,22 @@ def choose_solver(layout, solver="auto"):
     return solver
 
 
-def solve_graph(
-    problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, sizes=None, keep="all", deadline=None
-):
-    """Solve samples that are laid out for the kernels.
+def solve_graph(problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, keep="all"):
+    """Solve samples that are laid out for the kernels. Those with scores of very different magnitudes are clipped.
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     warm : (multipliers, links), default=None
         Warm start, one row for each sample; see `start_of`.
-    sizes : array of shape (n_samples,), default=None
-        Magnitudes of the relevant scores, if known. By default, scores of very different magnitudes are detected, and
-        solved by `Clipping`.
     keep : {"all", "marginals"}, default="all"
         The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
-    deadline : float or None, default=None
-        The `working_time` at which solvers end.
 
     Returns
     -------
     solutions : GraphSolutions
     """
-    method = choose_solver(problems.layout, solver)
-    solver = GraphSolver(method, tol, max_iter, n_jobs, keep, deadline)
-    if sizes is not None:
-        return solver.solve(problems, warm, sizes)
+    solver = GraphSolver(choose_solver(problems.layout, solver), tol, max_iter, n_jobs, keep)
     sizes = problems.sizes()
     ordinary = sizes <= LARGE
     if ordinary.all():
@@ -210,14 +88,24 @@ def solve_graph(
 
 
 class GraphSolver(NamedTuple):
-    """A solver of the dual problem with its options; see `solve_graph`."""
+    """A solver of the dual problem with its options.
+
+    Attributes
+    ----------
+    method : str
+        A name in `GRAPH_SOLVERS`.
+    tol, max_iter, n_jobs, keep
+        As in `solve_graph`.
+    deadline : float or None
+        The `working_time` at which the solver ends.
+    """
 
     method: str
     tol: float
     max_iter: int
-    n_jobs: object = None
+    n_jobs: int | None = None
     keep: str = "all"
-    deadline: object = None
+    deadline: float | None = None
 
     def solve(self, problems, warm=None, sizes=None):
         """Solve samples with scores of these magnitudes; those that do not converge get easier scores first."""
@@ -306,18 +194,17 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs):
     return GraphSolver(method, tol, max_iter, n_jobs).run(problems, warm)
 
 
-def check_feasible(problems, solutions, many=True, numbers=None):
+def check_feasible(problems, solutions):
     """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
 
-    The message lists factors that contradict each other, each of which is needed for that. `problems` are the samples,
-    and `numbers` are the indices of the samples in the user's list, if they do not count from 0.
+    The message lists factors that contradict each other, each of which is needed for that.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():
         return
     too_large = np.flatnonzero(statistics[:, STATUS] == TOO_LARGE)
     if len(too_large):
-        which = _name(too_large[0], many, numbers)
+        which = problems.name_of(too_large[0])
         raise ValueError(
             f"{which} (with the additional scores) are so large, above {MAX_SIZE:g}, that rounding leaves no digits "
             "of the marginals. Divide them by a number; to forbid a variable use -inf"
@@ -331,7 +218,7 @@ def check_feasible(problems, solutions, many=True, numbers=None):
     if not strength.any():
         of_link = np.repeat(np.arange(len(strength)), np.diff(arrays.link_ptr))
         np.maximum.at(strength, of_link, np.abs(solutions.links[i]))
-    which = _name(i, many, numbers)
+    which = problems.name_of(i)
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
@@ -339,38 +226,3 @@ def check_feasible(problems, solutions, many=True, numbers=None):
         needed = map(layout.factor_of, least_contradiction(layout, problems.scores[i], factors))
         message += f"; these contradict each other: {list_rules(needed)}"
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
-
-
-def _name(i, many, numbers):
-    return f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
-
-
-def _check_warm_start(warm_start, n):
-    """Return the argument `warm_start` as a sequence with one result for each sample."""
-    results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
-    if not isinstance(results, Sequence | np.ndarray):
-        raise ValueError(f"warm_start must be a result of lp_sparsemap, or a list of these; got {warm_start!r}")
-    if len(results) != n:
-        raise ValueError(f"warm_start holds {len(results)} results for {n} samples; pass one for each")
-    return results
-
-
-def _fits(result, layout):
-    """Tell whether the arrays of an earlier result of the graph have the lengths that kernels expect.
-
-    The graph may have grown since then, and the result may be for different additional scores.
-    """
-    rows, links = (len(getattr(layout.arrays, name)) for name in ("row_bounds", "links"))
-    same_joint = layout.tables is None or len(result._joint) == layout.n_additional
-    return len(result._links) == links and len(result._layout.arrays.row_bounds) == rows and same_joint
-
-
-def _warm(results, problems, numbers):
-    """Check results for a warm start; return their multipliers and link variables."""
-    layout = problems.layout
-    for i, result in zip(numbers, results):
-        same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
-        if not same or not _fits(result, layout):
-            raise ValueError(f"warm_start[{i}] is not a result of this graph; solve the graph once without it")
-    links, joint = np.array([r._links for r in results]), np.array([r._joint for r in results])
-    return np.array([r._multipliers for r in results]), start_of(layout, links, joint)
