@@ -16,7 +16,7 @@ from ..structures import Structure
 from ._layout import Layout
 from ._logic import Factor, StructureFactor
 from ._rules import Or
-from ._tables import OneValueEach
+from ._tables import ExactlyOne
 from ._variables import Condition, Variables, as_condition
 
 
@@ -119,7 +119,7 @@ class FactorGraph:
         >>> graph = FactorGraph()
         >>> colours = graph.categorical(2, n_states=3, name="colours")
         >>> graph
-        FactorGraph(colours (2, 3); 2 OneValueEach)
+        FactorGraph(colours (2, 3); 2 ExactlyOne)
         >>> lp_sparsemap(graph, [[0.5, 0.5, 0.0], [3.0, 0.0, 0.0]]).marginals.round(3)
         array([[0.5, 0.5, 0. ],
                [1. , 0. , 0. ]])
@@ -133,7 +133,7 @@ class FactorGraph:
         array = self._add_variables((*_as_shape(shape), n_states), name)
         name = next(reversed(self._arrays))
         self.n_states[name] = n_states
-        self.factors.append(OneValueEach(array, name))
+        self.factors.append(ExactlyOne(array, name))
         return array
 
     def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
@@ -212,18 +212,18 @@ class FactorGraph:
         >>> graph.add(StructureFactor(HeadAutomaton(), u, name="head"))
         >>> adjacent = np.zeros((3, 3))
         >>> adjacent[1, 1] = 1.0
-        >>> own = graph.with_features({"head": {"siblings": adjacent.reshape(9, 1)}})
-        >>> map_inference(own, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
+        >>> second = graph.with_features({"head": {"siblings": adjacent.reshape(9, 1)}})
+        >>> map_inference(second, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
         array([ True, False])
         """
         # The copy shares the layouts.
-        found = object.__new__(FactorGraph)
-        found.__dict__.update(self.__dict__)
-        found.features = {
-            owner: {name: self._check_features(owner, name, matrix) for name, matrix in own.items()}
-            for owner, own in features.items()
+        graph = object.__new__(FactorGraph)
+        graph.__dict__.update(self.__dict__)
+        graph.features = {
+            owner: {name: self._check_features(owner, name, matrix) for name, matrix in matrices.items()}
+            for owner, matrices in features.items()
         }
-        return found
+        return graph
 
     def _check_features(self, owner, name, matrix):
         factors = [factor for factor in self.scored if factor.name == owner and factor.kind == STRUCTURE]
@@ -244,8 +244,8 @@ class FactorGraph:
         whole = np.zeros(indices.shape[:-1], bool)
         for name, n_states in self.n_states.items():
             array = self._arrays[name]
-            place = indices[..., 0] - array.indices.flat[0]
-            whole |= (n_states == n) & (place >= 0) & (place < array.size) & (place % n == 0)
+            position = indices[..., 0] - array.indices.flat[0]
+            whole |= (n_states == n) & (position >= 0) & (position < array.size) & (position % n == 0)
         return bool(whole.all() and not variables.negated.any() and (np.diff(indices, axis=-1) == 1).all())
 
     def _add_variables(self, shape, name):
@@ -319,8 +319,8 @@ class FactorGraph:
         for name, array in self._arrays.items():
             first = array.indices.flat[0]
             if first <= number < first + array.size:
-                place = ", ".join(str(int(i)) for i in np.unravel_index(number - first, array.shape))
-                return f"{'~' if negated else ''}{name}[{place}]"
+                position = ", ".join(str(int(i)) for i in np.unravel_index(number - first, array.shape))
+                return f"{'~' if negated else ''}{name}[{position}]"
         raise IndexError(f"there is no variable {number}")
 
     def layout(self, given=None):
@@ -329,7 +329,7 @@ class FactorGraph:
         key = tuple(
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
-        featured = {owner: tuple(own) for owner, own in self.features.items()}
+        featured = {owner: tuple(names) for owner, names in self.features.items()}
         key = key, tuple(sorted(featured.items()))
         if key not in self._layouts:
             self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
@@ -340,13 +340,13 @@ class FactorGraph:
         """Return the number of factors of each type, in the order in which they appear."""
         counts = {}
         for factor in self.factors:
-            kind = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
-            counts[kind] = counts.get(kind, 0) + factor.count
+            title = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
+            counts[title] = counts.get(title, 0) + factor.count
         return counts
 
     def __repr__(self):
         arrays = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items()) or "no variables"
-        factors = ", ".join(f"{n} {kind}" for kind, n in self._counts().items()) or "no factors"
+        factors = ", ".join(f"{n} {title}" for title, n in self._counts().items()) or "no factors"
         return f"FactorGraph({arrays}; {factors})"
 
     def _repr_html_(self):

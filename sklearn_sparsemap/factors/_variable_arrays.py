@@ -81,12 +81,12 @@ class VariableArrays:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
                 given = {name: shape for (owner, name), shape in self.shapes.items() if owner == factor.name}
-                own_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
-                shapes = {(factor.name, name): shape for name, shape in own_shapes.items()}
+                kernel_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
+                shapes = {(factor.name, name): shape for name, shape in kernel_shapes.items()}
             size = size_of(shapes)
             # A structure without scores also has an (empty) entry.
-            own = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
-            shaped.setdefault(factor.name, []).append(own)
+            arrays = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
+            shaped.setdefault(factor.name, []).append(arrays)
             start += size
         return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
@@ -101,10 +101,10 @@ class VariableArrays:
         if not self.mixes:
             return np.bincount(self.expand, flat, minlength=self.n_joined)
         plain, mixed = flat.copy(), np.zeros(self.n_joined)
-        for places, first, features in self.mixes:
-            own = features.T @ flat[places].reshape(features.shape[0], _width(flat[places], features))
-            mixed[first : first + own.size] += own.ravel()
-            plain[places] = 0.0
+        for indices, first, features in self.mixes:
+            products = features.T @ flat[indices].reshape(features.shape[0], _width(flat[indices], features))
+            mixed[first : first + products.size] += products.ravel()
+            plain[indices] = 0.0
         return mixed + np.bincount(self.expand, plain, minlength=self.n_joined) if plain.any() else mixed
 
     def join_additional(self, given):
@@ -128,11 +128,11 @@ class VariableArrays:
         if self.expand is None:
             return joined
         flat = joined[self.expand]
-        for places, first, features in self.mixes:
-            own = flat[places]
-            n_features, width = features.shape[1], _width(own, features)
+        for indices, first, features in self.mixes:
+            scores, n_features = flat[indices], features.shape[1]
+            width = _width(scores, features)
             weights = joined[first : first + n_features * width].reshape(n_features, width)
-            flat[places] = (features @ weights).reshape(own.shape)
+            flat[indices] = (features @ weights).reshape(scores.shape)
         return flat
 
 

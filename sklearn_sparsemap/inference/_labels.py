@@ -98,10 +98,10 @@ class LabelGraph:
         if self.is_plain or self.forest is not None:
             u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
             return _solution(scores, u)
-        keep, found = "all" if self.constraints else "marginals", []
+        keep, parts = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
-            found.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
-        return self._joined(found)
+            parts.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
+        return self._joined(parts)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
         """Solve SparseMAP with the known labels fixed: gold 1.0 and 0.0 where `known`."""
@@ -126,10 +126,10 @@ class LabelGraph:
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
 
-    def _joined(self, found):
-        found = GraphSolutions(*map(np.concatenate, zip(*found)))
-        gaps = np.maximum(np.abs(found.gap), found.statistics[:, RESIDUAL])
-        return LabelSolution(found.marginals, found.joint if self.constraints else None, found.objective, gaps)
+    def _joined(self, parts):
+        out = GraphSolutions(*map(np.concatenate, zip(*parts)))
+        gaps = np.maximum(np.abs(out.gap), out.statistics[:, RESIDUAL])
+        return LabelSolution(out.marginals, out.joint if self.constraints else None, out.objective, gaps)
 
     def gibbs(self, scores):
         """Return log-partition functions and marginals of independent labels."""
@@ -163,8 +163,9 @@ class LabelGraph:
         if self.forest is not None:
             size = max(1, _CHUNK_BYTES // (8 * self.n_labels))
             for start in range(0, len(wrong), size):
-                own = labels[start : start + size]
-                wrong[start : start + size] = self.forest.violated(own.toarray() if sparse.issparse(own) else own * 1.0)
+                rows = labels[start : start + size]
+                rows = rows.toarray() if sparse.issparse(rows) else rows * 1.0
+                wrong[start : start + size] = self.forest.violated(rows)
             return wrong
         for _, (indices, signs, low, high) in self.constraints:
             columns = labels[:, indices]
@@ -177,12 +178,12 @@ class LabelGraph:
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
         if self.is_plain or self.forest is not None:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
-        found, late = [], {}
+        parts, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
             best = best_assignments(problems, late, n_jobs, map_time_limit=map_time_limit)
-            found.append(best.structure)
+            parts.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     @property
     def _recursive(self):
@@ -204,8 +205,8 @@ class LabelGraph:
         """
         if self._recursive is not None:
             return list(n_best_in_forest(scores, self._recursive, k))
-        found = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
-        return [labels for labels, _ in found]
+        best = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
+        return [labels for labels, _ in best]
 
     def check_feasible(self):
         """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""

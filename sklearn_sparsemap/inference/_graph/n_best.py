@@ -24,7 +24,7 @@ def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9):
     i : int
         The index of a sample.
     layout : Layout
-    found : list of (assignment, value)
+    assignments : list of (assignment, value)
         Assignments are flat arrays.
     """
     late = {}
@@ -44,19 +44,19 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
     k, n_jobs, tol, map_time_limit, late
         As in `best_assignments`.
     """
-    found = []
-    while len(found) < k:
+    assignments = []
+    while len(assignments) < k:
         try:
             best = best_assignments(problem, late, n_jobs, tol, map_time_limit)
         except ValueError as error:
-            if found and str(error).startswith("infeasible"):
+            if assignments and str(error).startswith("infeasible"):
                 break
             raise
         if best.value[0] == -np.inf:
             # The search ended without an assignment, of which `late` tells.
             break
-        found.append((best.structure[0], float(best.value[0])))
+        assignments.append((best.structure[0], float(best.value[0])))
         # At least one variable differs from this assignment.
         layout = problem.layout.with_clause(np.arange(problem.layout.n_variables), best.structure[0])
         problem = problem._replace(layout=layout)
-    return found
+    return assignments

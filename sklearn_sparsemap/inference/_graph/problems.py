@@ -347,19 +347,19 @@ def as_graph_problems(graph, scores, additional, numbers=None):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
             raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one for each")
-        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(numbers, additional)]
+        given = [_check_additional(graph, one, f"additional[{i}]") for i, one in zip(numbers, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
-    shapes = [_shapes_of(own) for own in given]
-    for i, own in enumerate(shapes):
-        if own != shapes[0]:
-            raise ValueError(f"additional[{i}] has shapes {own}, but additional[0] has {shapes[0]}; make all alike")
+    shapes = [_shapes_of(arrays) for arrays in given]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(f"additional[{i}] has shapes {shape}, but additional[0] has {shapes[0]}; make all alike")
     layout = graph.layout(shapes[0])
     rows = np.empty((len(samples), layout.n_variables))
-    for row, i, own in zip(rows, numbers, samples):
-        row[:] = layout.join_variables(own, f"scores[{i}]" if many else "scores", check_scores)
+    for row, i, sample in zip(rows, numbers, samples):
+        row[:] = layout.join_variables(sample, f"scores[{i}]" if many else "scores", check_scores)
     np.maximum(rows, FORBIDDEN, out=rows)
-    flat = [layout.join_additional(own) for own in given] if layout.n_additional else np.zeros((1, 0))
+    flat = [layout.join_additional(arrays) for arrays in given] if layout.n_additional else np.zeros((1, 0))
     return GraphBatch(layout, rows, np.array(flat), numbers=numbers), many
 
 
@@ -428,9 +428,9 @@ def _check_additional(graph, additional, label):
             scores_of = _pair_scores if factor.kind == PAIR else _table_scores
             given[name] = scores_of(additional[name], factor, what)
         else:
-            own = _structure_scores(additional.get(name, {}), factor, what, graph.features.get(name, {}))
-            if own:
-                given[name] = own
+            arrays = _structure_scores(additional.get(name, {}), factor, what, graph.features.get(name, {}))
+            if arrays:
+                given[name] = arrays
     return given
 
 
@@ -467,13 +467,15 @@ def _structure_scores(value, factor, what, features):
         takes = ", ".join(structure.additional_names) or "none"
         raise ValueError(f"{what}: {structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
     names = [name for name in structure.additional_names if value.get(name) is not None]
-    found = {}
+    arrays = {}
     for name in names:
         label = f"{what}[{name!r}]"
         if name in features:
-            found[name] = check_finite(value[name], 1, label)
-            if found[name].shape != features[name].shape[1:]:
-                raise ValueError(f"{label} has shape {found[name].shape}; there are {features[name].shape[1]} features")
+            arrays[name] = check_finite(value[name], 1, label)
+            if arrays[name].shape != features[name].shape[1:]:
+                raise ValueError(
+                    f"{label} has shape {arrays[name].shape}; there are {features[name].shape[1]} features"
+                )
         else:
-            found[name] = check_additional(label, value[name], structure, factor.shape, name)
-    return found
+            arrays[name] = check_additional(label, value[name], structure, factor.shape, name)
+    return arrays
