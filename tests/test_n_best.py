@@ -148,7 +148,7 @@ def two_matchings(n):
 def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
     graph, scores = two_matchings(5)
     best = map_inference(graph, scores, map_time_limit=None)
-    monkeypatch.setattr(branch, "MOST_NODES", 1)
+    monkeypatch.setattr(branch, "MAX_NODES", 1)
     # No limit of time is no limit of relaxations either.
     again = map_inference(graph, scores, map_time_limit=None)
     assert again.value == best.value and again.bound - again.value <= 1e-9

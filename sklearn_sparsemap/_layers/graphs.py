@@ -9,7 +9,7 @@ from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphProblems
+from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
 from ..inference._results import LPSparseMAPBatch
 from ..losses._graphs import gold_parts
@@ -110,7 +110,7 @@ class GraphOperator(Operator):
         return shapes_within(padded, lengths, bounds)
 
     def lay_out(self, scores, additional, lengths):
-        """Return the batch laid out for the kernels: list of (rows, kind, `GraphProblems`), by shape."""
+        """Return the batch laid out for the kernels: list of (rows, kind, `GraphBatch`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
@@ -131,7 +131,7 @@ class GraphOperator(Operator):
             if not finite.all():
                 raise ValueError(f"pair scores contain {joined[~finite][0]}; they must be finite")
             own[own == -np.inf] = FORBIDDEN
-            groups.append((rows, kind, GraphProblems(kind.layout, own, np.ascontiguousarray(joined))))
+            groups.append((rows, kind, GraphBatch(kind.layout, own, np.ascontiguousarray(joined), numbers=rows)))
         return groups
 
     def encode(self, kind, gold, shape, parts, additional):
@@ -184,7 +184,7 @@ class SolvedGraphs:
         self.marginals, self.additional = self._put([(own.marginals, own.joint) for own in solved])
 
     def _solve(self, group, n_jobs):
-        (rows, _, problems), operator = group, self._operator
+        (_, _, problems), operator = group, self._operator
         if operator.argmax == "map":
             solutions = relax(problems, operator.tol, n_jobs)
         elif operator.max_iter is None:
@@ -192,7 +192,7 @@ class SolvedGraphs:
         else:
             method = choose_solver(problems.layout)
             solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
-        check_feasible(problems, solutions, numbers=rows)
+        check_feasible(problems, solutions)
         return solutions
 
     def _put(self, found):

@@ -99,13 +99,13 @@ def _add_factor(columns, factor, shapes, number_of):
 def _add_rows(columns, factor, number, first_link):
     """Add the inequalities of a factor whose number and first link are given, in terms of the variables."""
     indices, signs = factor.literals.indices, factor.signs
-    for places, coefs, bound, low, high in factor.rows():
-        row_signs = signs[places]
-        columns["row_lengths"].append(len(places))
-        columns["row_factors"].append(number + places[0] * factor.count // len(indices))
-        columns["row_vars"].append(indices[places])
+    for positions, coefs, bound, low, high in factor.rows():
+        row_signs = signs[positions]
+        columns["row_lengths"].append(len(positions))
+        columns["row_factors"].append(number + positions[0] * factor.count // len(indices))
+        columns["row_vars"].append(indices[positions])
         columns["row_coefs"].append(coefs * row_signs)
-        columns["row_links"].append(first_link + places)
+        columns["row_links"].append(first_link + positions)
         # A negated literal is 1 - u.
         columns["row_bounds"].append(bound - coefs[row_signs < 0].sum())
         columns["row_low"].append(low)

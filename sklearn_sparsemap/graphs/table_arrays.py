@@ -69,5 +69,5 @@ def tables_of(arrays, is_table):
     places[order] = np.arange(len(order))
     reach = np.arange(len(order))
     np.minimum.at(reach, places[both[:, 0]], places[both[:, 1]])
-    own = nodes, ends, cells, messages, links, values, node_links, places, order, reach
-    return TableArrays(*(readonly(array, np.int64) for array in own))
+    fields = nodes, ends, cells, messages, links, values, node_links, places, order, reach
+    return TableArrays(*(readonly(array, np.int64) for array in fields))

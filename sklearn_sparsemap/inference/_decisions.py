@@ -12,7 +12,7 @@ from ..structures._base import check_structure
 from ._batch import argmax_problems
 from ._graph.exact import warn_of_time_limit
 from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
-from ._graph.problems import GraphProblems, as_graph_problems
+from ._graph.problems import GraphBatch, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
 
 # Tolerance of the residual of LP-SparseMAP, and maximum number of iterations.
@@ -93,7 +93,7 @@ class GraphDecisions:
         return self
 
     def _problems(self, scores):
-        return GraphProblems(self._layout, np.maximum(scores, FORBIDDEN), self._additional)
+        return GraphBatch(self._layout, np.maximum(scores, FORBIDDEN), self._additional)
 
     def argmax(self, name, scores, n_jobs=None):
         problems = self._problems(scores)
@@ -106,8 +106,7 @@ class GraphDecisions:
 
     def best(self, scores, n_jobs=None):
         late = {}
-        options = {"numbers": range(len(scores)), "map_time_limit": MAP_TIME_LIMIT}
-        found = best_assignments(self._problems(scores), late, n_jobs, **options)
+        found = best_assignments(self._problems(scores), late, n_jobs, map_time_limit=MAP_TIME_LIMIT)
         warn_of_time_limit(late, MAP_TIME_LIMIT)
         return found.structure.astype(np.float64)
 

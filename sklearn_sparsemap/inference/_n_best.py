@@ -11,8 +11,7 @@ import numpy as np
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ._batch import check_feasible, map_where_feasible
-from ._graph.map import check_graph_options
-from ._graph.n_best import n_best_of_graph
+from ._graph.problems import check_graph_options, n_best_of_graph
 from ._places import bonus_for, require
 from ._problems import lay_out, problems_of
 

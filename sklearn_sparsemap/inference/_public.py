@@ -12,7 +12,7 @@ from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
 from ..structures._base import check_structure
 from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
-from ._graph.map import check_graph_options, map_graph
+from ._graph.problems import check_graph_options, map_graph
 from ._problems import lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 

@@ -9,7 +9,7 @@ from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..graphs.gold import add_structure_parts
 from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphProblems, as_graph_problems
+from ..inference._graph.problems import as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
 
@@ -166,7 +166,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     name : str
         A name in LOSSES, but not of a loss with Gibbs marginals.
     temperature : float
-    problems : GraphProblems
+    problems : GraphBatch
     gold : (u, joint)
         As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
@@ -192,7 +192,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
+    scaled, most = problems._replace(scores=scores, additional=problems.additional / temperature), _INEXACT
     is_rough = layout.shares_variables and accuracy > EXACT
     tol = np.sqrt(2.0 * accuracy) if is_rough else _TOL
     if recipe.argmax == "map":
@@ -213,7 +213,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_kept:
             memory["warm"] = start_of(layout, solutions.links, solutions.joint)
-    check_feasible(layout, solutions)
+    check_feasible(scaled, solutions)
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)
