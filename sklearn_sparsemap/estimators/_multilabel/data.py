@@ -1,17 +1,26 @@
-"""The user's input: indicator matrices, names, the label graph, constraints, hidden layers."""
+"""Training samples of label sets: their checks, the label graph, and their folds."""
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import column_names, in_order
-from ..._core.validation import check_positive, name_array
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_magnitude, check_matrix, check_positive, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
+from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._structured.labels import label_array
+from .._structured.labels import check_target, encode_labels, given_classes, label_array
 from .calibration import implications
+
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
@@ -27,6 +36,77 @@ _FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 # Largest difference of the projections of samples with equal features, relative to the largest projection. Rounding in
 # preprocessing by matrix products causes differences of 1e-15.
 _SAME = 1e-9
+
+
+def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has_unknown=False):
+    """Check training samples.
+
+    Parameters
+    ----------
+    estimator : MultilabelLPSparseMAP
+    X, y
+        As in its `fit`.
+    reset : bool
+        Whether a new model begins. Otherwise the samples must agree with the fitted labels and features.
+    classes : sequence, default=None
+        The argument of `fit` or `partial_fit`, or the names of the columns.
+    partial : bool, default=False
+        Whether `partial_fit` was called.
+    has_unknown : bool, default=False
+        Whether some entries of `y` were NaN, so that a single column is an indicator matrix.
+
+    Returns
+    -------
+    X : RaggedArray
+    gold : CSR of shape (n_samples, n_labels)
+    classes : array of shape (n_labels,)
+    single : bool
+        Whether y has one label for each sample.
+    """
+    is_table = column_names(y) is not None
+    if isinstance(X, RaggedArray):
+        raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+    check_target(y, _SEVERAL_LABELS)
+    checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
+    X, y = validate_data(estimator, check_matrix(X), keep_text(y), reset=reset, **checks)
+    X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
+    check_magnitude(X)
+    fitted = None if reset else estimator.classes_
+    is_indicator = (not partial and classes is not None) or estimator.constraints or is_table
+    is_indicator = is_indicator or has_unknown or (fitted is not None and not estimator._single)
+    if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
+        # scikit-learn reads a single column as labels. Here it is, unless something says that it is an indicator.
+        y = column_or_1d(y, warn=True)
+    single = y.ndim == 1
+    if fitted is not None and single != estimator._single:
+        was = "1-D" if estimator._single else "an indicator matrix"
+        raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
+    if not single:
+        gold = read_indicator(y)
+        return X, gold, read_names(classes, gold.shape[1], estimator.constraints, fitted), single
+    check_classification_targets(y)
+    if classes is not None and not partial:
+        raise ValueError("classes name the columns of an indicator matrix; leave classes at None for a 1-D y")
+    classes = given_classes(classes, fitted) if partial else np.unique(y)
+    codes = encode_labels(y.tolist(), classes, np.arange(len(y) + 1))
+    gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(classes)))
+    return X, gold, classes, single
+
+
+def make_label_graph(estimator, classes, single, gold, weights):
+    """Return the label graph of a new model, by the parameters `label_graph`, `constraints` and `loss`."""
+    constraints = [] if estimator.constraints is None else read_constraints(estimator.constraints, classes)
+    if single:
+        if constraints:
+            raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
+        return OneLabel(len(classes))
+    edges = np.zeros((0, 2), np.int64)
+    if estimator.label_graph is not None:
+        edges = read_edges(estimator.label_graph, classes, gold, weights, loops=estimator.loss != "hinge")
+    graph = LabelGraph(len(classes), edges[:0] if estimator.loss == "logistic" else edges, constraints)
+    if constraints:
+        graph.check_feasible()
+    return graph
 
 
 def read_indicator(Y):
@@ -145,6 +225,20 @@ def folds_of(places, most=_MOST_FOLDS):
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
+def in_folds(X, task, *max_folds):
+    """Order the samples of positive weight at random, and assign them to folds; return X, the task, the folds.
+
+    The random order depends on the content of the samples only. The optional last argument is the maximum number of
+    folds.
+    """
+    rows = np.flatnonzero(task.weights > 0.0)
+    known = None if task.known is None else task.known[rows]
+    order = order_of_samples(X.values[rows], task.gold[rows], known)
+    places = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order[places]]
+    return X[rows], task.take(rows), folds_of(places, *max_folds)
+
+
 def begin_names(Y, classes):
     """Return an indicator matrix in the order of the labels of a new model, and these labels.
 
@@ -156,8 +250,17 @@ def begin_names(Y, classes):
     return Y, None if names == list(range(len(names))) else label_array(names)
 
 
-def read_names(classes, n_labels):
-    """Return the labels' names: the given names, or the indices."""
+def read_names(classes, n_labels, constraints, fitted):
+    """Return the labels' names: `classes`, those of a `Hierarchy` from edges, or the indices.
+
+    `fitted` are the names of a fitted model, from which they must not differ, or None.
+    """
+    if fitted is not None and n_labels != len(fitted):
+        raise ValueError(f"y has {n_labels} labels, but the model was fitted with {len(fitted)}")
+    if classes is None and fitted is not None:
+        return fitted
+    if classes is None and constraints is not None:
+        classes = names_in_edges(constraints, n_labels)
     if classes is None:
         return np.arange(n_labels)
     names = name_array(classes)
@@ -165,6 +268,8 @@ def read_names(classes, n_labels):
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:
         raise ValueError("two labels have the same name; names must differ")
+    if fitted is not None and names.tolist() != fitted.tolist():
+        raise ValueError("classes differ from those of the first call; fit a clone")
     return names
 
 
@@ -212,8 +317,6 @@ def read_edges(label_graph, names, Y, weights, loops=True):
     Without `loops` a full graph of many labels becomes a tree, whose relaxation of MAP is integral.
     """
     n = len(names)
-    if label_graph is None:
-        return np.zeros((0, 2), np.int64)
     if isinstance(label_graph, str):
         if label_graph == "full" and n <= _MOST_WHOLE:
             return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
@@ -299,7 +402,7 @@ def mutual_information_tree(Y, weights):
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
 
 
-def close_gold(gold, constraints, known=None):
+def add_ancestors(gold, constraints, known=None):
     """Add the ancestors of gold labels in hierarchies.
 
     Parameters
@@ -333,8 +436,6 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
         Those of the remaining samples.
     n_violations : int
     """
-    if not graph.constraints:
-        return X, gold, weights, known, 0
     wrong = graph.violated(gold) if known is None else graph.forest.contradicted(dense(gold) > 0.5, known)
     n = int(wrong.sum())
     if not n:
