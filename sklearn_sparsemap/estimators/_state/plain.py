@@ -7,7 +7,7 @@ import numpy as np
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ...inference._labels import LabelGraph, OneLabel
-from ...training._curve import Course, mean_of
+from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._network import Network
 from .._multilabel.calibration import Calibration
@@ -78,5 +78,5 @@ for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibrat
     add_form(_cls.__name__, _cls)
 add_form("SeenSets", ObservedLabelSets)
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
-add_form("Losses", Course, Form(lambda: Course(mean_of), lambda course: {}, _OF_LOSSES))
+add_form("Losses", BoundedCurve, Form(lambda: BoundedCurve(mean_of), lambda curve: {}, _OF_LOSSES))
 add_form("Tuning", Tuning, Form(_make_tuning, _arguments_of_tuning))
