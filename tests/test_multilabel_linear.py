@@ -32,6 +32,7 @@ from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
 from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training._label_task import LabelTask
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
 from sklearn_sparsemap.training._objective import BatchObjective
 
@@ -70,7 +71,7 @@ def test_the_minimum_does_not_depend_on_the_start(data):
     X, Y = StandardScaler().fit_transform(data[0]), data[1]
     model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7).fit(X, Y)
     assert model.n_iter_ == len(model.loss_curve_) > 5 and (np.diff(model.loss_curve_) <= 1e-12).all()
-    task = model._task(gold=Y.astype(float), weights=np.ones(len(Y)))
+    task = LabelTask(model._graph, model._loss, gold=Y.astype(float), weights=np.ones(len(Y)))
     rng = np.random.default_rng(0)
     for _ in range(3):
         start = LinearModel(rng.normal(size=(8, 5)), rng.normal(size=5), np.zeros(0))

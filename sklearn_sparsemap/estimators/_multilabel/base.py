@@ -214,7 +214,8 @@ class LabelSetClassifier(
 
         The arguments are those of `predict` and `_evidence`.
         """
-        graph, task = self._graph, self._task(map_time_limit=map_time_limit)
+        graph = self._graph
+        task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
             # SparseMAP's regulariser subtracts 1/2 for each predicted label.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
@@ -269,12 +270,9 @@ class LabelSetClassifier(
             scores += np.asarray(marginals @ (one_way + one_way.T))
         return graph.forest.pool(scores, self.n_jobs) if graph.constraints and graph.forest is not None else scores
 
-    def _task(self, **data):
-        return LabelTask(self._graph, self._loss, 1.0, **data)
-
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
-        task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
+        task, out = LabelTask(self._graph, self._loss), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
         for rows in blocks(X.shape[0], self._graph.n_labels):
             scores = self._finite(model.scores(X[rows]))

@@ -23,11 +23,13 @@ from ..._core.validation import (
     Number,
     PairOf,
     check_parameters,
+    check_positive,
     check_sample_weight,
     keep_text,
     pair_of,
 )
 from ...losses._labels import LABEL_LOSSES
+from ...training._label_task import LabelTask
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._failures import leaves_whole
@@ -42,7 +44,6 @@ from .data import (
     leave_out_violations,
     make_label_graph,
     read_constraints,
-    read_hidden_layer_sizes,
     validate_samples,
 )
 from .sets import ObservedLabelSets
@@ -359,7 +360,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """
         hidden, data = self._check_params(), (X, y)
         X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
-        solver = choose_solver(self, X, task, hidden)
+        solver = choose_solver(self, X, task, hidden).cross_validate()
         self.alpha_ = solver.alpha
         self._store_label_sets(solver.training_part)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
@@ -477,7 +478,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial)
             self.n_violations_ += n_violations
         self._loss = self.loss
-        return X, self._task(gold=gold, weights=weights, known=known)
+        return X, LabelTask(graph, self._loss, gold=gold, weights=weights, known=known)
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
@@ -527,9 +528,16 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _check_params(self):
-        """Check the parameters; return the hidden layers as `read_hidden_layer_sizes` does."""
+        """Check the parameters; return the sizes of the hidden layers: list of int, None for "auto"."""
         check_parameters(self)
-        return read_hidden_layer_sizes(self.hidden_layer_sizes)
+        sizes = self.hidden_layer_sizes
+        if isinstance(sizes, str) and sizes == "auto":
+            return None
+        if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
+            raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
+        for size in sizes:
+            check_positive("each of hidden_layer_sizes", size, integer=True)
+        return [int(size) for size in sizes]
 
     def _calibrate(self, evidence, task):
         """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
@@ -612,7 +620,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         y, known = read_known(self._in_order(y))
         X, gold, _, _ = validate_samples(self, X, y, reset=False, has_unknown=known is not None)
         gold, known = add_ancestors(gold, self._graph.constraints, known)
-        return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
+        return LabelTask(self._graph, self._loss, gold=gold, weights=np.ones(len(X)), known=known), X
 
     def _validation_score(self, X, y):
         task, X = self._held_out(X, y)

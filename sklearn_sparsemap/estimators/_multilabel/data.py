@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import column_names, in_order
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_magnitude, check_matrix, check_positive, keep_text, name_array
+from ..._core.validation import check_magnitude, check_matrix, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -245,7 +245,9 @@ def begin_names(Y, classes):
     They are `classes`, or the names of the columns; None without names.
     """
     names = column_names(Y)
-    if names is None or classes is not None:
+    if names is None:
+        return Y, classes
+    if classes is not None:
         return in_order(Y, classes), classes
     return Y, None if names == list(range(len(names))) else label_array(names)
 
@@ -279,17 +281,6 @@ def names_in_edges(constraints, n_labels):
         if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
             return constraint.labels
     return None
-
-
-def read_hidden_layer_sizes(sizes):
-    """Return the sizes of the hidden layers: list of int; None for "auto"."""
-    if isinstance(sizes, str) and sizes == "auto":
-        return None
-    if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
-        raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
-    for size in sizes:
-        check_positive("each of hidden_layer_sizes", size, integer=True)
-    return [int(size) for size in sizes]
 
 
 def read_constraints(constraints, names):

@@ -58,7 +58,7 @@ _STRIDE = 5
 
 
 def choose_solver(estimator, X, task, hidden):
-    """Return the solver of a fit: `LBFGSCrossValidation`, which has chosen the penalty, or `AdamTraining`.
+    """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
     ----------
@@ -87,16 +87,7 @@ def choose_solver(estimator, X, task, hidden):
         )
     if named or estimator.solver == "adam":
         return AdamTraining(estimator, X, task, hidden or [])
-    linear = LBFGSCrossValidation(estimator, X, task)
-    linear.cross_validate()
-    n_samples, n_features = linear.X.values.shape
-    n_compared = max(_FEWEST_COMPARED, _FEWEST_FOR_EACH * max(n_features, task.n_outputs))
-    is_dense = not sparse.issparse(linear.X.values)
-    if hidden is None and estimator.solver == "auto" and is_dense and n_samples >= n_compared:
-        comparison = NetworkComparison(linear)
-        if comparison.is_better():
-            return AdamTraining(estimator, X, task, AUTO_HIDDEN, comparison)
-    return linear
+    return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
 
 
 class NetworkComparison:
@@ -195,6 +186,8 @@ class LBFGSCrossValidation:
     estimator : MultilabelLPSparseMAP
     X : RaggedArray
     task : LabelTask
+    compares : bool, default=False
+        Whether linear scores are compared with a network, if features are dense, and samples are enough.
 
     Attributes
     ----------
@@ -210,8 +203,8 @@ class LBFGSCrossValidation:
         Arguments of the monitor.
     """
 
-    def __init__(self, estimator, X, task):
-        self.estimator, self.watch = estimator, {}
+    def __init__(self, estimator, X, task, compares=False):
+        self.estimator, self.watch, self.compares, self._data = estimator, {}, compares, (X, task)
         self.X, self.task, self.folds = in_folds(X, task)
         self.gold, self.task.gold = self.task.gold, self.task.gold.astype(bool).toarray()
         self.training_part = self.task
@@ -221,7 +214,10 @@ class LBFGSCrossValidation:
         )
 
     def cross_validate(self):
-        """Choose the strength of the penalty, calibrate the estimator, and make the learner of all samples."""
+        """Choose the strength of the penalty, and calibrate the estimator; return the solver that trains.
+
+        It is this one, unless a network is better.
+        """
         X, task = self.X, self.task
         alpha, _ = pair_of(self.estimator.alpha, None)
         usual = automatic_alpha(X.values, task.weights)
@@ -231,6 +227,13 @@ class LBFGSCrossValidation:
             alphas = [usual * factor for factor in _PATH] if alpha == "auto" else [alpha]
             self.alpha, self.evidence, start = self._search(start, alphas)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
+        n_samples, n_features = X.values.shape
+        n_compared = max(_FEWEST_COMPARED, _FEWEST_FOR_EACH * max(n_features, task.n_outputs))
+        if self.compares and n_samples >= n_compared and not sparse.issparse(X.values):
+            comparison = NetworkComparison(self)
+            if comparison.is_better():
+                return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
+        return self
 
     def _search(self, start, alphas):
         """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
@@ -351,6 +354,10 @@ class AdamTraining:
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
         self.learner = epochs_of(estimator, self.X, self.task, hidden, rng, comparison and comparison.n_epochs)
         self.alpha = self.learner.optimizer.alphas[0]
+
+    def cross_validate(self):
+        """Return this solver: its parameters are given."""
+        return self
 
     def finish(self):
         """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
