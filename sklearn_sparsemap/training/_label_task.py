@@ -54,14 +54,14 @@ class LabelTask(Task):
         losses, residuals = np.empty(len(scores)), np.empty_like(scores)
         joined, n_inexact = np.zeros(len(additional)), 0
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
-            own, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
+            part, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(
-                    self.loss, self.temperature, self.graph, own, additional, gold, weights[rows], n_jobs
+                    self.loss, self.temperature, self.graph, part, additional, gold, weights[rows], n_jobs
                 )
             else:
                 losses[rows], residuals[rows], pairs, inexact = partly_known_losses(
-                    self.loss, self.temperature, self.graph, own, gold, self.known[rows], weights[rows], n_jobs
+                    self.loss, self.temperature, self.graph, part, gold, self.known[rows], weights[rows], n_jobs
                 )
             joined += pairs
             n_inexact += inexact

@@ -176,10 +176,10 @@ class LabelSetClassifier(
             return self.classes_[chosen.argmax(axis=1)]
         if not names:
             return chosen.astype(np.int64)
-        found = np.empty(len(chosen), object)
+        named = np.empty(len(chosen), object)
         for i, row in enumerate(chosen):
-            found[i] = tuple(self.classes_[row].tolist())
-        return found
+            named[i] = tuple(self.classes_[row].tolist())
+        return named
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.

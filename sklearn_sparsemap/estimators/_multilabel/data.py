@@ -32,7 +32,7 @@ _STRENGTH = 0.02
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
 # closer to the final one. Ten folds gain little more than five.
-_FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
+_MIN_FOLDS, _MAX_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 # Largest difference of the projections of samples with equal features, relative to the largest projection. Rounding in
 # preprocessing by matrix products causes differences of 1e-15.
 _SAME = 1e-9
@@ -149,8 +149,8 @@ def row_words(X):
     terms ^= terms >> np.uint64(29)
     terms[X.data == 0.0] = 0
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    found = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    return (found ^ (found >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    words_of_rows = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 def automatic_alpha(X, weights):
@@ -178,8 +178,8 @@ def order_of_samples(X, gold, known=None):
     """Return an order of samples that depends on their content only, and on their last digits hardly at all.
 
     Samples are sorted by a random projection of their features. A change of the last digits of `X` swaps neighbours at
-    most. Samples with equal features are neighbours, in an order given by their labels, so that dealing them to folds
-    in turn spreads them over the folds.
+    most. Samples with equal features are neighbours, in an order given by their labels, so that assigning them
+    to folds in turn spreads them over the folds.
 
     Parameters
     ----------
@@ -206,22 +206,22 @@ def order_of_samples(X, gold, known=None):
     return np.lexsort((values, words ^ (words >> np.uint64(27)), group))
 
 
-def folds_of(places, most=_MOST_FOLDS):
-    """Deal samples to folds in turn: list of (train, held), empty if there are too few.
+def folds_of(positions, max_folds=_MAX_FOLDS):
+    """Assign samples to folds in turn: list of (train, held), empty if there are too few.
 
-    There are at most `most` folds: by default five for up to 500 samples, and three for more than 625.
+    There are at most `max_folds` folds: by default five for up to 500 samples, and three for more than 625.
 
     Parameters
     ----------
-    places : int array of shape (n_samples,)
-        Place of each sample in the order in which they are dealt.
-    most : int
+    positions : int array of shape (n_samples,)
+        Position of each sample in the order in which they are assigned.
+    max_folds : int
     """
-    n_samples = len(places)
-    if n_samples < 2 * _FEWEST_FOLDS:
+    n_samples = len(positions)
+    if n_samples < 2 * _MIN_FOLDS:
         return []
-    n_folds = min(most, max(_SAMPLES_BY_FOLDS // n_samples, _FEWEST_FOLDS), n_samples // 2)
-    fold = places % n_folds
+    n_folds = min(max_folds, max(_SAMPLES_BY_FOLDS // n_samples, _MIN_FOLDS), n_samples // 2)
+    fold = positions % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
@@ -234,9 +234,9 @@ def in_folds(X, task, *max_folds):
     rows = np.flatnonzero(task.weights > 0.0)
     known = None if task.known is None else task.known[rows]
     order = order_of_samples(X.values[rows], task.gold[rows], known)
-    places = np.random.default_rng(0).permutation(len(rows))
-    rows = rows[order[places]]
-    return X[rows], task.take(rows), folds_of(places, *max_folds)
+    positions = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order[positions]]
+    return X[rows], task.take(rows), folds_of(positions, *max_folds)
 
 
 def begin_names(Y, classes):

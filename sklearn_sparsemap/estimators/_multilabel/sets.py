@@ -95,20 +95,20 @@ class ObservedLabelSets:
         chosen = np.empty(probabilities.shape, bool)
         for rows in blocks(len(probabilities), 1, self._block_size):
             best = self._best(self._sums(logit(probabilities[rows])), threshold)
-            found = self.sets[best].toarray() if self._dense is None else self._dense[best]
-            chosen[rows] = found > 0.0
+            best_sets = self.sets[best].toarray() if self._dense is None else self._dense[best]
+            chosen[rows] = best_sets > 0.0
         return chosen
 
     def likeliest(self, probabilities, threshold, n):
         """Return the `n` most probable sets of each sample: list of lists of (int array, float), in this order."""
-        found = []
+        likeliest = []
         for rows in blocks(len(probabilities), 1, self._block_size):
             p = softmax(self._values(self._sums(logit(probabilities[rows])), threshold), axis=1)
             order = np.argsort(-p, axis=1, kind="stable")[:, :n]
-            for own, numbers in zip(p, order, strict=True):
+            for of_sample, numbers in zip(p, order, strict=True):
                 sets = self.sets[numbers].toarray().astype(np.int64)
-                found.append(list(zip(sets, own[numbers].tolist(), strict=True)))
-        return found
+                likeliest.append(list(zip(sets, of_sample[numbers].tolist(), strict=True)))
+        return likeliest
 
     def threshold_scores(self, probabilities, gold, weights, thresholds=SET_GRID):
         """Sum the scores of the best observed sets at each threshold, as `summed_scores` does: (4, n_thresholds)."""
@@ -136,8 +136,8 @@ class ObservedLabelSets:
         size = max(_AT_ONCE, _CACHED // len(self.sizes))
         for start in range(0, len(sums), size):
             values = self._values(sums[start : start + size], threshold)
-            own = best[start : start + size] = values.argmax(axis=1)
-            values -= values[np.arange(len(own)), own][:, None]
+            highest = best[start : start + size] = values.argmax(axis=1)
+            values -= values[np.arange(len(highest)), highest][:, None]
             # A set of probability p >= 2/3 is optimal: its value is at least 2 p, that of any other set at most
             # p + 2 (1 - p).
             open_rows = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
@@ -157,17 +157,17 @@ class ObservedLabelSets:
         """Return the set with the highest sum of expected F1 and probability, among the likely sets of each sample."""
         is_likely = np.zeros(len(self.sizes), bool)
         is_likely[likely] = True
-        which, places = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
-        sets, sizes, found = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(places), np.int64)
+        which, indices = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
+        sets, sizes, best = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(indices), np.int64)
         # Counts are exact in float32, in half of the memory.
         hits = (sets @ sets.T).toarray()
-        for start in range(0, len(places), _AT_ONCE):
-            own, p = places[start : start + _AT_ONCE], probabilities[start : start + _AT_ONCE]
-            size = sizes[own]
-            both = hits.take(own[:, :, None] * len(which) + own[:, None, :])
+        for start in range(0, len(indices), _AT_ONCE):
+            candidates, p = indices[start : start + _AT_ONCE], probabilities[start : start + _AT_ONCE]
+            size = sizes[candidates]
+            both = hits.take(candidates[:, :, None] * len(which) + candidates[:, None, :])
             mutual = example_f1(both, size[:, :, None] + size[:, None])
-            found[start : start + _AT_ONCE] = _best_column(np.matmul(p[:, None], mutual)[:, 0] + p)
-        return likely[np.arange(len(likely)), found]
+            best[start : start + _AT_ONCE] = _best_column(np.matmul(p[:, None], mutual)[:, 0] + p)
+        return likely[np.arange(len(likely)), best]
 
 
 def _lifts(frequencies, frequency, independent):
@@ -202,7 +202,7 @@ def _highest(values, n):
         np.maximum(highest, values[:, start : start + n], out=highest)
     rows, columns = np.nonzero(values >= highest.min(axis=1)[:, None])
     counts = np.bincount(rows, minlength=len(values))
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     left, numbers = np.full((len(values), counts.max()), -np.inf), np.zeros((len(values), counts.max()), np.int64)
-    left[rows, places], numbers[rows, places] = values[rows, columns], columns
+    left[rows, offsets], numbers[rows, offsets] = values[rows, columns], columns
     return np.take_along_axis(numbers, np.sort(np.argpartition(left, -n, axis=1)[:, -n:], axis=1), axis=1)

@@ -28,31 +28,31 @@ _LBFGS_TOL = 1e-5
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
 # than this to the end of the path, where fits take several times as long.
-_PROGRESS = 1e-3
+_MIN_DECREASE = 1e-3
 # The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
-_CLEAR = 0.01
-# In cross-validation, L-BFGS ends if the loss falls by less than `_ROUGH` times itself on average over `_FEW`
-# iterations, or if no entry of the gradient exceeds `_ROUGH_TOL`.
-_ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
+_CLEAR_DECREASE = 0.01
+# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself on average over `_CV_WINDOW`
+# iterations, or if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
+_CV_LOSS_TOL, _CV_WINDOW, _CV_GRADIENT_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
-_DENSE_CELLS = 2**23
+_MAX_DENSE = 2**23
 # Seed of the second model, on whose held-out samples, one in three, the probabilities are calibrated.
 _TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
-_FEWEST_HELD_OUT = 50
+_MIN_HELD_OUT = 50
 # The network that hidden_layer_sizes="auto" compares with linear scores: its hidden layers, and its dropout. Of 100 and
 # 300 units, and dropout of 0 and 0.3, it has the lowest log loss in cross-validation on ImCLEF07A.
 AUTO_HIDDEN, AUTO_DROPOUT = [300], 0.3
 # Smallest number of samples, and of samples for each feature and each label, for the comparison. With fewer, networks
 # are rarely better, and the comparison takes longer than the fit of linear scores.
-_FEWEST_COMPARED, _FEWEST_FOR_EACH = 2000, 20
+_MIN_COMPARED, _MIN_FOR_EACH = 2000, 20
 # Number of samples that the network visits until it is compared, and bounds of its epochs. With more visits, the
 # comparison takes longer. Of two and five epochs with 13,000 samples, only five showed that products matter.
-_TRIAL_VISITS, _TRIAL_EPOCHS = 40_000, (5, 30)
+_COMPARED_VISITS, _COMPARED_EPOCHS = 40_000, (5, 30)
 # Number of standard errors by which the log loss of the network must then be lower.
-_CLEARLY = 2.0
+_MIN_STANDARD_ERRORS = 2.0
 # Number of epochs between measurements of the log loss afterwards. Training ends after two without progress.
 _STRIDE = 5
 
@@ -113,7 +113,7 @@ class NetworkComparison:
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
         self.sets = None if estimator._single else sets
-        self.n_first = int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))
+        self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
         """Train the network until its log loss no longer falls; return whether it is clearly below the linear one.
@@ -129,7 +129,7 @@ class NetworkComparison:
             losses = self._losses(evidence)
             if lowest == np.inf and least_gain(linear_losses - losses, self.task.weights) <= 0.0:
                 return False
-            if losses.sum() < (1.0 - _PROGRESS) * lowest:
+            if losses.sum() < (1.0 - _MIN_DECREASE) * lowest:
                 lowest, self.n_epochs = losses.sum(), done
                 self.held_out = evidence, self.task, self.sets
             more = min(_STRIDE, most - done)
@@ -147,10 +147,10 @@ class NetworkComparison:
         estimator, gold, weights = self.estimator, dense(self.task.gold), self.task.label_weights
         losses = np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
-        for own, other in (halves, halves[::-1]):
+        for half, other in (halves, halves[::-1]):
             unfitted = Calibration.unfitted(estimator._loss, gold.shape[1], estimator._single)
             calibration = unfitted.fit(evidence[other], gold[other], weights[other])
-            losses[own] = calibration.losses(evidence[own], gold[own], weights[own])
+            losses[half] = calibration.losses(evidence[half], gold[half], weights[half])
         return losses
 
 
@@ -164,7 +164,7 @@ def least_gain(gains, weights):
     weights : array of shape (n_samples,)
     """
     deviations = gains - weights * gains.sum() / weights.sum()
-    return (gains.sum() - _CLEARLY * np.sqrt(deviations @ deviations)) / weights.sum()
+    return (gains.sum() - _MIN_STANDARD_ERRORS * np.sqrt(deviations @ deviations)) / weights.sum()
 
 
 def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
@@ -228,7 +228,7 @@ class LBFGSCrossValidation:
             self.alpha, self.evidence, start = self._search(start, alphas)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
         n_samples, n_features = X.values.shape
-        n_compared = max(_FEWEST_COMPARED, _FEWEST_FOR_EACH * max(n_features, task.n_outputs))
+        n_compared = max(_MIN_COMPARED, _MIN_FOR_EACH * max(n_features, task.n_outputs))
         if self.compares and n_samples >= n_compared and not sparse.issparse(X.values):
             comparison = NetworkComparison(self)
             if comparison.is_better():
@@ -256,17 +256,17 @@ class LBFGSCrossValidation:
         for alpha in alphas:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
-                learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_ROUGH_TOL, self.tol))
+                learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
                 learner.run(partial(_has_stalled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
             results.append((evidence, *mean))
-            losses.append(estimator._calibrate(evidence, task) * (1.0 + _PROGRESS) ** len(losses))
+            losses.append(estimator._calibrate(evidence, task) * (1.0 + _MIN_DECREASE) ** len(losses))
             best = int(np.argmin(losses))
             # Only the neighbours of the best strength are needed.
             results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
-            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR) * losses[0] else 2):
+            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR_DECREASE) * losses[0] else 2):
                 break
         lowest = minimum_of_curve(losses)
         k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
@@ -314,7 +314,7 @@ def minimum_of_curve(losses):
 
 def _has_stalled(losses, loss):
     """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for cross-validation."""
-    return len(losses) > _FEW and losses[-1 - _FEW] - loss <= _FEW * _ROUGH * abs(loss)
+    return len(losses) > _CV_WINDOW and losses[-1 - _CV_WINDOW] - loss <= _CV_WINDOW * _CV_LOSS_TOL * abs(loss)
 
 
 class AdamTraining:
@@ -403,7 +403,7 @@ class AdamTraining:
         estimator = self.estimator
         stops, fraction = estimator.early_stopping, held_out_fraction(estimator) or estimator.validation_fraction
         n_held = int(np.ceil(fraction * len(X))) if stops or estimator._tunes_threshold() else 0
-        if not n_held or (not stops and n_held < _FEWEST_HELD_OUT):
+        if not n_held or (not stops and n_held < _MIN_HELD_OUT):
             return X, task
         train, held = self._split(task.gold, fraction, rng)
         if not task.weights[train].any():
@@ -415,7 +415,7 @@ class AdamTraining:
         return X[train], task.take(train)
 
     def _split(self, gold, fraction, rng):
-        """Return the places of the samples to train on, and of those to hold out."""
+        """Return the indices of the samples to train on, and of those to hold out."""
         n = gold.shape[0]
         n_held = int(np.ceil(fraction * n))
         if n_held >= n:
@@ -437,7 +437,7 @@ class AdamTraining:
 def _for_epochs(task):
     """Scale the weights of a task to mean 1, and store its gold labels as a dense array if they are few; return it."""
     task.weights = relative(task.weights)
-    if np.prod(task.gold.shape) <= _DENSE_CELLS:
+    if np.prod(task.gold.shape) <= _MAX_DENSE:
         task.gold = dense(task.gold) > 0.0
     return task
 

@@ -381,7 +381,7 @@ default=None
         """
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
-        self._configure(optimizer, self._period)
+        self._configure(optimizer, self._shrink_period)
         self._losses.append(learn_batch(self, optimizer, task, X))
         return self
 
@@ -425,13 +425,13 @@ default=None
         task, X = self._validate_finalize(X, y)
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
         first = self._learned.optimizer if is_stream else self._new_begin()
-        self._configure(first, self._period)
+        self._configure(first, self._shrink_period)
         exceeds = first.exceeds
         if self._has_penalty and (is_stream or exceeds):
             # Keep the shrinkage even if the following steps fail.
             keep_if(self, lambda: True)
             self._learned = Learned(optimizer=first, final=earlier)
-            self._select(first)
+            self._enforce_budget(first)
         last, loss = first, self._latest_loss
         if task is not None and self._has_penalty and self.debias is not None:
             last = self._debias_stream(first, task, X)
@@ -554,7 +554,7 @@ default=None
         # The last shrinkage enforces the budget.
         self._configure(first, n_samples)
         if self._has_penalty:
-            self._select(first)
+            self._enforce_budget(first)
             warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
             last = self._debiasing_optimizer(first, n_samples)
@@ -582,7 +582,7 @@ default=None
             groups, weights, n_outputs, n_additional, average=self.average if average is None else average, mira=mira,
             columns=columns,
         )  # fmt: skip
-        self._configure(optimizer, self._period)
+        self._configure(optimizer, self._shrink_period)
         return optimizer
 
     def _configure(self, optimizer, period, *, eta0=None):
@@ -621,7 +621,7 @@ default=None
             return self._loss
         return "hinge" if self.debias == MIRA else self.debias
 
-    def _select(self, optimizer):
+    def _enforce_budget(self, optimizer):
         """Shrink one last time, so that the budget holds."""
         optimizer.shrink_to_budget()
         if optimizer.exceeds:
@@ -653,7 +653,7 @@ default=None
         return Budget(**{unit: number})
 
     @property
-    def _period(self):
+    def _shrink_period(self):
         """Number of samples between two shrinkages that are not deferred; also the period of the step size."""
         return PAPER_SCHEDULE if self.shrink_every == AUTO else self.shrink_every
 
@@ -687,7 +687,7 @@ default=None
         if self._has_penalty and not self._state("shrunk"):
             warn_user(
                 "groups have not been shrunk yet, so selected_groups_ are all groups that have weights; shrinkage is "
-                f"after every shrink_every={self._period} samples, at the end of fit and by finalize()"
+                f"after every shrink_every={self._shrink_period} samples, at the end of fit and by finalize()"
             )
         return selected
 
