@@ -32,8 +32,8 @@ _MIN_DECREASE = 1e-3
 # The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
 _CLEAR_DECREASE = 0.01
-# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself on average over `_CV_WINDOW`
-# iterations, or if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
+# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself on average over
+# `_CV_WINDOW` iterations, or if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
 _CV_LOSS_TOL, _CV_WINDOW, _CV_GRADIENT_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
