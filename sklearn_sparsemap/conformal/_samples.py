@@ -7,7 +7,7 @@ from sklearn.utils import column_or_1d
 from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length, keep_text
-from ..estimators._multilabel.data import close_gold, read_indicator
+from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.completions import blamed_on_known
 from ..estimators._structured.empty import rows_only
 from ..estimators._structured.labels import codes_of, flatten_labels
@@ -248,6 +248,6 @@ class LabelSamples:
             raise ValueError(
                 f"y has shape {y.shape}; it must be an indicator matrix of shape {(len(self.scores), n_labels)}"
             )
-        closed, _ = close_gold(read_indicator(y), self.graph.constraints)
+        closed, _ = add_ancestors(read_indicator(y), self.graph.constraints)
         rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
         return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]
