@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.threads import over_ranges
 from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
+from ..numerics.derivations import best_derivations
 from ._batch import check_feasible, map_where_feasible
 from ._graph.map import check_graph_options
 from ._graph.n_best import n_best_of_graph
@@ -19,6 +22,7 @@ from ._problems import lay_out, problems_of
 if TYPE_CHECKING:
     from ..structures import Structure
 
+_LARGEST_K = np.iinfo(np.int64).max // 4  # so that sums of numbers of structures do not overflow
 # Number of scores that are searched at once, which bounds the memory of large samples.
 _MOST_SCORES = 1 << 22
 
@@ -85,6 +89,9 @@ def n_best(
     if isinstance(structure, FactorGraph):
         return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
     samples, many, _ = lay_out(structure, scores, additional)
+    if structure.entering is not None:
+        found = n_best_of_problems(structure, samples.problems, k, n_jobs, many)
+        return found if many else found[0]
     found = []
     for i, sample in enumerate(samples):
         best = _best_of(structure, sample, int(k), n_jobs)
@@ -92,6 +99,31 @@ def n_best(
             check_feasible(np.arange(len(samples)) != i, many, structure, samples.problems)
         found.append([(structure.decode(slots, sample.dims), value) for slots, value in best])
     return found if many else found[0]
+
+
+def n_best_of_problems(structure, problems, k, n_jobs=None, many=True):
+    """Find the `k` best structures of problems that are laid out for the kernels: list of lists of (structure, score).
+
+    `many` says whether error messages contain the index of the sample.
+    """
+    counts, limit = np.zeros(len(problems.sizes), np.int64), np.array([min(int(k), _LARGEST_K)])
+    found = over_ranges(
+        partial(best_derivations, structure.oracle, structure.entering, problems, limit, counts),
+        np.diff(problems.score_ptr),
+        n_jobs,
+        limit=limit,
+    )
+    check_feasible(counts > 0, many, structure, problems)
+    slots, values = found[0] if len(found) == 1 else map(np.concatenate, zip(*found))
+    lists, values, at = [], iter(values.tolist()), 0
+    for n, n_slots, dims in zip(counts.tolist(), problems.sizes[:, 0].tolist(), problems.dims):
+        rows, at = slots[at : at + n * n_slots].reshape(n, n_slots), at + n * n_slots
+        decoded = (
+            structure.decode(rows, dims) if structure._decodes_stacks else [structure.decode(r, dims) for r in rows]
+        )
+        # The rows come first, so that no value is taken for the end of a list.
+        lists.append(list(zip(decoded, values)))
+    return lists
 
 
 def _best_of(structure, sample, k, n_jobs):

@@ -61,6 +61,10 @@ class Structure:
         Names of the additional scores, in the order in which they are joined.
     oracle : compiled function
         The MAP oracle.
+    entering : compiled function or None
+        If the oracle is a dynamic program, the description of its hyperarcs, from which the k best structures are
+        found; see numerics/derivations.py. Every structure must have one derivation. If None, they are found by a
+        partition of the structures and calls of the oracle.
     marginal_oracle : compiled function or None
         The marginal oracle, or None.
     no_marginals : str
@@ -142,6 +146,7 @@ class Structure:
     score_ndim = 1
     additional_names = ()
     oracle = None
+    entering = None
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
     polytope_solver = None
