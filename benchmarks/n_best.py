@@ -10,6 +10,7 @@ One process, one thread, CPU time, the least of several calls. `acceptance` has 
 import argparse
 import subprocess
 import sys
+from functools import partial
 from time import process_time
 
 import numpy as np
@@ -79,15 +80,15 @@ def cases(rng):
 
 def acceptance(repeats):
     for name, structure, scores, additional, ks in cases(np.random.default_rng(0)):
-        once = least_time(lambda: map_inference(structure, scores, **additional), 10 * repeats)
+        once = least_time(partial(map_inference, structure, scores, **additional), 10 * repeats)
         for k in ks:
-            found = least_time(lambda: n_best(structure, scores, k, **additional), repeats)
+            found = least_time(partial(n_best, structure, scores, k, **additional), repeats)
             print(f"{name:26} k = {k}: {1e6 * found:10.0f} us, {found / once:8.1f} times MAP", flush=True)
             results.record("n_best", name, f"time, k = {k}", 1e6 * found, "us", "MAP", 1e6 * once)
     rng = np.random.default_rng(0)
     X, y = [rng.normal(size=(20, 5)) for _ in range(500)], [rng.integers(8, size=20) for _ in range(500)]
     model = StructuredSparseMAPClassifier("chain", max_iter=3, tol=1.0).fit(X, y)
-    once, found = (least_time(f, repeats) for f in (lambda: model.predict(X), lambda: model.predict_n_best(X, 3)))
+    once, found = (least_time(f, repeats) for f in (partial(model.predict, X), partial(model.predict_n_best, X, 3)))
     print(f"{'predict_n_best, 500 chains':26} k = 3: {1e6 * found:10.0f} us, {found / once:8.1f} times predict")
     results.record("n_best", "500 chains of 20 x 8", "predict_n_best, k = 3", 1e6 * found, "us", "predict", 1e6 * once)
 
@@ -96,7 +97,7 @@ def growth(repeats):
     for name, structure, scores, additional, _ in cases(np.random.default_rng(0)):
         times = []
         for k in (10, 100, 1000):
-            times.append(1e6 * least_time(lambda: n_best(structure, scores, k, **additional), repeats))
+            times.append(1e6 * least_time(partial(n_best, structure, scores, k, **additional), repeats))
             results.record("n_best", name, f"growth, k = {k}", times[-1], "us")
         print(f"{name:26} us at k = 10, 100, 1000:", *(f"{t:10.0f}" for t in times), flush=True)
 

@@ -119,9 +119,9 @@ def n_best_of_problems(structure, problems, k, n_jobs=None, many=True):
     for n, n_slots, dims in zip(counts.tolist(), problems.sizes[:, 0].tolist(), problems.dims):
         rows, at = slots[at : at + n * n_slots].reshape(n, n_slots), at + n * n_slots
         decoded = (
-            structure.decode(rows, dims) if structure._decodes_stacks else [structure.decode(r, dims) for r in rows]
+            structure.decode(rows, dims) if structure._decodes_stacks else (structure.decode(r, dims) for r in rows)
         )
-        # The rows come first, so that no value is taken for the end of a list.
+        # Structures come first, so that no value is lost at the end of a list.
         lists.append(list(zip(decoded, values)))
     return lists
 

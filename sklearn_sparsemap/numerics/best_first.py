@@ -5,10 +5,10 @@ structures as a tree: each has a parent that is at least as good. The root is th
 in the queue is the next structure of the list, and its children become candidates. Candidates with equal scores leave
 the queue in the order in which they entered it, so the list for a smaller k is the beginning of that for a larger one.
 
-A queue is a pair of arrays. ``values[c]`` is the score of candidate c, from 1 on, and ``rows[c]`` tells how to make the
-structure: the structure of the list that is its parent, and two ints that depend on the search. The last column of
-``rows`` is a heap of candidates, the best one at place 1. Row 0 holds the number of candidates in the heap and of rows in
-use, and ``values[0]`` the score that new candidates must exceed.
+A queue is a pair of arrays. ``values[c]`` is the score of candidate c, from 1 on, and ``rows[c]`` tells how to make
+the structure: the structure of the list that is its parent, and two ints that depend on the search. The last column of
+``rows`` is a heap of candidates, the best one at place 1. Row 0 holds the numbers of candidates in the heap and of rows
+in use, and ``values[0]`` the score that new candidates must exceed.
 """
 
 import numpy as np

@@ -1,13 +1,13 @@
 """The k best derivations of a dynamic program: a best-first search over deviations from the best derivation.
 
-The MAP oracle of a dynamic program fills a table with the score of the best derivation of each item (node). That is the
-part inside a node. A structure describes its hyperarcs: `entering` lists those that enter a node, with the best score of
-the node by each of them. The best derivation takes the best hyperarc everywhere. Every other one is given by its
-*deviations*, the nodes at which it takes another hyperarc. Its parent is the derivation without the last deviation, in
-the order in which nodes are visited. As the table has the best way to continue after a deviation, the score of a
-candidate is known without a search, and each further structure costs one walk over its own nodes. For paths, deviations
-are the sidetracks of [1]_. Hyperarcs with two tails are those of [2]_, whose lazy algorithm computes k-best lists of all
-nodes on the way; the search here keeps none, so that its memory does not depend on the number of nodes.
+The MAP oracle of a dynamic program fills a table with the score of the best derivation of each node. A structure
+describes the hyperarcs: `entering` lists those that enter a node, with the best score of the node by each of them. The
+best derivation takes the best hyperarc everywhere. Every other one is given by its *deviations*: the nodes at which it
+takes another hyperarc. Its parent is the derivation without the last deviation, in the order in which nodes are
+visited. The table has the best way to continue after a deviation. So the score of a candidate is known without a
+search, and each further structure costs one walk over its own nodes. For paths, deviations are the sidetracks of [1]_.
+The lazy algorithm of [2]_ keeps a list of the best derivations of each node that it visits. This search keeps none, so
+its memory does not grow with the number of nodes times k.
 
 References
 ----------
@@ -50,12 +50,13 @@ from .best_first import (
 )
 from .loops import PROBLEMS, pour
 
-# n = entering(scores, additional, dims, work, node, arcs, totals)
+# The signature of `entering`: int64(scores, additional, dims, work, node, arcs, totals).
 #
-# `work` is the oracle's, after its call. SINK is the final node, all others are positive ints. The function lists the
-# n hyperarcs that enter `node`, of which there are none at a source: the best score of the node by a hyperarc, up to a
-# number that is the same for all of them, and a row of `arcs`: up to two tails (or NONE), and the parts of the hyperarc,
-# COUNT of them. The first one is PART, in the slot SLOT, and each next one is STEP parts later, in the next slot.
+# `work` is that of the oracle, after its call. SINK is the final node, all others are positive ints. The function
+# returns the number of hyperarcs that enter `node`; a node without any is a source. For each of them it writes the best
+# score of the node by this hyperarc, up to a number that is the same for all of them, and a row of `arcs`: up to two
+# tails (or NONE), and the parts of the hyperarc. There are COUNT of them. The first one is PART, in the slot SLOT, and
+# each next one is STEP parts later, in the next slot. A derivation has no node twice, except sources.
 ENTERING_SIGNATURE = types.int64(FLOATS, FLOATS, INTS, FLOATS_OUT, types.int64, INTS_2D_OUT, FLOATS_OUT)
 ENTERING = FirstClass(ENTERING_SIGNATURE)
 SINK, NONE = 0, -1

@@ -23,7 +23,7 @@ def list_moves(scores, additional, dims, table, layout, node, arcs, totals):
     """
     width, counted, fewest, most = layout
     n_steps, n_states, n = dims[0], dims[1], np.int64(0)
-    at_start, at_end = places_of_ends(additional, dims)
+    at_end = places_of_ends(additional, dims)[1]
     if node == SINK:
         for state in range(n_states):
             first = ((n_steps - 1) * n_states + state) * width
