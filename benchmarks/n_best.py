@@ -36,10 +36,10 @@ import resource, sys
 import numpy as np
 from sklearn_sparsemap import map_inference, n_best
 from sklearn_sparsemap.structures import *
-structure, shape = {structure}, {shape}
+structure, shape, small = {structure}, {shape}, {small}
 rng = np.random.default_rng(0)
 scores = rng.normal(size=shape)
-n_best(structure, scores[:8] if structure != Matching() else scores[:8, :8], 2)
+n_best(structure, rng.normal(size=small), 2)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 n_best(structure, scores, 100)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
@@ -104,19 +104,19 @@ def growth(repeats):
 
 def memory(repeats):
     shapes = {
-        "Subset()": (20_000,),
-        "LinearChain()": (5_000, 4),
-        "Segmentation(4)": (5_000, 4),
-        "Alignment()": (140, 140),
-        "Alignment('local')": (140, 140),
-        "DependencyTree(projective=True)": (141, 140),
-        "DependencyTree()": (141, 140),
-        "Matching()": (140, 140),
-        "Ranking(5)": (20_000,),
-        "Simplex()": (20_000,),
+        "Subset()": ((20_000,), (8,)),
+        "Simplex()": ((20_000,), (8,)),
+        "Ranking(5)": ((20_000,), (8,)),
+        "LinearChain()": ((5_000, 4), (3, 4)),
+        "Segmentation(4)": ((5_000, 4), (3, 4)),
+        "Alignment()": ((140, 140), (3, 3)),
+        "Alignment('local')": ((140, 140), (3, 3)),
+        "DependencyTree(projective=True)": ((141, 140), (4, 3)),
+        "DependencyTree()": ((141, 140), (4, 3)),
+        "Matching()": ((140, 140), (3, 3)),
     }
-    for structure, shape in shapes.items():
-        code = MEMORY.format(structure=structure, shape=shape)
+    for structure, (shape, small) in shapes.items():
+        code = MEMORY.format(structure=structure, shape=shape, small=small)
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         megabytes = float(out.stdout) if out.returncode == 0 else np.nan
         print(f"{structure:34} {shape}: {megabytes:6.0f} MB", out.stderr[-200:], flush=True)

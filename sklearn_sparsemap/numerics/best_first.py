@@ -129,6 +129,23 @@ def pop(values, rows, candidate):
 
 
 @kernel
+def choices_of(found, candidate):
+    """Return the two ints of all candidates that lead from the best structure to a candidate, one after the other.
+
+    `found` holds what `pop` wrote for the structures of the list.
+    """
+    n, parent = np.int64(0), candidate[PARENT]
+    while parent >= 0:
+        n, parent = n + 1, found[3 * parent + PARENT]
+    choices, first, second, parent = new_ints(2 * n), candidate[FIRST], candidate[SECOND], candidate[PARENT]
+    for c in range(2 * n - 2, -1, -2):
+        choices[c], choices[c + 1] = first, second
+        at = 3 * parent
+        parent, first, second = found[at + PARENT], found[at + FIRST], found[at + SECOND]
+    return choices
+
+
+@kernel
 def keep(lists, slots, value):
     """Add a structure to lists: slots, scores, and the numbers of entries in use; return the lists."""
     all_slots, values, n_slots, n = lists

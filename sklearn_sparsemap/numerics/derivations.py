@@ -35,12 +35,10 @@ from .._core.jit import (
     new_parts,
 )
 from .best_first import (
-    FIRST,
     FIRST_ROWS,
     LISTS,
     N_LEFT,
-    PARENT,
-    SECOND,
+    choices_of,
     keep,
     new_ints,
     new_lists,
@@ -76,20 +74,6 @@ def put_arc(arcs, n, tail, other, slot, part):
 
 
 @kernel
-def _deviations(found, candidate):
-    """Return the nodes of all deviations of a candidate and the hyperarcs taken there, in the order of the walk."""
-    n, parent = np.int64(0), candidate[PARENT]
-    while parent >= 0:
-        n, parent = n + 1, found[3 * parent + PARENT]
-    deviations, node, arc, parent = new_ints(2 * n), candidate[FIRST], candidate[SECOND], candidate[PARENT]
-    for d in range(2 * n - 2, -1, -2):
-        deviations[d], deviations[d + 1] = node, arc
-        at = 3 * parent
-        parent, node, arc = found[at + PARENT], found[at + FIRST], found[at + SECOND]
-    return deviations
-
-
-@kernel
 def _write_parts(arcs, a, slots):
     for c in range(arcs[a, COUNT]):
         slots[arcs[a, SLOT] + c] = arcs[a, PART] + c * arcs[a, STEP]
@@ -115,7 +99,7 @@ def _walk(entering, problem, space, deviations, value, number, needed, queue, sl
     space : tuple of arrays
         The last two.
     deviations : int array
-        See `_deviations`.
+        The nodes and the hyperarcs taken there; see `choices_of`.
     value : float
         The score of the derivation.
     number : int
@@ -197,7 +181,7 @@ def best_derivations(oracle, entering, problems, limit, counts, start, stop):
         while n < limit[0] and queue[1][0, N_LEFT] > 0:
             value = pop(queue[0], queue[1], candidate)
             needed = limit[0] - n - 1
-            queue = _walk(entering, problem, space, _deviations(found, candidate), value, n, needed, queue, slots)
+            queue = _walk(entering, problem, space, choices_of(found, candidate), value, n, needed, queue, slots)
             found, _ = pour(found, 3 * n, candidate)
             lists, n = keep(lists, slots, value), n + 1
         counts[i] = n
