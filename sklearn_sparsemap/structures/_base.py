@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
+from ..numerics.derivations import best_derivations
+from ..numerics.partition import best_by_partition
 from ..numerics.polytope_solver import always
 
 
@@ -61,6 +63,10 @@ class Structure:
         Names of the additional scores, in the order in which they are joined.
     oracle : compiled function
         The MAP oracle.
+    entering : compiled function or None
+        If the oracle is a dynamic program, the description of its hyperarcs, from which the k best structures are
+        found; see numerics/derivations.py. Every structure must have one derivation. If None, they are found by a
+        partition of the structures and calls of the oracle.
     marginal_oracle : compiled function or None
         The marginal oracle, or None.
     no_marginals : str
@@ -146,6 +152,7 @@ class Structure:
     score_ndim = 1
     additional_names = ()
     oracle = None
+    entering = None
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
     polytope_solver = None
@@ -237,16 +244,26 @@ class Structure:
         """
         return None
 
-    def n_best(self, sample: Any, k: int) -> Any:
-        """Return the slots and values of the `k` best structures of a `Problem`; None leaves them to the MAP oracle."""
-        return None
+    def n_best(self, problems: Any, limit: Any, counts: Any, start: int, stop: int) -> Any:
+        """Find the k best structures of `Problems` from `start` to `stop`, in a compiled call.
 
-    def n_best_by(self, sample: Any) -> Any:
-        """Return another structure, its scores, and a function that maps its slots to slots of this one; or None.
-
-        For structures whose k best ones are those of another structure.
+        See `best_derivations` in numerics/derivations.py for the arguments and the result.
         """
-        return None
+        if self.entering is not None:
+            return best_derivations(self.oracle, self.entering, problems, limit, counts, start, stop)
+        places = self._places_of_parts(problems)
+        return best_by_partition(self.oracle, problems, places, bool(self.fixed_size), limit, counts, start, stop)
+
+    def _places_of_parts(self, problems):
+        """Return the place of each part of `Problems`, see `places`; -1 if there are no places."""
+        by_dims, n_parts = {}, np.diff(problems.score_ptr).tolist()
+        for n, dims in zip(n_parts, problems.dims):
+            if dims.tobytes() not in by_dims:
+                places = self.places(dims)
+                by_dims[dims.tobytes()] = place_of = np.full(n, -1)
+                for number, parts in enumerate(() if places is None else places):
+                    place_of[parts] = number
+        return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         """Draw `n` structures of a `Problem` from the Gibbs distribution, or return None to use the marginal oracle."""

@@ -9,10 +9,9 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
-from .._core.shapes import split_flat
 from .._core.threads import cut_evenly, over_ranges
 from ..inference._batch import argmax_problems, map_problems, marginal_problems
-from ..inference._n_best import n_best
+from ..inference._n_best import n_best_of_problems
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
@@ -198,8 +197,7 @@ class StructureTask(Task):
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs):
-        given = split_flat(additional, self.additional_shapes)
-        return n_best(self.structure, list(self.in_shapes(scores)), k, n_jobs=n_jobs, **given)
+        return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
 
     def difference(self, first, second):
         (dims,), _, (shape,) = self.laid_out
