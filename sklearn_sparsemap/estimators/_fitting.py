@@ -5,7 +5,6 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 
 from .._core.validation import pair_of
-from ..structures import Structure
 from ..training._columns import columns_of
 from ..training._data import LinearModel
 from ..training._minibatch import LinearMinibatchOptimizer
@@ -113,7 +112,7 @@ def new_optimizer(estimator, model, columns=None, sequential=True):
 
 
 def _kind(estimator, sequential=True):
-    if not (sequential and isinstance(estimator._structure, Structure)):
+    if not sequential or estimator._structure.uses_graphs:
         if estimator._solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer

@@ -77,6 +77,10 @@ class Structure:
         Whether a structure consists of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one for
         each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a
         single output, and a row of features for each part.
+    is_flat : bool
+        Whether a structure is one label for the whole sample.
+    uses_graphs : bool
+        Whether an estimator makes a factor graph of each sample instead, which is False for all structures.
     fixed_size : bool
         Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
         predicted. Estimators then predict by the regularised objective of their loss, because the regulariser depends
@@ -147,6 +151,7 @@ class Structure:
     polytope_solver = None
     tensor_solver = None
     labelled = False
+    uses_graphs = False
     row_outputs = None
     repeats = False
     extra_rows = 0
@@ -161,6 +166,10 @@ class Structure:
     _decodes_stacks = False
     # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
     _decodes_alike = False
+
+    @property
+    def is_flat(self) -> bool:
+        return self.labelled and self.score_ndim == 1
 
     @property
     def fixed_size(self) -> bool:

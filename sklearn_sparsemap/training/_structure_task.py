@@ -93,7 +93,7 @@ class StructureTask(Task):
 
     @property
     def is_flat(self):
-        return is_flat(self.structure)
+        return self.structure.is_flat
 
     @cached_property
     def laid_out(self):
@@ -244,11 +244,6 @@ class StructureTask(Task):
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
         return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)
-
-
-def is_flat(structure):
-    """Tell whether a sample is a single row with a single label."""
-    return structure.labelled and structure.score_ndim == 1
 
 
 def object_array(samples):

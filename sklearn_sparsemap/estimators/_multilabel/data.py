@@ -10,7 +10,7 @@ from ..._core.validation import check_positive, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from .._failures import warn_user
-from .._structured.labels import label_array
+from .._structured.data import label_array
 from .calibration import implications
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest

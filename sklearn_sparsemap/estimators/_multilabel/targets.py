@@ -12,7 +12,7 @@ from ..._core.indicators import column_names
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_magnitude, check_matrix, keep_text
 from ...inference._labels import LabelGraph, OneLabel
-from .._structured.labels import check_target, encode_labels, given_classes
+from .._structured.data import check_target, encode_labels, given_classes
 from .data import names_in_edges, read_constraints, read_edges, read_indicator, read_names
 
 _SEVERAL_LABELS = (

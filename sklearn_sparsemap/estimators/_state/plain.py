@@ -13,7 +13,7 @@ from ...training._network import Network
 from .._multilabel.calibration import Calibration
 from .._multilabel.sets import SeenSets
 from .._multilabel.threshold import GRID, Tuning
-from .._structured.graphs_of import GraphsOf
+from .._structured.graph_builder import GraphBuilder
 from .state import TrainingState
 
 
@@ -70,8 +70,10 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration, GraphsOf):
+for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration):
     add_form(_cls.__name__, _cls)
+# The name of this class in files of version 0.1.0.
+add_form("GraphsOf", GraphBuilder)
 add_form("SeenSets", SeenSets, Form(SeenSets.of_sets, lambda sets: {"sets": sets.sets, "lifts": sets.lifts}))
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
 add_form("Losses", Course, Form(lambda: Course(mean_of), lambda course: {}, _OF_LOSSES))

@@ -37,10 +37,11 @@ from .._fitting import (
 from .._learners import Batch, PartialBatch
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
-from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
-from .constraints import Forbidden
+from .base import LOSS
+from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .starts import check_startable, new_model, warm_model
+from .stream import LinearStructuredClassifier
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -318,7 +319,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
+        X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         model = warm_model(self, structure, task, X.values, classes)
         if model is None:
             model = new_model(task, X.values, self._solver)
@@ -326,10 +327,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = model.dense()
         held_out = None
         if self.early_stopping:
-            X, task, held_out = self._hold_out(structure, X, codes, task)
+            X, task, held_out = self._hold_out(structure, X, gold, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
-        self._mask = task.mask
         learner = self._learner(task, X, model)
         validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -406,7 +406,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._learned = Learned(new_model(task, X.values, self._solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        self._mask = task.mask
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
@@ -440,22 +439,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
 
-    def _forbidden(self, structure, classes):
-        if self.constraints is None:
-            return None
-        if not (structure.labelled and [*structure.learned_shapes(1)] == ["transitions", "start", "end"]):
-            raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
-        return Forbidden(self.constraints, classes)
-
-    def _hold_out(self, structure, X, codes, task):
+    def _hold_out(self, structure, X, gold, task):
         """Split off the held-out samples; return X and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
-        train, held = hold_out(self, len(X), rng, codes if is_flat(structure) else None)
-        X_held, gold, held_task = X[held], codes[held], task.take(held)
+        train, held = hold_out(self, len(X), rng, gold if structure.is_flat else None)
+        X_held, gold_held, held_task = X[held], gold[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
-        return X[train], task.take(train), (held_task, X_held, gold, weights)
+        return X[train], task.take(train), (held_task, X_held, gold_held, weights)
 
     def _validation(self, task, X, gold, weights, columns):
         """Return a function that maps a model to its score on held-out samples.

@@ -25,7 +25,8 @@ from .._monitor import Monitor
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LinearStructuredModel, resolve_structure
+from .base import LinearStructuredModel
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
 from .starts import warm_model
 
@@ -350,7 +351,7 @@ default=None
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, Structure):
+        if not structure.uses_graphs:
             inference_of(structure, pair_of(self.loss, None)[0])
         return structure
 

@@ -30,10 +30,12 @@ from .._fitting import learn_batch, relative, visits
 from .._progress import CallbackSupportMixin, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LOSS, LinearStructuredClassifier, resolve_structure
+from .base import LOSS
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
 from .phases import AUTO, MIRA, Phase, PhasesMixin, final_state, wide_model
 from .size_warning import norms_before_shrinking
+from .stream import LinearStructuredClassifier
 
 # Range of step sizes for which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
@@ -475,7 +477,7 @@ default=None
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if not isinstance(structure, Structure):
+        if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         inference_of(structure, pair_of(self.loss, None)[0])
         if self.debias not in (None, MIRA):
