@@ -17,20 +17,18 @@ from sklearn_sparsemap.training._data import LinearModel, make_rows
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._quasi_newton import line_search as _line_search
-from sklearn_sparsemap.training._quasi_newton import pairs as _pairs
-from sklearn_sparsemap.training._quasi_newton.descent import Descent
-from sklearn_sparsemap.training._quasi_newton.line_search import CURVATURE, DECREASE, LineSearch
-from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
-from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
+from sklearn_sparsemap.training._quasi_newton import descent as _descent
+from sklearn_sparsemap.training._quasi_newton import pieces as _pieces
+from sklearn_sparsemap.training._quasi_newton.descent import CURVATURE, DECREASE, Descent, LineSearch
+from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, CurvaturePairs
 
 
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(_pairs, "_LONG", 50 * PIECE)
+    monkeypatch.setattr(_pieces, "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
-    pairs, direction = Pairs(Pieces(n, n_jobs)), np.empty(n)
+    pairs, direction = CurvaturePairs(n, n_jobs), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
     assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
     np.testing.assert_array_equal(direction, -before)
@@ -50,7 +48,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
         assert slope == pytest.approx(direction @ after, rel=1e-12)
         assert square == pytest.approx(direction @ direction, rel=1e-12)
         before = after
-    pairs.forget()
+    pairs.held = []
     pairs.combine(before, direction)
     np.testing.assert_array_equal(direction, -before)
 
@@ -94,9 +92,9 @@ _VALLEYS = [_valley(1e-3, 1e-3), _valley(1e-2, 1e-3), _valley(1e-3, 1e-2)]
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 10.0, 1e3])
 @pytest.mark.parametrize("function", [_rational, _power, _wavy, *_VALLEYS])
-@pytest.mark.parametrize("narrow", [_line_search._NARROW, 1e-12])
+@pytest.mark.parametrize("narrow", [_descent._NARROW, 1e-12])
 def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monkeypatch):
-    monkeypatch.setattr(_line_search, "_NARROW", narrow)
+    monkeypatch.setattr(_descent, "_NARROW", narrow)
     value, slope = function(0.0)
     search, n_calls, more = LineSearch(value, slope, first), 0, True
     while more:
@@ -154,7 +152,7 @@ def test_steps_are_those_of_scipy(family):
     for seed in range(5):
         function, x = family(np.random.default_rng(seed))
         points, values, n_calls = _descend(function, x)
-        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": _pairs._N_PAIRS}
+        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": _pieces._N_PAIRS}
         result = minimize(
             function, x, jac=True, method="L-BFGS-B", callback=lambda x: theirs.append(x.copy()), options=options
         )

@@ -44,8 +44,8 @@ class Objective:
 
     def unpack(self, vector):
         """Return the model of a flat vector."""
-        free, m = self.free(vector), self.shape[1]
-        return LinearModel(self.coef(vector), free[:m], free[m:])
+        n, m = self.n_coefs, self.shape[1]
+        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + m], vector[n + m :])
 
     @staticmethod
     def pack(model):

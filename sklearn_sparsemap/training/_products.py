@@ -27,7 +27,7 @@ from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, 
 from .._core.threads import cut_evenly, over_ranges
 from ..numerics.cholesky import add_scaled, dot
 from ._data import ROWS, begins_of_pieces, make_rows
-from ._quasi_newton.pieces import PIECE, Pieces, add_two
+from ._quasi_newton.pieces import PIECE, add_two, over_pieces
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
@@ -168,7 +168,7 @@ class SparseFeatures:
         if n_parts > 1:
             self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
         self._begins = begins_of_pieces(self.rows, self._cuts[1:-1])
-        self._pieces = Pieces(X.shape[1] * n_outputs, n_jobs)
+        self._threads_of_weights = n_jobs
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
@@ -197,4 +197,6 @@ class SparseFeatures:
             np.ones(len(cuts) - 1),
             self.n_jobs,
         )  # fmt: skip
-        return float(self._pieces.over(1, penalise_range, factor, alpha, coef, out).sum())
+        return float(
+            over_pieces(len(coef), self._threads_of_weights, 1, penalise_range, factor, alpha, coef, out).sum()
+        )
