@@ -36,7 +36,7 @@ from sklearn_sparsemap import (
     stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._progress import Progress
+from sklearn_sparsemap.estimators._monitor import Progress
 from sklearn_sparsemap.estimators._structured import base as _base
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer

@@ -52,7 +52,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     with _thread_pools().limit(limits=1, user_api="blas"):
         has_kinks = objective.task.has_kinks
         descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
-        n_iter, values, slopes, started_at, message = 0, [], [], np.inf, ""
+        n_iter, values, slopes, started_at, message, at_kink = 0, [], [], np.inf, "", False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
                 message = "it reached max_iter"
@@ -70,31 +70,23 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
                 if n_iter >= max_iter or (gains and not (has_kinks and _has_stalled(values, slopes))):
                     continue
             if has_kinks:
-                return _minimize_bundle(objective, descent.x, max_iter - n_iter, tol, after_iteration)
+                at_kink = True
+                break
             if not started_at - descent.value > _LEAST_GAIN * max(1.0, abs(descent.value)):
                 message = "the objective no longer moves"
                 break
             started_at = descent.value
             descent.forget()
-        return objective.unpack(descent.x), descent.value, _explained(message, descent.largest, tol)
-
-
-def _minimize_bundle(objective, x, most_calls, tol, after_iteration):
-    x, loss, largest, message = minimize_bundle(
-        objective.loss_gradient,
-        x,
-        objective.penalised,
-        alpha=objective.alpha,
-        tol=tol,
-        most_calls=most_calls,
-        after_step=lambda point, value: bool(after_iteration(objective.unpack(point.copy()), float(value))),
-    )
-    return objective.unpack(x), loss, _explained(message, largest, tol)
-
-
-def _explained(message, largest, tol):
-    """Return a reason for a failure with the size of the gradient; empty if there is no failure."""
-    return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+        x, value, largest = descent.x, descent.value, descent.largest
+        if at_kink:
+            x, value, largest, message = minimize_bundle(
+                objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
+                most_calls=max_iter - n_iter,
+                after_step=lambda x, value: bool(after_iteration(objective.unpack(x.copy()), float(value))),
+            )  # fmt: skip
+        if message:
+            message = f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+        return objective.unpack(x), value, message
 
 
 def _has_stalled(values, slopes):

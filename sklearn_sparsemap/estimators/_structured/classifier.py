@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,23 +25,27 @@ from ..._core.validation import (
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
+from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._failures import leaves_whole
-from .._fitting import (
+from .._learners import (
+    Batch,
+    PartialBatch,
     adjust_optimizer,
+    check_startable,
     hold_out,
     learn_batch,
     learn_online,
+    new_model,
     new_optimizer,
     relative,
+    warm_model,
 )
-from .._learners import Batch, PartialBatch
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import LOSS
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
-from .starts import check_startable, new_model, warm_model
 from .stream import LinearStructuredClassifier
 
 if TYPE_CHECKING:
@@ -320,11 +325,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
-        model = warm_model(self, structure, task, X.values, classes)
-        if model is None:
+        if self.warm_start and hasattr(self, "_structure"):
+            model = warm_model(self, structure, task, X.values, classes)
+            model = model.dense() if self._solver == "lbfgs" else model
+        else:
             model = new_model(task, X.values, self._solver)
-        elif self._solver == "lbfgs":
-            model = model.dense()
         held_out = None
         if self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, gold, task)
@@ -356,8 +361,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         kind = PartialBatch if isinstance(task, PartialTask) else Batch
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return kind(
-            task, X, model.astype(np.float64), lambda found: found.astype(model.dtype), alpha=self.alpha, tol=tol,
-            max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+            task, X, model.astype(np.float64), partial(LinearModel.astype, dtype=model.coef.dtype), alpha=self.alpha,
+            tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
     @leaves_whole

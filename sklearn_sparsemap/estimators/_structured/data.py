@@ -53,7 +53,7 @@ def check_features(estimator, structure, X):
     X : object
         In the user's form.
     """
-    dtype = estimator._current.dtype
+    dtype = estimator._current.coef.dtype
     if structure.is_flat:
         X = _one_row_each(validate_data(estimator, _flat_rows(X), **_CHECKS, reset=False), dtype)
     else:
@@ -90,12 +90,17 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    dtype = estimator._dtype if reset else estimator._current.dtype
+    dtype = estimator._dtype if reset else estimator._current.coef.dtype
     if structure.is_flat:
         X, y = _check_flat(estimator, X, y, reset, dtype)
         labels = y.tolist()
     else:
-        X = _check_sequences(estimator, structure, X, y, reset, dtype)
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+            raise ValueError(
+                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+            )
+        X = _check_rows(estimator, structure, X, dtype, reset=reset)
+        check_same_length(X, y)
         labels = flatten_labels(y, X.lengths) if structure.labelled else None
         if labels is not None and not unknown and any(label is None for label in labels):
             raise ValueError(
@@ -106,9 +111,14 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     estimator.n_features_in_ = X.values.shape[1]
     if not structure.labelled:
         return X, object_array(list(y)), None
-    if classes is None:
+    if classes is None and structure.is_flat:
         # np.unique keeps the type of a label array, which lists of Python objects would lose.
-        classes = np.unique(y) if structure.is_flat else sorted_labels(_known_labels(labels))
+        classes = np.unique(y)
+    elif classes is None:
+        known = [label for label in labels if label is not None]
+        if not known:
+            raise ValueError("all labels of y are None; at least one must be known")
+        classes = sorted_labels(known)
     if structure.is_flat:
         return X, encode_labels(labels, classes, X.indptr), classes
     check_padding(labels, X.lengths)
@@ -126,17 +136,6 @@ def _check_flat(estimator, X, y, reset, dtype):
     values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
     check_classification_targets(y)
     return _one_row_each(values, dtype or values.dtype), y
-
-
-def _check_sequences(estimator, structure, X, y, reset, dtype):
-    """Check the features of structured training data, and that y has as many samples."""
-    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-        raise ValueError(
-            "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-        )
-    X = _check_rows(estimator, structure, X, dtype, reset=reset)
-    check_same_length(X, y)
-    return X
 
 
 def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
@@ -438,14 +437,6 @@ def codes_of(labels, classes, unknown=False):
     if unknown:
         code_of[None] = UNKNOWN
     return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
-
-
-def _known_labels(labels):
-    """Return the labels without None, which means unknown."""
-    known = [label for label in labels if label is not None]
-    if not known:
-        raise ValueError("all labels of y are None; at least one must be known")
-    return known
 
 
 def encode_labels(labels, classes, indptr, unknown=False):

@@ -26,8 +26,8 @@ from ...losses._fenchel_young import inference_of
 from ...structures import Structure
 from ...training._curve import Course, mean_of
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference
-from .._fitting import learn_batch, relative, visits
-from .._progress import CallbackSupportMixin, with_callbacks
+from .._learners import learn_batch, relative, visits
+from .._monitor import CallbackSupportMixin, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
 from .base import LOSS

@@ -19,7 +19,7 @@ from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...training._online.pairs import COUNT
 from .._failures import warn_user
 from .._learners import Epochs
-from .._progress import Progress
+from .._monitor import Progress
 from .._state.learned import Learned
 from .size_warning import warn_of_sizes
 

@@ -73,33 +73,28 @@ class Descent:
         If the function is not finite at a trial point, `value` becomes that value.
         """
         while True:
-            slope, square = self._pairs.combine(self._gradient, self._direction)
-            if slope < 0.0 and self._search(float(slope), 1.0 if self._pairs.held else 1.0 / float(np.sqrt(square))):
-                return True
+            slope, square = (float(product) for product in self._pairs.combine(self._gradient, self._direction))
+            if slope < 0.0:
+                search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
+                while more:
+                    value, new_slope, largest = self._try(search.step)
+                    if not np.isfinite(value + new_slope):
+                        self.value = value + new_slope
+                        return True
+                    more = search.propose(value, new_slope)
+                if search.found and search.step > 0.0:
+                    gain = 1.0 - new_slope / slope
+                    self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
+                    break
+                if not search.found and search.best.step > 0.0:
+                    # The search found a lower point at a kink, where the curvature is meaningless.
+                    value, _, largest = self._try(search.best.step)
+                    self.forget()
+                    break
             if not self._pairs.held:
                 return False
             # Try again along the negative gradient.
-            self._pairs.held = []
-
-    def _search(self, slope, first):
-        """Search along the direction, beginning with the step `first`; return whether a lower point was found."""
-        search = LineSearch(self.value, slope, first)
-        more = True
-        while more:
-            value, new_slope, largest = self._try(search.step)
-            if not np.isfinite(value + new_slope):
-                self.value = value + new_slope
-                return True
-            more = search.propose(value, new_slope)
-        if not search.found and search.best.step > 0.0:
-            # The search found a lower point at a kink, where the curvature is meaningless.
-            value, _, largest = self._try(search.best.step)
-            self._pairs.held = []
-        elif not search.found or search.step == 0.0:
-            return False
-        else:
-            gain = 1.0 - new_slope / slope
-            self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
+            self.forget()
         self.x, self._new_x = self._new_x, self.x
         self._gradient, self._new_gradient = self._new_gradient, self._gradient
         self.value, self.largest = value, largest
@@ -157,13 +152,21 @@ class LineSearch:
         self.found = meets_conditions or at_maximum or self._is_exhausted()
         if self.found or self._n_calls >= _MOST_CALLS:
             return False
-        if self._decreasing and allowed < value <= self.best.value:
+        best, end = self.best, self._end
+        is_reduced = self._decreasing and allowed < value <= best.value
+        if is_reduced:
             # After subtraction of the required decrease, the new point is lower than the best point.
-            reduced = [Point(s, f - s * promised, d - promised) for s, f, d in (self.best, self._end, point)]
-            *ends, step = self._update_interval(*reduced)
-            self.best, self._end = (Point(s, f + s * promised, d + promised) for s, f, d in ends)
+            best, end, point = (Point(s, f - s * promised, d - promised) for s, f, d in (best, end, point))
+        turned = point.slope * best.slope < 0.0
+        step = self._interpolate(best, end, point, turned)
+        self._bracketed |= point.value > best.value or turned
+        if point.value > best.value:
+            end = point
         else:
-            self.best, self._end, step = self._update_interval(self.best, self._end, point)
+            best, end = point, best if turned else end
+        if is_reduced:
+            best, end = (Point(s, f + s * promised, d + promised) for s, f, d in (best, end))
+        self.best, self._end = best, end
         if self._bracketed:
             length = abs(self._end.step - self.best.step)
             if length >= _SHRINKING * self._width_before:
@@ -182,15 +185,6 @@ class LineSearch:
         """Tell whether the interval of a minimum is so narrow that rounding decides."""
         is_narrow = self._high - self._low <= _NARROW * self._high
         return self._bracketed and (not self._low < self.step < self._high or is_narrow)
-
-    def _update_interval(self, best, end, point):
-        """Return the new ends of the interval, the best first, and a step in it."""
-        turned = point.slope * best.slope < 0.0
-        step = self._interpolate(best, end, point, turned)
-        self._bracketed |= point.value > best.value or turned
-        if point.value > best.value:
-            return best, point, step
-        return point, best if turned else end, step
 
     def _interpolate(self, best, end, point, turned):
         """Return a step by cubic, quadratic or linear interpolation between two points."""
