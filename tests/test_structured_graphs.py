@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
+from sklearn_sparsemap.estimators._structured.graph_builder import GraphBuilder
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -159,7 +159,7 @@ def test_the_objective_has_the_gradient_it_says():
     weights = np.random.default_rng(5).random(8)
     template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
     for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
-        task = GraphsOf(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
+        task = GraphBuilder(graph_of).new_task(values).learn(y, weights, "sparsemap", 1.0, None)
         objective = BatchObjective(task, values.values, template, alpha=0.1, fit_intercept=True, n_jobs=2)
         x = objective.pack(template)
         _, gradient = objective.loss_gradient(x)
@@ -173,9 +173,10 @@ def test_parts_and_means_of_graphs():
     X, y = make_rings(9, 4)
     ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
     weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
-    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole = GraphBuilder(graph_of).new_task(ragged).learn(y, weights, "sparsemap", 1.0)
     whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
-    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    rest = GraphBuilder(graph_of).new_task(ragged[places])
+    part = rest.learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
     scores = rng.normal(size=(len(ragged[places].values), 1))
     loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
     assert loss > 0.0 and n_inexact == 0

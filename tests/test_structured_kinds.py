@@ -21,7 +21,7 @@ from sklearn_sparsemap import (
     map_inference,
     sparsemap,
 )
-from sklearn_sparsemap.estimators import _fitting
+from sklearn_sparsemap.estimators import _learners
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import labeled_attachment_score, parts_f1_score, parts_f1_scorer
@@ -205,7 +205,7 @@ def test_the_score_of_items_is_their_f1_also_in_early_stopping():
 
 def test_of_structures_of_one_size_the_number_of_parts_decides_nothing(monkeypatch):
     # Two solvers that end at a gap do not give the same weights.
-    monkeypatch.setattr(_fitting, "_ROUGH", 0.0)
+    monkeypatch.setattr(_learners, "_ROUGH", 0.0)
     X, y = make_data(Subset(2, 2))
     for loss in ("margin_sparsemap", "hinge"):
         model = StructuredSparseMAPClassifier(Subset(2, 2), loss, solver="adagrad", tol=0.1, random_state=0)

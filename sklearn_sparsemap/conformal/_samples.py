@@ -8,15 +8,12 @@ from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length, keep_text
 from ..estimators._multilabel.data import add_ancestors, read_indicator
-from ..estimators._structured.completions import blamed_on_known
-from ..estimators._structured.empty import rows_only
-from ..estimators._structured.labels import codes_of, flatten_labels
+from ..estimators._structured.data import codes_of, flatten_labels, rows_only
+from ..estimators._structured.restrictions import explain_infeasible
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
 from ..losses._graphs import gold_parts
-from ..structures import Structure
 from ..training._data import encode_gold
-from ..training._structure_task import is_flat
 
 
 def samples_of(model, X, argmax):
@@ -38,12 +35,11 @@ def samples_of(model, X, argmax):
     ValueError
         If the model is not from this package, is not fitted, or `X` is invalid.
     """
-    if hasattr(model, "_linear_scores"):
+    if hasattr(model, "_check_gibbs"):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
-        kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
-        return kind(model, X, argmax)
+        return (GraphSamples if structure.uses_graphs else StructureSamples)(model, X, argmax)
     if hasattr(model, "_evidence"):
         return LabelSamples(model, model._check_predict(X), argmax)
     raise ValueError(
@@ -78,7 +74,7 @@ class StructureSamples:
 
     def __init__(self, model, X, argmax):
         self.model, self.structure, self.is_empty = model, model._structure, X.lengths == 0
-        self.has_classes = is_flat(self.structure)
+        self.has_classes = self.structure.is_flat
         if self.is_empty.all():
             self.scores = []
             return
@@ -91,7 +87,7 @@ class StructureSamples:
 
     def _infer(self, inference, scores):
         shaped = [s.reshape(shape) for s, shape in zip(scores, self.shapes)]
-        with blamed_on_known(None, getattr(self.model, "constraints", None)):
+        with explain_infeasible(None, getattr(self.model, "constraints", None)):
             return inference(self.structure, shaped, n_jobs=self.model.n_jobs, **self.additional)
 
     def marginals(self):
@@ -137,7 +133,7 @@ class StructureSamples:
         """Return the parts of gold structures, one for each sample; None if the model cannot predict a structure."""
         check_same_length(self.scores, y)
         structure, possible = self.structure, np.ones(len(self.scores), bool)
-        if is_flat(structure):
+        if structure.is_flat:
             codes = codes_of(column_or_1d(keep_text(y)).tolist(), self.model.classes_)
             possible = codes >= 0
             codes[~possible] = 0

@@ -34,10 +34,8 @@ from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
 from ._failures import leaves_whole
-from ._fitting import hold_out, learn_online
-from ._learners import Batch
-from ._monitor import Monitor
-from ._progress import Progress
+from ._learners import Batch, hold_out, learn_online
+from ._monitor import Monitor, Progress
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 

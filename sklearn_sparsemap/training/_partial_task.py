@@ -29,10 +29,9 @@ class PartialTask(StructureTask):
     epochs = Task.epochs
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task with a loss and with gold: the codes of the labels, or `UNKNOWN`."""
-        found = super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
-        found.codes = gold.values
-        return found
+        """Set a loss, and gold: the codes of the labels, or `UNKNOWN`. Return the task."""
+        self.codes = gold.values
+        return super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
 
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels: a completion."""
