@@ -115,7 +115,9 @@ class SparseMAPSolutions:
         widths = np.where(self._by_facets, 1, np.diff(self._ptr[2]) // n_rows)[of_sample]
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
-        return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
+        counts = np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
+        # Without any slots, NumPy returns ints.
+        return counts.astype(np.float64, copy=False)
 
     def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
