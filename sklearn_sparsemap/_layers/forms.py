@@ -11,7 +11,7 @@ from .register import operator_of
 from .structures import bounds_of_structure
 
 
-class Form(NamedTuple):
+class InputShapes(NamedTuple):
     """The properties of a call that follow from the shapes of its arguments.
 
     Attributes
@@ -64,7 +64,7 @@ def check_surrogate(surrogate, step, n_jobs):
 
 
 def form_of_structure(structure, scores, additional, lengths=None):
-    """Return the `Form` of a call of `sparsemap`.
+    """Return the `InputShapes` of a call of `sparsemap`.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def form_of_structure(structure, scores, additional, lengths=None):
     accepted = {name: accepted[name] for name in structure.additional_names}
     n_lengths = _count_lengths(lengths, lead)
     bounds = bounds_of_structure(structure, padded, n_lengths)
-    return Form(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
+    return InputShapes(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
 
 
 def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, graph, *args: question(graph, *args)):
-    """Return the `Form` of a call of `lp_sparsemap`.
+    """Return the `InputShapes` of a call of `lp_sparsemap`.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
     n_lengths = _count_lengths(lengths, lead)
     bounds = ask(_bounds_of, graph, padded, n_lengths)
     arrays = None if arrays is None else known
-    return Form(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
+    return InputShapes(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
 
 
 def _arrays_of(graph):
@@ -252,7 +252,7 @@ def _count_lengths(lengths, lead):
 
 
 def _match_all(accepted, additional, lead):
-    """Return additional scores with their shapes in a sample, and whether each has the leading axes; see `Form`."""
+    """Return additional scores with their shapes, and whether each has the leading axes; see `InputShapes`."""
     given = dict(additional)
     keys = [key for key in accepted if key in given]
     found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]

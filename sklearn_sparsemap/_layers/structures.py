@@ -1,13 +1,11 @@
 """The operator of a structure."""
 
-from copy import copy
 from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from .._core.jit import readonly
 from ..inference._batch import argmax_problems
 from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
@@ -87,10 +85,7 @@ class StructureOperator(Operator):
         else:
             joined = layout.extra_places.take(additional)
         joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
-        batch = copy(layout)
-        batch.problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
-        batch.rescale_masks()
-        return batch
+        return layout.with_scores(flat, joined)
 
     def kinds_within(self, padded, lengths):
         """Return the kinds of samples as a list, the kind of each sample, and the shape of each kind."""

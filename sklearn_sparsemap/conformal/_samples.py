@@ -28,7 +28,7 @@ def samples_of(model, X, argmax):
 
     Returns
     -------
-    samples : StructureSamples, GraphSamples or LabelSamples
+    samples : ScoredStructures, ScoredGraphs or ScoredLabelSets
 
     Raises
     ------
@@ -39,16 +39,16 @@ def samples_of(model, X, argmax):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
-        return (GraphSamples if structure.uses_graphs else StructureSamples)(model, X, argmax)
+        return (ScoredGraphs if structure.uses_graphs else ScoredStructures)(model, X, argmax)
     if hasattr(model, "_evidence"):
-        return LabelSamples(model, model._check_predict(X), argmax)
+        return ScoredLabelSets(model, model._check_predict(X), argmax)
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
         f"pipelines and searches that contain them; got {type(model).__name__}"
     )
 
 
-class StructureSamples:
+class ScoredStructures:
     """Samples of one structure.
 
     All classes of samples have the same methods. *Parts* are a representation of a structure from which its score is
@@ -150,8 +150,8 @@ class StructureSamples:
         return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
 
 
-class GraphSamples:
-    """Samples with a factor graph each; the methods are those of `StructureSamples`."""
+class ScoredGraphs:
+    """Samples with a factor graph each; the methods are those of `ScoredStructures`."""
 
     has_classes = False
 
@@ -187,8 +187,8 @@ class GraphSamples:
         return self.task._parts(y)
 
 
-class LabelSamples:
-    """Samples of label sets, or of a single label; the methods are those of `StructureSamples`."""
+class ScoredLabelSets:
+    """Samples of label sets, or of a single label; the methods are those of `ScoredStructures`."""
 
     def __init__(self, model, X, argmax):
         self.model, self.graph, network = model, model._graph, model._learned.model

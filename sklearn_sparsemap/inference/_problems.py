@@ -95,6 +95,15 @@ class StructureBatch:
         """Convert the values of solutions, which `rescale_masks` has changed, to those of the original scores."""
         values -= self.mask_offsets.of(self.problems, marginals, expected)
 
+    def with_scores(self, scores, additional):
+        """Return problems of the same shapes with other flat scores and additional scores, after `rescale_masks`."""
+        # Not by `copy`, which reads the dims of all problems again, as after unpickling.
+        batch = object.__new__(type(self))
+        batch.__dict__.update(self.__dict__)
+        batch.problems = self.problems._replace(scores=readonly(scores), additional=readonly(additional))
+        batch.rescale_masks()
+        return batch
+
     def take(self, rows):
         """Return some of the problems, without the record of changes by `rescale_masks`."""
         problems = take_problems(self.problems, rows)

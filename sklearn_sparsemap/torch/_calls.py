@@ -21,7 +21,7 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     dtype : torch.dtype
         Dtype of the results: that of the scores, or float32 for half precision under autocast.
     batch : (scores, additional, rows)
-    form : Form
+    form : InputShapes
     """
     form_of = partial(form_of_graph, ask=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)

@@ -124,7 +124,7 @@ class FenchelYoungLoss(nn.Module):
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
 
     def _prepare(self, scores, lengths, mask, additional):
-        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
+        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
         if self._of_factors:
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
