@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import held_out_fraction
-from ..estimators._learners import Learner
+from ..estimators._learners import Learner, held_out_fraction
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,
@@ -77,7 +76,7 @@ class Training:
 
     def _debiases(self):
         """Tell whether the weights of selected groups are learned again."""
-        return getattr(self.estimator, "debias", None) is not None and self.estimator._selects
+        return getattr(self.estimator, "debias", None) is not None and self.estimator._has_penalty
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)
