@@ -299,3 +299,20 @@ def test_partitions_refuse_labels_that_files_would_change(tmp_path):
             save_partition(tmp_path / "0.npz", X, y)
     save_partition(tmp_path / "0.npz", [np.eye(3)], [ODD[1:]])
     assert load_partition(tmp_path / "0.npz")[1][0].tolist() == ODD[1:]
+
+
+def test_files_with_earlier_names_of_decisions_are_read():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X > 0.3).astype(int)
+    for old, new in (("seen", "observed_sets"), ("expected", "expected_f1")):
+        model = MultilabelLPSparseMAP(decision=new).fit(X[:40], Y[:40])
+        stream = MultilabelLPSparseMAP(decision=new, threshold="auto").partial_fit(X[:40], Y[:40])
+        for each in (model, stream):
+            # Files that were written before have the old name wherever the new one is.
+            text = json.dumps(json.loads(str(each.to_arrays()["json"])))
+            arrays = forged({**each.to_arrays(), "json": np.array(text.replace(json.dumps(new), json.dumps(old)))})
+            again = MultilabelLPSparseMAP.from_arrays(arrays)
+            assert again.decision == new and again._rule == each._rule
+            again.set_params(decision="auto"), each.set_params(decision="auto")
+            np.testing.assert_array_equal(again.predict(X), each.predict(X))

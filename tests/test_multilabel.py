@@ -453,7 +453,7 @@ def test_thresholds_are_tuned_for_example_f1():
         predicted = (marginals > GRID[k]).astype(int)
         assert_allclose(scores[k], example_f1_score(gold.astype(int), predicted))
     assert scores[round(100 * best_threshold(scores))] == scores.max()
-    running = Tuning.of_rules(["threshold"], decay=0.5)
+    running = Tuning(["threshold"], decay=0.5)
     running.add(marginals[:20], gold[:20], np.ones(20))
     running.add(marginals[20:], gold[20:], np.ones(20))
     decayed, *_ = threshold_scores(marginals, gold, np.repeat([0.5, 1.0], 20))

@@ -84,7 +84,7 @@ def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, 
     def scripted(self, evidence):
         return np.full(len(evidence), next(left))
 
-    monkeypatch.setattr(solvers.Trial, "_losses", scripted)
+    monkeypatch.setattr(solvers.NetworkComparison, "_losses", scripted)
     X, Y = make("linear")
     model = MultilabelLPSparseMAP(**QUICK | {"max_iter": max_iter, "tol": 1.0}).fit(X, Y)
     assert next(left, None) is None
@@ -95,9 +95,11 @@ def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, 
 def test_losses_are_calibrated_on_the_other_half(curved):
     X, Y, _ = curved
     estimator = MultilabelLPSparseMAP(**QUICK)
-    data, task = estimator._read(X, Y, None, None, first=True)
+    data, task = estimator._validate_fit(X, Y, None, None, first=True)
     unfitted = estimator._calibration
-    trial = solvers.Trial(solvers.LbfgsFit(estimator, data, task))
+    linear = solvers.LBFGSCrossValidation(estimator, data, task)
+    linear.cross_validate()
+    trial = solvers.NetworkComparison(linear)
     gold, n = trial.task.gold.astype(float), len(trial.held)
     evidence = np.random.default_rng(0).normal(size=gold.shape)
     found = trial._losses(evidence)

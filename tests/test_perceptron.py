@@ -22,7 +22,7 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
-from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
+from sklearn_sparsemap.training._curve import BoundedCurve, highest_of, mean_of
 from sklearn_sparsemap.training._data import make_rows
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
@@ -568,17 +568,17 @@ def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params,
 
 
 def test_curves_are_bounded(monkeypatch):
-    course, records, rng = Course(mean_of), Course(highest_of), np.random.default_rng(0)
+    course, records, rng = BoundedCurve(mean_of), BoundedCurve(highest_of), np.random.default_rng(0)
     values = rng.normal(size=1000)
     with monkeypatch.context() as patch:
         patch.setattr(_curve, "MOST_ENTRIES", 8)
         for n, value in enumerate(values, 1):
-            course.note(value)
+            course.append(value)
             assert len(course.entries) == -(-n // course._per_entry) <= 8
             cuts = np.arange(0, n, course._per_entry)
             assert_allclose(course.entries, np.add.reduceat(values[:n], cuts) / np.diff([*cuts, n]), atol=1e-12)
         for step, count in enumerate(rng.permutation(1000).tolist()):
-            records.note((step, (count, 0)))
+            records.append((step, (count, 0)))
     assert course.last == values[-1]
     assert len(records.entries) <= 8 and max(counts[0] for _, counts in records.entries) == 999
     X, y = sensors(3000)

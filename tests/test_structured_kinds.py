@@ -479,8 +479,7 @@ def test_targets_are_compared_in_their_additional_parts_too():
 
 
 def is_structure_of(structure, y):
-    dims = np.array([structure.dims((5,), {"lengths": (5,)})] * len(y))
-    sizes = np.array([structure.layout(d) for d in dims])
+    dims, sizes = (np.array([row] * len(y)) for row in structure.layout((5,), {"lengths": (5,)}))
     encoded = [structure.encode(parts, d) for parts, d in zip(y, dims)]
     return is_structure(structure.oracle, dims, sizes, np.full(len(y), 5), 5, encoded)
 

@@ -7,13 +7,12 @@ from sklearn.utils import column_or_1d
 from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length, keep_text
-from ..estimators._multilabel.data import close_gold, read_indicator
+from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.data import codes_of, flatten_labels, rows_only
 from ..estimators._structured.restrictions import explain_infeasible
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
 from ..losses._graphs import gold_parts
-from ..structures import Structure
 from ..training._data import encode_gold
 
 
@@ -29,7 +28,7 @@ def samples_of(model, X, argmax):
 
     Returns
     -------
-    samples : StructureSamples, GraphSamples or LabelSamples
+    samples : ScoredStructures, ScoredGraphs or ScoredLabelSets
 
     Raises
     ------
@@ -40,17 +39,16 @@ def samples_of(model, X, argmax):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
-        kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
-        return kind(model, X, argmax)
+        return (ScoredGraphs if structure.uses_graphs else ScoredStructures)(model, X, argmax)
     if hasattr(model, "_evidence"):
-        return LabelSamples(model, model._check_predict(X), argmax)
+        return ScoredLabelSets(model, model._check_predict(X), argmax)
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
         f"pipelines and searches that contain them; got {type(model).__name__}"
     )
 
 
-class StructureSamples:
+class ScoredStructures:
     """Samples of one structure.
 
     All classes of samples have the same methods. *Parts* are a representation of a structure from which its score is
@@ -152,8 +150,8 @@ class StructureSamples:
         return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
 
 
-class GraphSamples:
-    """Samples with a factor graph each; the methods are those of `StructureSamples`."""
+class ScoredGraphs:
+    """Samples with a factor graph each; the methods are those of `ScoredStructures`."""
 
     has_classes = False
 
@@ -189,8 +187,8 @@ class GraphSamples:
         return self.task._parts(y)
 
 
-class LabelSamples:
-    """Samples of label sets, or of a single label; the methods are those of `StructureSamples`."""
+class ScoredLabelSets:
+    """Samples of label sets, or of a single label; the methods are those of `ScoredStructures`."""
 
     def __init__(self, model, X, argmax):
         self.model, self.graph, network = model, model._graph, model._learned.model
@@ -246,6 +244,6 @@ class LabelSamples:
             raise ValueError(
                 f"y has shape {y.shape}; it must be an indicator matrix of shape {(len(self.scores), n_labels)}"
             )
-        closed, _ = close_gold(read_indicator(y), self.graph.constraints)
+        closed, _ = add_ancestors(read_indicator(y), self.graph.constraints)
         rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
         return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]

@@ -76,7 +76,7 @@ class Training:
 
     def _debiases(self):
         """Tell whether the weights of selected groups are learned again."""
-        return getattr(self.estimator, "debias", None) is not None and self.estimator._selects
+        return getattr(self.estimator, "debias", None) is not None and self.estimator._has_penalty
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)

@@ -66,17 +66,6 @@ def _check_group(group, name, n_features, allow_empty):
     return array
 
 
-def check_covered(counts):
-    """Raise ValueError if a feature is in no group; `counts` is the number of groups of each feature."""
-    missing = np.flatnonzero(counts == 0)
-    if len(missing):
-        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise ValueError(
-            f"{len(missing)} of {len(counts)} features are in no group: {first}; add them to a group, or make a group "
-            "for each"
-        )
-
-
 def check_ids(ids, n_features=None, n_groups=None, what="groups"):
     """Check an array with the group of each feature; return it as int64."""
     ids = np.asarray(ids)

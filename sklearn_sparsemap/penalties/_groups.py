@@ -12,7 +12,7 @@ from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
-from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
+from ._columns import check_columns, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
 from ._order import GroupOrder
 
@@ -287,7 +287,9 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
-    built = _from_any(resolve_function(groups, feature_names), n_features, feature_groups, feature_names, names)
+    if callable(groups) or (isinstance(groups, str) and groups == "columns"):
+        groups = resolve_function(groups, feature_names)
+    built = _from_any(groups, n_features, feature_groups, feature_names, names)
     if not (allow_overlap or built.is_partition):
         raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
     return built
@@ -377,7 +379,13 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
     if n_features is None:
         n_features = int(indices.max(initial=-1)) + 1
     counts = np.bincount(indices, minlength=n_features)
-    check_covered(counts)
+    missing = np.flatnonzero(counts == 0)
+    if len(missing):
+        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(
+            f"{len(missing)} of {n_features} features are in no group: {first}; add them to a group, or make a group "
+            "for each"
+        )
     if counts.max(initial=1) == 1:
         group_of = np.empty(n_features, dtype=np.int64)
         group_of[indices] = group

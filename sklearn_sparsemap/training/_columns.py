@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
-from ..numerics.places import places_of
+from .._core.offsets import ragged_indices
 from ._data import LinearModel, begins_of_pieces, make_rows
 
 _MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
@@ -158,7 +158,7 @@ class Columns:
             # The indices of all entries at once would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
             places, own = self.places[chosen], lengths[chosen]
-            entries = places_of(coef.indptr[places], own)
+            entries = ragged_indices(coef.indptr[places], own)
             target = slice(indptr[start], indptr[start] + len(entries))
             indices[target] = coef.indices[entries]
             data[target] = coef.data[entries] / np.repeat(self.multiplicity[places], own)

@@ -11,7 +11,7 @@ from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
 from ..inference._graph.n_best import best_of_groups
-from ..inference._graph.problems import GraphProblems
+from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
 from ._task import Task, accuracy_of, f1_of
@@ -139,7 +139,7 @@ class GraphTask(Task):
         for places, rows, layout in self._groups:
             own = scores[rows].reshape(len(places), -1)
             expanded = [one.expanded(additional) for one in self._distinct(places)]
-            yield places, rows, GraphProblems(layout, own, np.array(expanded))
+            yield places, rows, GraphBatch(layout, own, np.array(expanded), numbers=np.array(places))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
@@ -176,8 +176,8 @@ class GraphTask(Task):
             rounded = self._round(places, problems, n_jobs)
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
-                own, numbers = problems.take(left), [places[k] for k in left]
-                best = best_assignments(own, late, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit)
+                own = problems.take(left)
+                best = best_assignments(own, late, n_jobs, map_time_limit=self.map_time_limit)
                 for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded

@@ -9,11 +9,10 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
-from .._core.shapes import size_of, split_flat
+from .._core.shapes import size_of
 from .._core.threads import cut_evenly, over_ranges
 from ..inference._batch import argmax_problems, map_problems, marginal_problems
-from ..inference._n_best import n_best
-from ..inference._problems import plan_of
+from ..inference._n_best import n_best_of_problems
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
@@ -101,14 +100,14 @@ class StructureTask(Task):
         A ValueError names the first sample whose shape is invalid for the structure.
         """
         sizes, first, which = np.unique(self.grids, axis=0, return_index=True, return_inverse=True)
-        plans = []
+        layouts = []
         for size, i in zip(sizes.tolist(), first.tolist()):
             try:
                 shape = self.structure.scores_shape(tuple(size), self.n_outputs)
-                plans.append(plan_of(self.structure, shape, self.additional_shapes))
+                layouts.append((shape, *self.structure.layout(shape, self.additional_shapes)))
             except ValueError as error:
                 raise ValueError(f"X[{i}]: {error}") from error
-        which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
+        which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
         dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
         return dims, sizes, [shapes[k] for k in which.tolist()]
 
@@ -211,8 +210,7 @@ class StructureTask(Task):
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs):
-        given = split_flat(additional, self.additional_shapes)
-        return n_best(self.structure, list(self.in_shapes(scores)), k, n_jobs=n_jobs, **given)
+        return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
 
     def difference(self, first, second):
         (dims,), _, (shape,) = self.laid_out

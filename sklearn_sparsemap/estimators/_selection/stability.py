@@ -141,7 +141,7 @@ def stability_selection(
     """
     check_n_jobs(n_jobs)
     model = last_step(estimator)
-    if not model._selects:
+    if not model._has_penalty:
         raise ValueError("without budget and alpha all groups are selected; set one of them")
     check_positive("n_resamples", n_resamples, integer=True)
     if not isinstance(sample_fraction, numbers.Real) or not 0 < sample_fraction < 1:

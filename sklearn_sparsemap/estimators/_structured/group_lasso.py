@@ -286,7 +286,7 @@ default=None
             If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
             data are not as described; the message names the sample.
         """
-        features, task, model = self._take_in(X, y, sample_weight)
+        features, task, model = self._prepare_fit(X, y, sample_weight)
         return self._minimise((X, y), features, self._new_solver(task, features, model))
 
     @with_callbacks
@@ -306,7 +306,7 @@ default=None
             self._learned = Learned(self._debiased(solver.task, X))
         return self
 
-    def _take_in(self, X, y, sample_weight):
+    def _prepare_fit(self, X, y, sample_weight):
         """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
         structure = self._check_params()
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
@@ -340,10 +340,10 @@ default=None
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
         learner.run(lambda loss: False)
-        found = learner.model()
+        debiased = learner.model()
         coef = np.zeros_like(model.coef)
-        coef[columns] = found.coef
-        return LinearModel(coef, found.intercept, found.additional)
+        coef[columns] = debiased.coef
+        return LinearModel(coef, debiased.intercept, debiased.additional)
 
     def _check_params(self):
         """Check the parameters; return the structure."""

@@ -16,7 +16,7 @@ def norms_before_shrinking(estimator, task, X):
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
-    order = np.random.RandomState(0).permutation(len(X))[: estimator._period - 1]
+    order = np.random.RandomState(0).permutation(len(X))[: estimator._shrink_period - 1]
     if len(order):
         task.epochs(optimizer, X, remember=False)(order)
     return optimizer.group_norms()

@@ -7,9 +7,9 @@ from scipy import sparse
 
 from ..._core.indices import are_places
 from ..._core.jit import in_python, readonly
+from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
-from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
@@ -338,7 +338,7 @@ def _is_whole(store, counters):
         and are_places(following + 1, n_features + 1)
         and are_places(store.first_active + 1, n_features + 1)
         and bool((heads[held] >= n_dense).all() and (stops[held] <= n).all())
-        and are_places(store.outputs[places_of(heads[few], counts[few])], n_outputs)
+        and are_places(store.outputs[ragged_indices(heads[few], counts[few])], n_outputs)
     )
 
 
