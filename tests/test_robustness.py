@@ -579,12 +579,12 @@ def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
     # Everything is compiled before the timer starts.
     clone(model).set_params(max_iter=2).fit(X, y).predict(X)
 
-    def step(*arguments):
+    def step(*arguments, **keywords):
         nonlocal n_calls
         n_calls += 1
         if n_calls == 6:
             threading.Timer(0.01, _thread.interrupt_main).start()
-        return original(*arguments)
+        return original(*arguments, **keywords)
 
     monkeypatch.setattr(owner, name, step)
     with pytest.raises(KeyboardInterrupt):

@@ -149,7 +149,11 @@ class OnlineOptimizer:
         return interruptible(partial(self._visit, inference, form, rows, targets, order, memory), stop)
 
     def _visit(self, inference, form, rows, targets, order, memory):
-        rule, store = self._rule_for(rows, targets), self.store
+        rule, store = self.rule, self.store
+        if self.alpha:
+            # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
+            per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
@@ -220,13 +224,6 @@ class OnlineOptimizer:
         times = np.empty(0) if self._columns is None else self._columns.multiplicity
         signals = np.zeros((n_threads + 1) * LINE, np.int64)
         return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
-
-    def _rule_for(self, rows, targets):
-        """Return the rule with the number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`."""
-        if not self.alpha:
-            return self.rule
-        per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-        return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
 
     @property
     def sizes(self):
