@@ -497,7 +497,6 @@ default=None
         warn_of_scales(X.values)
         groups, group_weights = self._make_groups(X)
         self._begin(structure, classes)
-        self._learned = Learned()
         self.groups_, self.group_weights_ = groups, group_weights
 
     def _edit(self, **arrays):
