@@ -298,7 +298,9 @@ class Entry:
         return self._handle
 
     def __call__(self, *args):
-        return self.dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
+        # Not by the property, which costs another call of Python.
+        dispatcher = self.dispatcher if self._dispatcher is None else self._dispatcher
+        return dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
 
     def __reduce__(self):
         # Pickled by name, like any module-level function.
@@ -314,7 +316,7 @@ def _handle_of(oracle):
 def as_argument(value):
     """Return a value in the form kernels take: handles in place of compiled functions, also within tuples."""
     if isinstance(value, Entry):
-        return value.handle
+        return value.handle if value._handle is None else value._handle
     if isinstance(value, tuple) and value and isinstance(value[0], Entry):
         return type(value)(*map(as_argument, value))
     return _handle_of(value) if isinstance(value, Dispatcher) else value

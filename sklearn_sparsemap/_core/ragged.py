@@ -152,7 +152,7 @@ class RaggedArray:
         indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
         if not is_sparse[0]:
             # Join and convert in one pass.
-            return cls(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
+            return cls._of_checked(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
         if not ends_fit(arrays):
             check_each(arrays, name)
             arrays = [a.tocsr() for a in arrays]

@@ -145,7 +145,7 @@ def sparsemap(
         small, as for large scores. ``"facets"`` (non-projective trees, matchings, subsets, rankings, `Simplex`) solves
         over the inequalities of the marginal polytope, and ``"interior_point"`` (chains) over its flows. Both are 10 to
         400 times faster if scores are small, or hundreds of structures tie. They compute structures and weights on
-        demand. ``"auto"`` takes the active set for chains of at most 30 scores, trees of 20 and matchings of 12, so
+        demand. ``"auto"`` takes the active set for chains of at most 60 scores, trees of 20 and matchings of 12, so
         that their first use compiles no other solver. For larger ones it chooses by the scores. The choice depends on
         the problem alone, not on the batch or on what is compiled. ``"cg"`` (vanilla), ``"away_step"`` and
         ``"pairwise"`` are conditional gradient methods, for comparison.
