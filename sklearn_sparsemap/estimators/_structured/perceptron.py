@@ -211,7 +211,7 @@ default=None
     See Also
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.
-    sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+    sklearn_sparsemap.estimators.perceptron_path : Fits a range of budgets.
 
     References
     ----------
