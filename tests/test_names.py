@@ -12,7 +12,8 @@ NAMES = {
     "": """
         DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
         StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile lp_sparsemap map_inference
-        marginal_inference n_best perceptron_path show_versions sparsemap stability_selection structured_group_lasso_path
+        marginal_inference n_best perceptron_path show_versions sparsemap stability_selection
+        structured_group_lasso_path
     """,
     "conformal": """
         ConformalStructures
