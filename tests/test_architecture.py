@@ -210,10 +210,13 @@ def test_where_names_share_a_prefix_there_is_a_folder():
         assert not crowded, f"{folder.relative_to(PACKAGE)}: {crowded}"
 
 
-def test_graphs_of_stands_where_the_structure_is_resolved():
-    named = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "GraphsOf" in path.read_text()}
-    of_files = "estimators/_state/plain.py"
-    assert named == {"estimators/_structured/graphs_of.py", "estimators/_structured/base.py", of_files}
+def test_graph_builder_stands_where_the_structure_is_resolved():
+    named = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"\bGraphBuilder\(", path.read_text())
+    }
+    assert named == {"estimators/_structured/graph_builder.py"}
 
 
 # Called as first-class functions, which have one signature: those of oracles and solvers.

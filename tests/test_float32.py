@@ -13,8 +13,8 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap._core.ragged import RaggedArray
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators import _fitting, average_states
-from sklearn_sparsemap.estimators._structured import starts as _starts
+from sklearn_sparsemap.estimators import _learners, average_states
+from sklearn_sparsemap.estimators import _learners as _starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 from sklearn_sparsemap.training import _columns
 from sklearn_sparsemap.training._data import LinearModel, squared_norm
@@ -70,7 +70,7 @@ def store(request, monkeypatch):
     """Select how weights are stored."""
     if request.param != "dense":
         monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        monkeypatch.setattr(_learners, "_MOST_DENSE", 0)
     if request.param == "merged":
         monkeypatch.setattr(_columns, "_MANY", 0)
 
@@ -88,8 +88,8 @@ def test_weights_are_those_of_float64(store, ones):
     # Features of either type are the same, and those of float32 are not copied.
     single = narrowed(X)
     assert_array_equal(np.concatenate(narrow.decision_function(single)), np.concatenate(scores))
-    assert np.shares_memory(narrow._check_X(narrow._structure, single).values.data, single.values.data)
-    assert narrow._check_X(narrow._structure, X).values.dtype == np.float32
+    assert np.shares_memory(narrow._check_predict(single)[1].values.data, single.values.data)
+    assert narrow._check_predict(X)[1].values.dtype == np.float32
 
 
 def test_other_solvers_and_structures(monkeypatch):

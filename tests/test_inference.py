@@ -224,6 +224,13 @@ def test_additional_marginals_agree_with_marginals():
         np.testing.assert_allclose(additional["transitions"].sum(axis=0), result.marginals[1:].sum(axis=0), atol=1e-9)
 
 
+def test_additional_marginals_of_a_chain_of_one_step_are_floats():
+    results = sparsemap(CHAIN, [np.zeros((1, 3)), np.zeros((2, 3))], transitions=np.zeros((3, 3)))
+    for result in (results[0], sparsemap(CHAIN, np.zeros((1, 3)), transitions=np.zeros((3, 3)))):
+        moves = result.additional_marginals["transitions"]
+        assert moves.dtype == np.float64 and moves.shape == (3, 3) and not moves.any()
+
+
 @pytest.mark.parametrize("n_jobs", [2, -1])
 def test_threads_change_nothing(n_jobs):
     scores, transitions = batch(n=60)

@@ -17,7 +17,7 @@ from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators._fitting import held_out_fraction
+from sklearn_sparsemap.estimators._learners import held_out_fraction
 from sklearn_sparsemap.structures import Subset
 
 MOST = 20

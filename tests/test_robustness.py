@@ -36,8 +36,8 @@ from sklearn_sparsemap import (
     stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._progress import Progress
-from sklearn_sparsemap.estimators._structured import questions as _questions
+from sklearn_sparsemap.estimators._monitor import Progress
+from sklearn_sparsemap.estimators._structured import base as _base
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -494,7 +494,7 @@ def test_ctrl_c_stops_inference(name, after_interrupts):
 
 def test_inexact_probabilities_are_reported(monkeypatch):
     model = chain(alpha=0.1).fit(X, Y)
-    for module, name in ((_questions, "sparsemap"), (_structure_task, "argmax_problems")):
+    for module, name in ((_base, "sparsemap"), (_structure_task, "argmax_problems")):
         monkeypatch.setattr(module, name, partial(getattr(module, name), max_iter=2))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):
@@ -579,12 +579,12 @@ def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
     # Everything is compiled before the timer starts.
     clone(model).set_params(max_iter=2).fit(X, y).predict(X)
 
-    def step(*arguments):
+    def step(*arguments, **keywords):
         nonlocal n_calls
         n_calls += 1
         if n_calls == 6:
             threading.Timer(0.01, _thread.interrupt_main).start()
-        return original(*arguments)
+        return original(*arguments, **keywords)
 
     monkeypatch.setattr(owner, name, step)
     with pytest.raises(KeyboardInterrupt):

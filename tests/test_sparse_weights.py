@@ -10,7 +10,7 @@ from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.estimators._structured import starts as _starts
+from sklearn_sparsemap.estimators import _learners as _starts
 from sklearn_sparsemap.training._online.dense import TOP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

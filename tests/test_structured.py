@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
+from sklearn_sparsemap.estimators import Monitor, _learners, cross_val_marginals
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
@@ -362,7 +362,7 @@ def test_inference_of_online_training_is_rough(monkeypatch):
 
     def fit(share, temperature=1.0):
         """Return a model, trained with inference that ends at this fraction of the mean loss."""
-        monkeypatch.setattr(_fitting, "_ROUGH", share)
+        monkeypatch.setattr(_learners, "_ROUGH", share)
         accepted.clear()
         model = StructuredSparseMAPClassifier("chain", solver="adagrad", temperature=temperature, random_state=0)
         return model.fit(X, y)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
+from sklearn_sparsemap.estimators._structured.graph_builder import GraphBuilder
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -27,7 +27,7 @@ from sklearn_sparsemap.factors import (
     StructureFactor,
     Xor,
 )
-from sklearn_sparsemap.inference._graph.problems import GraphProblems
+from sklearn_sparsemap.inference._graph.problems import GraphBatch
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
@@ -135,7 +135,7 @@ def test_losses_and_gradients(name):
     for temperature in (1.0, 2.0):
 
         def loss(point, t=temperature):
-            problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
+            problems = GraphBatch(layout, point[None, :8], layout.expanded(point[8:])[None])
             losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
@@ -159,7 +159,7 @@ def test_the_objective_has_the_gradient_it_says():
     weights = np.random.default_rng(5).random(8)
     template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
     for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
-        task = GraphsOf(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
+        task = GraphBuilder(graph_of).new_task(values).learn(y, weights, "sparsemap", 1.0, None)
         objective = BatchObjective(task, values.values, template, alpha=0.1, fit_intercept=True, n_jobs=2)
         x = objective.pack(template)
         _, gradient = objective.loss_gradient(x)
@@ -173,9 +173,10 @@ def test_parts_and_means_of_graphs():
     X, y = make_rings(9, 4)
     ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
     weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
-    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole = GraphBuilder(graph_of).new_task(ragged).learn(y, weights, "sparsemap", 1.0)
     whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
-    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    rest = GraphBuilder(graph_of).new_task(ragged[places])
+    part = rest.learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
     scores = rng.normal(size=(len(ragged[places].values), 1))
     loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
     assert loss > 0.0 and n_inexact == 0
@@ -353,7 +354,7 @@ def graph_losses_of(model, X, y):
     graph = tree_graph(X[0])
     layout = graph.layout()
     scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
-    problems = GraphProblems(layout, scores, np.zeros((1, 0)))
+    problems = GraphBatch(layout, scores, np.zeros((1, 0)))
     gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
     return graph_losses(model.loss, model.temperature, problems, gold)
 
@@ -369,7 +370,7 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
         for _ in range(10):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
-            problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
+            problems = GraphBatch(layout, scores[None], np.zeros((1, 0)))
             (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
@@ -575,3 +576,23 @@ def test_names_of_features_of_graphs():
         assert set(feature_table(model)["feature"]) <= {"a", "b", "c"}
     with pytest.raises(ValueError, match=r"X\[1\] has other columns than X\[0\]"):
         of_pairs.fit([pairs[0], (frames[1][["a", "c", "b"]], len(frames[1]))], y[:2])
+
+
+def test_messages_name_the_infeasible_sample():
+    """Samples of one graph are solved together, but messages count all samples."""
+
+    def graph_of(x):
+        graph = FactorGraph()
+        u = graph.variables(len(x))
+        graph.add(Xor(u))
+        if x[0, 0] > 100.0:
+            graph.add(Xor(u[:1]), Xor(u[1:2]))
+        return graph
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(6)]
+    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, [np.eye(3)[i % 3] for i in range(6)])
+    X[4][0, 0] = 1000.0
+    for infer in (model.predict, model.predict_marginals):
+        with pytest.raises(ValueError, match=r"infeasible: under scores\[4\] "):
+            infer(X)

@@ -21,7 +21,7 @@ from sklearn_sparsemap import (
     map_inference,
     sparsemap,
 )
-from sklearn_sparsemap.estimators import _fitting
+from sklearn_sparsemap.estimators import _learners
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import labeled_attachment_score, parts_f1_score, parts_f1_scorer
@@ -205,7 +205,7 @@ def test_the_score_of_items_is_their_f1_also_in_early_stopping():
 
 def test_of_structures_of_one_size_the_number_of_parts_decides_nothing(monkeypatch):
     # Two solvers that end at a gap do not give the same weights.
-    monkeypatch.setattr(_fitting, "_ROUGH", 0.0)
+    monkeypatch.setattr(_learners, "_ROUGH", 0.0)
     X, y = make_data(Subset(2, 2))
     for loss in ("margin_sparsemap", "hinge"):
         model = StructuredSparseMAPClassifier(Subset(2, 2), loss, solver="adagrad", tol=0.1, random_state=0)
@@ -479,8 +479,7 @@ def test_targets_are_compared_in_their_additional_parts_too():
 
 
 def is_structure_of(structure, y):
-    dims = np.array([structure.dims((5,), {"lengths": (5,)})] * len(y))
-    sizes = np.array([structure.layout(d) for d in dims])
+    dims, sizes = (np.array([row] * len(y)) for row in structure.layout((5,), {"lengths": (5,)}))
     encoded = [structure.encode(parts, d) for parts, d in zip(y, dims)]
     return is_structure(structure.oracle, dims, sizes, np.full(len(y), 5), 5, encoded)
 

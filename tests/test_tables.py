@@ -533,7 +533,7 @@ def test_factors_of_one_name_share_scores():
     summed = sum(own.vjp(v[0])["additional"]["rows"]["transitions"] for own in alone)
     assert_allclose(result.vjp(v)["additional"]["rows"]["transitions"], summed, atol=1e-9)
     undirected = grid_graph(2, 2, 2, neighbours=8, directed=False)
-    assert repr(undirected) == "FactorGraph(labels (2, 2, 2); 4 OneValueEach, 6 PairTable)"
+    assert repr(undirected) == "FactorGraph(labels (2, 2, 2); 4 ExactlyOne, 6 PairTable)"
     assert lp_sparsemap(undirected, np.zeros((2, 2, 2)), additional={"neighbours": np.eye(2)}).converged
     # Scores of their own cannot be shared.
     with pytest.raises(ValueError, match="'rows' already"):

@@ -14,8 +14,8 @@ from sklearn_sparsemap._core.ragged import RaggedArray
 from sklearn_sparsemap._core.team import LARGEST_TEAM
 from sklearn_sparsemap._core.threads import together
 from sklearn_sparsemap._core.validation import check_samples
-from sklearn_sparsemap.estimators import _fitting
-from sklearn_sparsemap.estimators._structured import starts as _starts
+from sklearn_sparsemap.estimators import _learners
+from sklearn_sparsemap.estimators import _learners as _starts
 from sklearn_sparsemap.training import _columns
 from sklearn_sparsemap.training._columns import Columns
 from sklearn_sparsemap.training._data import LinearModel
@@ -136,7 +136,7 @@ def test_columns_stand_for_equal_ones(ones):
 def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
     if large:
         monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        monkeypatch.setattr(_learners, "_MOST_DENSE", 0)
     X, y = make_text(60)
     merged, plain = merging(lambda: new_model(**parameters).fit(X, y))
     assert sparse.issparse(merged.coef_) == large
@@ -150,7 +150,7 @@ def test_weights_do_not_depend_on_the_number_of_threads(parameters, many, large,
     monkeypatch.setattr(_columns, "_MANY", many)
     if large:
         monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        monkeypatch.setattr(_learners, "_MOST_DENSE", 0)
     X, y = make_text(60)
     model = new_model(**parameters).fit(X, y)
     assert set(threads) == {1}

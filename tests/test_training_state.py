@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.estimators import TrainingState, average_states
-from sklearn_sparsemap.estimators._structured import starts
+from sklearn_sparsemap.estimators import _learners as starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 
 

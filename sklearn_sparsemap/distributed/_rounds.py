@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import held_out_fraction
-from ..estimators._learners import Learner
+from ..estimators._learners import Learner, held_out_fraction
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,

@@ -17,9 +17,7 @@ from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax
-from ._graph.n_best import n_best_of_graph
-from ._graph.problems import GraphProblems
-from ._graph.solve import check_feasible, solve_graph
+from ._graph.problems import GraphBatch, n_best_of_graph
 
 _CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
 _MAX_ITER = 1000
@@ -92,19 +90,18 @@ class LabelGraph:
         additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
         size = max(1, _CHUNK_BYTES // (64 * n_long))
         for start in range(0, len(scores), size):
-            yield GraphProblems(self._layout, scores[start : start + size], additional)
+            rows = scores[start : start + size]
+            yield GraphBatch(self._layout, rows, additional, numbers=start + np.arange(len(rows)))
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP for scores of shape (n_samples, n_labels); return a `LabelSolution`."""
         if self.is_plain or self.forest is not None:
             u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
             return _solution(scores, u)
-        keep, found = "all" if self.constraints else "marginals", []
+        keep, parts = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
-            solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
-            check_feasible(problems, solutions)
-            found.append(solutions)
-        return self._joined(found)
+            parts.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
+        return self._joined(parts)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
         """Solve SparseMAP with the known labels fixed: gold 1.0 and 0.0 where `known`."""
@@ -129,10 +126,10 @@ class LabelGraph:
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
 
-    def _joined(self, found):
-        found = GraphSolutions(*map(np.concatenate, zip(*found)))
-        gaps = np.maximum(np.abs(found.gap), found.statistics[:, RESIDUAL])
-        return LabelSolution(found.marginals, found.joint if self.constraints else None, found.objective, gaps)
+    def _joined(self, parts):
+        out = GraphSolutions(*map(np.concatenate, zip(*parts)))
+        gaps = np.maximum(np.abs(out.gap), out.statistics[:, RESIDUAL])
+        return LabelSolution(out.marginals, out.joint if self.constraints else None, out.objective, gaps)
 
     def gibbs(self, scores):
         """Return log-partition functions and marginals of independent labels."""
@@ -166,8 +163,9 @@ class LabelGraph:
         if self.forest is not None:
             size = max(1, _CHUNK_BYTES // (8 * self.n_labels))
             for start in range(0, len(wrong), size):
-                own = labels[start : start + size]
-                wrong[start : start + size] = self.forest.violated(own.toarray() if sparse.issparse(own) else own * 1.0)
+                rows = labels[start : start + size]
+                rows = rows.toarray() if sparse.issparse(rows) else rows * 1.0
+                wrong[start : start + size] = self.forest.violated(rows)
             return wrong
         for _, (indices, signs, low, high) in self.constraints:
             columns = labels[:, indices]
@@ -180,13 +178,12 @@ class LabelGraph:
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
         if self.is_plain or self.forest is not None:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
-        found, late = [], {}
+        parts, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
-            numbers = sum(map(len, found)) + np.arange(len(problems.scores))
-            best = best_assignments(problems, late, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit)
-            found.append(best.structure)
+            best = best_assignments(problems, late, n_jobs, map_time_limit=map_time_limit)
+            parts.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     @property
     def _recursive(self):
@@ -208,8 +205,8 @@ class LabelGraph:
         """
         if self._recursive is not None:
             return list(n_best_in_forest(scores, self._recursive, k))
-        found = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
-        return [labels for labels, _ in found]
+        best = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
+        return [labels for labels, _ in best]
 
     def check_feasible(self):
         """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""

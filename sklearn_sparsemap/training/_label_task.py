@@ -35,7 +35,8 @@ class LabelTask(Task):
         self.known, self.map_time_limit = known, map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
-        self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
+        self.n_outputs, self.n_additional = graph.n_labels, len(graph.edges)
+        self.additional_shapes = {"edges": (self.n_additional,)}
 
     @property
     def label_weights(self):

@@ -33,8 +33,8 @@ from ...training._label_task import LabelTask
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._failures import leaves_whole
-from .._fitting import learn_batch
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import learn_batch
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration

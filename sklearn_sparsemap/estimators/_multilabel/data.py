@@ -15,7 +15,7 @@ from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._structured.labels import check_target, encode_labels, given_classes, label_array
+from .._structured.data import check_target, encode_labels, given_classes, label_array
 from .calibration import implications
 
 _SEVERAL_LABELS = (

@@ -15,8 +15,7 @@ from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import held_out_fraction, relative, visits
-from .._learners import Batch, Epochs
+from .._learners import Batch, Epochs, held_out_fraction, relative, visits
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds
 from .sets import ObservedLabelSets

@@ -18,7 +18,7 @@ from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, ND
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
 from .._failures import leaves_whole
-from .._progress import with_callbacks
+from .._monitor import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 from .path import GroupPath
 from .pipeline import splits_of

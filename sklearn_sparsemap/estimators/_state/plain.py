@@ -13,7 +13,7 @@ from ...training._network import Network
 from .._multilabel.calibration import Calibration
 from .._multilabel.sets import ObservedLabelSets
 from .._multilabel.threshold import GRID, OLD_RULES, Tuning
-from .._structured.graphs_of import GraphsOf
+from .._structured.graph_builder import GraphBuilder
 from .state import TrainingState
 
 
@@ -74,8 +74,10 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration, GraphsOf):
+for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration):
     add_form(_cls.__name__, _cls)
+# The name of this class in files of version 0.1.0.
+add_form("GraphsOf", GraphBuilder)
 add_form("SeenSets", ObservedLabelSets)
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
 add_form("Losses", BoundedCurve, Form(lambda: BoundedCurve(mean_of), lambda curve: {}, _OF_LOSSES))

@@ -19,15 +19,13 @@ from ...training._data import LinearModel
 from ...training._group_lasso.penalty import GroupPenalty
 from ...training._group_lasso.solver import GroupLassoSolver
 from .._failures import leaves_whole
-from .._fitting import relative
-from .._learners import Batch, Learner
-from .._monitor import Monitor
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import Batch, Learner, relative, warm_model
+from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LinearStructuredModel, resolve_structure
+from .base import LinearStructuredModel
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
-from .starts import warm_model
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
@@ -314,8 +312,9 @@ default=None
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
         warn_of_scales(X.values)
-        model = warm_model(self, structure, task, X.values, classes)
-        if model is None:
+        if self.warm_start and hasattr(self, "_structure"):
+            model = warm_model(self, structure, task, X.values, classes)
+        else:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
         groups, group_weights = self._make_groups(X)
         self._check_groups(groups)
@@ -350,7 +349,7 @@ default=None
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, Structure):
+        if not structure.uses_graphs:
             inference_of(structure, pair_of(self.loss, None)[0])
         return structure
 

@@ -31,14 +31,16 @@ from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
-from .._fitting import learn_batch, relative, visits
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import learn_batch, relative, visits
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LOSS, LinearStructuredClassifier, resolve_structure
+from .base import LOSS
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
 from .phases import GroupPhase, final_state, kept_columns, wide_model
 from .size_warning import norms_before_shrinking, warn_of_sizes
+from .stream import LinearStructuredClassifier
 
 # A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
 MIRA, AUTO = "mira", "auto"
@@ -509,7 +511,7 @@ default=None
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if not isinstance(structure, Structure):
+        if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         inference_of(structure, pair_of(self.loss, None)[0])
         if self.debias not in (None, MIRA):

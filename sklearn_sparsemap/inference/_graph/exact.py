@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._core.highs import milp
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
-from .branch import MOST_NODES
+from .branch import MAX_NODES
 
 # Largest violation of a row by an assignment. Entries of rows are integers.
 _TOL = 1e-6
-_LEAST_TIME = 1e-3  # seconds; with less time left, no search begins
+_MIN_TIME = 1e-3  # seconds; with less time left, no search begins
 
 
 def assign_exactly(problem, start, known, deadline=None):
@@ -21,7 +21,7 @@ def assign_exactly(problem, start, known, deadline=None):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     start : float array of shape (n_variables,)
         0 and 1: the values of known variables, and a possible result if time runs out.
@@ -45,10 +45,10 @@ def assign_exactly(problem, start, known, deadline=None):
     scores, pair_scores = np.where(free, problem.scores[0], 0.0), problem.additional[0][pair_places]
     used = np.flatnonzero(pair_scores)
     # A pair with a fixed variable adds its score to that of the other variable, or nothing.
-    for own, other in ((0, 1), (1, 0)):
-        chosen = used[free[ends[used, own]] & ~free[ends[used, other]]]
+    for end, other in ((0, 1), (1, 0)):
+        chosen = used[free[ends[used, end]] & ~free[ends[used, other]]]
         is_on = off[chosen, other] + signs[chosen, other] * start[ends[chosen, other]]
-        np.add.at(scores, ends[chosen, own], signs[chosen, own] * pair_scores[chosen] * is_on)
+        np.add.at(scores, ends[chosen, end], signs[chosen, end] * pair_scores[chosen] * is_on)
     used = used[free[ends[used]].all(axis=1)]
     n, m, s = len(scores), len(used), pair_scores[used]
     up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
@@ -92,22 +92,22 @@ def assign_exactly(problem, start, known, deadline=None):
 
     left = None if deadline is None else deadline - working_time()
     # Status 1 of scipy's milp means that a limit was reached.
-    status, found, least = 1, [], None
-    if left is None or left > _LEAST_TIME:
+    status, assignments, least = 1, [], None
+    if left is None or left > _MIN_TIME:
         result = solve(s, left)
-        status, found, least = result.status, _assignment_of(result, n), result.get("mip_dual_bound")
-    if status != 1 and found:
-        value = value_of(found[0])
-        return found[0], joint_of(found[0]), value, value
+        status, assignments, least = result.status, _assignment_of(result, n), result.get("mip_dual_bound")
+    if status != 1 and assignments:
+        value = value_of(assignments[0])
+        return assignments[0], joint_of(assignments[0]), value, value
     if status == 1:
         if satisfies(start):
-            found.append(start)
-        if not found:
+            assignments.append(start)
+        if not assignments:
             # Without scores of pairs, finding a feasible assignment is fast.
-            found = _assignment_of(solve(np.zeros(m), None), n)
-    if not found:
+            assignments = _assignment_of(solve(np.zeros(m), None), n)
+    if not assignments:
         return start, joint_of(start), -np.inf, -np.inf
-    u = max(found, key=value_of)
+    u = max(assignments, key=value_of)
     u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
     # The program omits scores of fixed variables and their pairs, which are the same for all its assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
@@ -122,8 +122,8 @@ def _climb(u, scores, pairs, free, satisfies):
     for _ in range(n * n):
         on = 0.5 * (1.0 - signs) + signs * u[ends]
         fields = scores.copy()
-        for own, other in ((0, 1), (1, 0)):
-            fields += np.bincount(ends[:, own], signs[:, own] * s * on[:, other], n)
+        for end, other in ((0, 1), (1, 0)):
+            fields += np.bincount(ends[:, end], signs[:, end] * s * on[:, other], n)
         gains = np.where(free, np.where(u > 0.5, -fields, fields), 0.0)
         least = 1e-12 * np.abs(fields).max(initial=0.0)
         for i in np.argsort(-gains)[: np.count_nonzero(gains > least)]:
@@ -164,7 +164,7 @@ def warn_of_time_limit(late, time_limit):
     if time_limit is None:
         end, remedy = "did not solve all relaxations", "scale the scores to similar sizes"
     else:
-        end = f"ended after {MOST_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
+        end = f"ended after {MAX_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
         remedy = "raise map_time_limit, or set it to None for an unlimited search"
     warnings.warn(
         f"the search for the best assignment {end} for {len(samples)} samples ({which}): {loss}; {remedy}",

@@ -56,6 +56,14 @@ _best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
 
 
 @kernel
+def fill_best(scores, additional, dims, siblings, candidate, work):
+    """Write the scores of the modifiers and the table of maxima, given the grandparent, to the beginning of `work`."""
+    n = dims[N_MODIFIERS]
+    score_modifiers(scores, additional, dims, candidate, work[:n])
+    _best_paths(siblings, work[:n], work[n : 2 * n + 1])
+
+
+@kernel
 def _trace(dims, siblings, own, arrived, slots, additional_slots):
     """Write the modifiers of the best path, from the end back to the start.
 
@@ -97,16 +105,14 @@ def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     additional_slots[:] = -1
     value, chosen = -np.inf, np.int64(0)
     for candidate in range(max(n_candidates, 1)):
-        score_modifiers(scores, additional, dims, candidate, own)
-        _best_paths(siblings, own, arrived)
+        fill_best(scores, additional, dims, siblings, candidate, work)
         total = arrived[n] + (scores[candidate] if n_candidates else 0.0)
         if total > value:
             value, chosen = total, candidate
     if value == -np.inf:
         return value
     if chosen < n_candidates - 1:
-        score_modifiers(scores, additional, dims, chosen, own)
-        _best_paths(siblings, own, arrived)
+        fill_best(scores, additional, dims, siblings, chosen, work)
     _trace(dims, siblings, own, arrived, slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen

@@ -13,7 +13,7 @@ from .._curve import BoundedCurve, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STEP, STOP
 from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
-from .rule import rule_of
+from .rule import DEFAULT_RULE
 from .rules import GRADIENT_STEPS
 from .shrinkage import discard_atoms
 
@@ -132,7 +132,7 @@ class GroupOptimizer(OnlineOptimizer):
         else:
             is_disjoint = len(groups.group_atoms) == groups.n_atoms
             budget_factors = disjoint_budget_factors if is_disjoint else group_budget_factors
-        self.rule = rule_of(
+        self.rule = DEFAULT_RULE._replace(
             budget_factors=budget_factors,
             tol=_TOL,
             fit_intercept=bool(fit_intercept),
