@@ -55,16 +55,13 @@ class LabelGraph:
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
+        # Whether labels are independent, so that all inference has a closed form.
+        self.is_plain = not self.constraints and not len(self.edges)
         if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
-
-    @property
-    def is_plain(self):
-        """Whether labels are independent, so that all inference has a closed form."""
-        return not self.constraints and not len(self.edges)
 
     @cached_property
     def forest(self):
@@ -210,7 +207,7 @@ class LabelGraph:
 
     def check_feasible(self):
         """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""
-        if self.forest is not None or self._is_feasible(self.constraints):
+        if not self.constraints or self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
         for constraint in self.constraints:
