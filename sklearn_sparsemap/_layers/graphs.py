@@ -11,7 +11,7 @@ from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphBatch
-from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
+from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
 from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact
 from .padding import block_mask, check_lengths, kinds_of, shapes_within
@@ -189,7 +189,7 @@ class SolvedGraphs:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
-            solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
+            solutions = GraphSolver(method, operator.tol, operator.max_iter, n_jobs).run(problems)
         check_feasible(problems, solutions)
         return solutions
 

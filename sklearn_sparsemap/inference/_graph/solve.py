@@ -189,11 +189,6 @@ def empty_solutions(layout, n, keep="all"):
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def solve_once(problems, warm, max_iter, *, method, tol, n_jobs):
-    """Solve samples by the kernels alone, without reductions; see `solve_graph`."""
-    return GraphSolver(method, tol, max_iter, n_jobs).run(problems, warm)
-
-
 def check_feasible(problems, solutions):
     """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
 
