@@ -16,7 +16,7 @@ from ..graphs.pairs import add_pair_residuals
 from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
-from ._graph.map import best_assignments, relax
+from ._graph.map import relax
 from ._graph.problems import GraphBatch, n_best_of_graph
 
 _CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
@@ -177,7 +177,8 @@ class LabelGraph:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
         parts, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
-            best = best_assignments(problems, late, n_jobs, map_time_limit=map_time_limit)
+            best = problems.map(n_jobs, map_time_limit=map_time_limit)
+            late |= problems.late_of(best)
             parts.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(parts)

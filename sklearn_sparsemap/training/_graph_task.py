@@ -8,7 +8,7 @@ import numpy as np
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
-from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
+from ..inference._graph.map import MAP_TIME_LIMIT
 from ..inference._graph.n_best import best_of_groups
 from ..inference._graph.problems import GraphBatch
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
@@ -176,7 +176,8 @@ class GraphTask(Task):
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
                 own = problems.take(left)
-                best = best_assignments(own, late, n_jobs, map_time_limit=self.map_time_limit)
+                best = own.map(n_jobs, map_time_limit=self.map_time_limit)
+                late.update(own.late_of(best))
                 for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded
