@@ -129,7 +129,7 @@ def test_large_batches_are_split(monkeypatch):
         problem = case.what, case.scores, case.additional
         whole = solve_by("native", *problem)
         with monkeypatch.context() as patch:
-            patch.setattr(tensors, "_MOST_NUMBERS", 1)
+            patch.setattr(tensors, "_MAX_NUMBERS", 1)
             assert_alike(solve_by("native", *problem), whole, 1e-12)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from .exact import warn_of_time_limit
-from .map import best_assignments
 
 
 def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9):
@@ -42,12 +41,13 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
     problem : GraphBatch
         A single sample.
     k, n_jobs, tol, map_time_limit, late
-        As in `best_assignments`.
+        As in `best_of_groups`; `late` collects the possible losses of searches that are not complete.
     """
     assignments = []
     while len(assignments) < k:
         try:
-            best = best_assignments(problem, late, n_jobs, tol, map_time_limit)
+            best = problem.map(n_jobs, tol, map_time_limit)
+            late |= problem.late_of(best)
         except ValueError as error:
             if assignments and str(error).startswith("infeasible"):
                 break
