@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..._core.jit import working_time
 from .exact import warn_of_time_limit
 from .map import MAP_TIME_LIMIT, best_assignments
 from .problems import problems_by_graph
@@ -26,7 +27,7 @@ def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9, many=True):
     k : int
     n_jobs : int or None
     map_time_limit : float or None
-        As in `map_inference`.
+        Maximum number of seconds for all searches of a sample together. If it is over, the list ends, with a warning.
     tol : float, default=1e-9
     many : bool, default=True
         Whether messages contain the index of a sample.
@@ -57,10 +58,14 @@ def _best_of(problem, k, n_jobs, tol, numbers, map_time_limit, late):
     k, n_jobs, tol, numbers, map_time_limit, late
         As in `best_assignments`.
     """
-    found = []
+    found, end = [], None if map_time_limit is None else working_time() + map_time_limit
     while len(found) < k:
+        left = None if end is None else end - working_time()
+        if found and left is not None and left <= 0.0:
+            late[0 if numbers is None else numbers[0]] = np.inf
+            break
         try:
-            best = best_assignments(problem, late, n_jobs, tol, numbers, map_time_limit)
+            best = best_assignments(problem, late, n_jobs, tol, numbers, left)
         except ValueError as error:
             if found and str(error).startswith("infeasible"):
                 break
