@@ -423,7 +423,7 @@ def known_entries(known, n, rows, entry, lowest, highest):
 
 def check_dims(structure, dims):
     """Return the result of `Structure.dims`; raise ValueError if it is invalid because a user has edited attributes."""
-    if not all(isinstance(d, Integral) and d >= 0 for d in dims):
+    if not all((type(d) is int or isinstance(d, Integral)) and d >= 0 for d in dims):
         raise ValueError(
             f"the sizes of {structure!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
             "editing one"
