@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
 from sklearn_sparsemap.inference._graph import branch
+from sklearn_sparsemap.inference._graph import n_best as graph_n_best
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import (
     Alignment,
@@ -272,6 +273,25 @@ def test_n_best_of_graphs_in_lists():
     ]
     with pytest.raises(ValueError, match=r"infeasible: under scores\[1\]"):
         n_best(graph, [[1.0, 2.0], [-np.inf, -np.inf]], 2)
+
+
+def test_the_searches_of_a_graph_have_one_time_limit(monkeypatch):
+    clock, limits, search = [100.0], [], graph_n_best.best_assignments
+
+    def slow(problem, late, n_jobs, tol, numbers, time_limit):
+        limits.append(time_limit)
+        clock[0] += 4.0
+        return search(problem, late, n_jobs, tol, numbers, None)
+
+    monkeypatch.setattr(graph_n_best, "working_time", lambda: clock[0])
+    monkeypatch.setattr(graph_n_best, "best_assignments", slow)
+    graph = FactorGraph()
+    graph.add(Or(graph.variables(3)))
+    scores = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]
+    with pytest.warns(ConvergenceWarning, match=r"for 2 samples \(0, 1\)"):
+        best = n_best(graph, scores, 5, map_time_limit=10.0)
+    assert limits == [10.0, 6.0, 2.0] * 2 and [[value for _, value in own] for own in best] == [[6.0, 5.0, 4.0]] * 2
+    assert len(n_best(graph, scores[0], 5, map_time_limit=None)) == 5
 
 
 def test_wrong_keywords_of_graphs_are_named():
