@@ -6,6 +6,7 @@ from typing import Any
 
 import naive
 import numpy as np
+from internals import Count, OneValueEach
 from scipy.optimize import nnls
 
 from sklearn_sparsemap.factors import (
@@ -28,8 +29,6 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.factors._label_constraints import Count
-from sklearn_sparsemap.factors._tables import OneValueEach
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 # The meaning of a factor for its literals, most of them the output last.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import Entry
 
 from sklearn_sparsemap import sparsemap, structures
-from sklearn_sparsemap._core.jit import Entry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 ROOT_FILES = {"_compile_ahead", "compile"}

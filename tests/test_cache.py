@@ -15,12 +15,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from internals import IS_LINKED, digest_of, jit, size_of
+from internals import compile_ahead as _compile_ahead
 from numba import types
-
-from sklearn_sparsemap import _compile_ahead
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.compile.mode import IS_LINKED
-from sklearn_sparsemap._core.compile.sources import digest_of, size_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, jit, kernel, mode
 from numba import njit, types
 from numba.core.runtime import _nrt_python as nrt
 from numpy.testing import assert_array_equal
-
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.compile import mode
-from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, kernel
 
 # The code imports modules of the tests, too.
 IMPORTS = f"import sys; sys.path.append({str(Path(__file__).resolve().parent)!r})\n"

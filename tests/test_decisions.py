@@ -6,6 +6,8 @@ import warnings
 import naive
 import numpy as np
 import pytest
+from internals import Pool, decisions_of
+from internals import inference_decisions as _decisions
 from registry import RANDOM
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -14,12 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import DecisionFocusedRegressor, map_inference
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph
-from sklearn_sparsemap.inference import _decisions
-from sklearn_sparsemap.inference._decisions import decisions_of
 from sklearn_sparsemap.losses import PerturbedFenchelYoungLoss, SPOPlusLoss
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import CustomStructure, LinearProgram, Matching, Path, Ranking, Subset
-from sklearn_sparsemap.structures._pool import Pool
 
 # Structures without additional scores.
 KINDS = ("simplex", "tree", "matching", "subset", "ranking", "path", "warping")

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import online_groups as groups_module
 from naive_perceptron import DualAverager
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -15,7 +16,6 @@ from test_perceptron import optimizer_of, random_problem, run
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
-from sklearn_sparsemap.training._online import groups as groups_module
 
 
 @pytest.mark.parametrize("entries", [100, 2])

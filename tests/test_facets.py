@@ -6,6 +6,46 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from internals import (
+    BY_FACETS,
+    FLOATS,
+    GAVE_UP,
+    HIDES_TIES,
+    INFEASIBLE,
+    INTS,
+    WIDTH,
+    Direction,
+    _spread_of_paths,
+    active_set,
+    add_set,
+    certify_rows,
+    chain_interior_point,
+    chain_products,
+    complete_face,
+    copy_into,
+    entry,
+    evaluate,
+    fill_rows,
+    larger,
+    largest,
+    lay_out,
+    load,
+    matching_facets,
+    matching_products,
+    minimum_cuts,
+    new_cuts,
+    new_rows,
+    pick,
+    readonly,
+    sparsemax,
+    spread,
+    store,
+    subset_facets,
+    subset_products,
+    total,
+    tree_facets,
+    tree_products,
+)
 from interpreted import interpreted
 from numba import njit, types
 from registry import RANDOM, Instance
@@ -13,24 +53,7 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._core.jit import FLOATS, INTS, copy_into, entry, readonly
-from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.active_set import active_set
-from sklearn_sparsemap.numerics.certificate import certify_rows
-from sklearn_sparsemap.numerics.face import Direction, complete_face
-from sklearn_sparsemap.numerics.facets import HIDES_TIES
-from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
-from sklearn_sparsemap.numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE
-from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
-from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
-from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
-from sklearn_sparsemap.structures._subset.facets import subset_facets, subset_products
-from sklearn_sparsemap.structures._tree.cuts import fill_rows, tree_facets, tree_products
-from sklearn_sparsemap.structures._tree.separation import minimum_cuts
-from sklearn_sparsemap.structures._tree.sets import add_set
 
 SOLVED_BY_FACETS = {
     DependencyTree: (tree_facets, tree_products),

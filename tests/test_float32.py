@@ -4,24 +4,21 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import GRADIENT_STEPS, PAIRS, LinearModel, RaggedArray, linear_scores, squared_norm
+from internals import fitting as _fitting
+from internals import online_optimizer as _online
+from internals import structured_starts as _starts
+from internals import training_columns as _columns
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from test_teams import LABELS, make_text
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.ragged import RaggedArray
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators import _fitting, average_states
-from sklearn_sparsemap.estimators._structured import starts as _starts
+from sklearn_sparsemap.estimators import average_states
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._data import LinearModel, squared_norm
-from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._online.pairs import PAIRS
-from sklearn_sparsemap.training._online.rules import GRADIENT_STEPS
-from sklearn_sparsemap.training._scores import linear_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # Relative to the largest weight: some hundred steps, each rounded.

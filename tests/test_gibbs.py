@@ -6,16 +6,20 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
+from internals import (
+    chain_marginal_work,
+    chain_marginals,
+    readonly,
+    segmentation_marginals,
+    simplex_marginals,
+    subset_marginals,
+    tree_marginal_work,
+    tree_marginals,
+)
 from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
-from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.structures import LinearChain, Segmentation, Simplex, Subset
-from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
-from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginals
-from sklearn_sparsemap.structures._simplex.structure import simplex_marginals
-from sklearn_sparsemap.structures._subset.gibbs import subset_marginals
-from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
 
 NO_SLOTS = np.zeros(0, dtype=np.int32)
 TREES = pytest.mark.parametrize("projective", [0, 1], ids=["non_projective", "projective"])

@@ -5,24 +5,33 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from internals import (
+    BY_FACETS,
+    FLOATS_2D_OUT,
+    FORBIDDEN,
+    PARTS,
+    entry,
+    lay_out,
+    matching_equations,
+    matching_facets,
+    matching_multipliers_range,
+    project_on_tight_face,
+    readonly,
+    simplex_equations,
+    subset_equations,
+    subset_facets,
+    tight_face,
+    tree_equations,
+    tree_facets,
+)
 from numba import types
 from numpy.testing import assert_allclose
 from registry import Instance
 from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, PARTS, entry, readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
-from sklearn_sparsemap.graphs.arrays import FORBIDDEN
-from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.solver import BY_FACETS
-from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
 from sklearn_sparsemap.structures import DependencyTree, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._matching.facets import matching_equations, matching_facets
-from sklearn_sparsemap.structures._simplex.projection import simplex_equations
-from sklearn_sparsemap.structures._subset.facets import subset_equations, subset_facets
-from sklearn_sparsemap.structures._tree.cuts import tree_equations, tree_facets
 
 
 # As an entry, it is compiled once for all runs of the tests.

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from internals import group_lasso_solver as solver
 from naive_group_lasso import NAMES, NaiveGroupLasso
 from scipy import sparse
 from scipy.optimize import minimize
@@ -28,7 +29,6 @@ from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import FactorGraph, Pair
 from sklearn_sparsemap.penalties import GroupLasso, GroupTree
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
-from sklearn_sparsemap.training._group_lasso import solver
 
 GROUPS = [np.array([0, 1]), np.array([2, 3, 4]), np.array([5]), np.array([6, 7])]
 GROUP_OF = [0, 0, 1, 1, 1, 2, 3, 3]

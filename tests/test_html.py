@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import SITE, as_html, table
 from sklearn.base import BaseEstimator
 
 from sklearn_sparsemap import (
@@ -21,8 +22,6 @@ from sklearn_sparsemap import (
     sparsemap,
     stability_selection,
 )
-from sklearn_sparsemap._core.doc_link import SITE
-from sklearn_sparsemap._core.html import as_html, table
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.inspection import explain, feature_table, transition_table
 from sklearn_sparsemap.structures import LinearChain, Matching, Simplex

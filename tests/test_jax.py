@@ -15,7 +15,10 @@ import jax.numpy as jnp  # noqa: E402
 # Programs run once, so that most of the time is XLA's for making them fast.
 jax.config.update("jax_disable_most_optimizations", True)
 
-from sklearn_sparsemap.jax import _functions, _states, lp_sparsemap, sparsemap  # noqa: E402
+from internals import jax_functions as _functions  # noqa: E402
+from internals import jax_states as _states  # noqa: E402
+
+from sklearn_sparsemap.jax import lp_sparsemap, sparsemap  # noqa: E402
 
 CASES = all_cases()
 # The program that JAX compiles is the same for all; these have all kinds of arguments.

@@ -10,9 +10,10 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, 
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+from internals import jax_states as _states  # noqa: E402
+from internals import layers_register as register  # noqa: E402
 
-from sklearn_sparsemap._layers import register  # noqa: E402
-from sklearn_sparsemap.jax import _states, lp_sparsemap, sparsemap  # noqa: E402
+from sklearn_sparsemap.jax import lp_sparsemap, sparsemap  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

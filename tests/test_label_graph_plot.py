@@ -11,12 +11,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from internals import order_by_strength
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.plotting import LabelGraphDisplay
-from sklearn_sparsemap.plotting._graphs.label_graph import order_by_strength
 
 WORDS = "rock jazz live acoustic metal techno ambient choral vocal brass strings piano".split()
 

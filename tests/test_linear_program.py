@@ -12,13 +12,15 @@ import naive
 import numpy as np
 import pytest
 import scipy.optimize
+from internals import highs
+from internals import structures_enumeration as _enumeration
+from internals import structures_linear_program as _linear_program
 from naive_exact import Optimum, Vertices
 from scipy import sparse
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best, sparsemap
-from sklearn_sparsemap._core import highs
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.structures import CustomStructure, LinearProgram, _enumeration, _linear_program
+from sklearn_sparsemap.structures import CustomStructure, LinearProgram
 from sklearn_sparsemap.testing import check_structure
 
 KNAPSACK = LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0])

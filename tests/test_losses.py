@@ -5,13 +5,12 @@ from collections import Counter
 import naive
 import numpy as np
 import pytest
+from internals import readonly, solvers_of
 from registry import RANDOM
 
 from sklearn_sparsemap import map_inference, marginal_inference
-from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
-from sklearn_sparsemap.numerics.polytope_solver import solvers_of
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 NO_MARGINALS = ("matching", "custom", "ranking", "top two")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import check_sparse
 from malformed import COMPRESSED, COORDINATES, FEW, WIDE, matrix, of_formats
 from scipy import sparse
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.indices import check_sparse
 
 SCRIPT = Path(__file__).with_name("malformed.py")
 # Fewest cases by group.

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from internals import _digest_of
 from model_files import FILES, draw, fitted, models, predictions, row_graph
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -20,7 +21,6 @@ from sklearn_sparsemap import (
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap._core.export import _digest_of
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.factors import FactorGraph, Xor

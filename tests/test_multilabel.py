@@ -8,6 +8,27 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from internals import (
+    GRID,
+    LABEL_LOSSES,
+    Adam,
+    LabelGraph,
+    LabelTask,
+    Monitor,
+    Network,
+    OneLabel,
+    Tuning,
+    best_threshold,
+    label_losses,
+    mutual_information_tree,
+    read_constraints,
+    read_edges,
+    read_indicator,
+    strongest_pairs,
+    threshold_scores,
+)
+from internals import multilabel_data as label_data
+from internals import training_label_task as _label_task
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -22,16 +43,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._monitor import Monitor
-from sklearn_sparsemap.estimators._multilabel import data as label_data
-from sklearn_sparsemap.estimators._multilabel.data import (
-    mutual_information_tree,
-    read_constraints,
-    read_edges,
-    read_indicator,
-    strongest_pairs,
-)
-from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, best_threshold, threshold_scores
 from sklearn_sparsemap.factors import (
     AtLeast,
     AtMost,
@@ -43,13 +54,7 @@ from sklearn_sparsemap.factors import (
     Imply,
     Pair,
 )
-from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
-from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
-from sklearn_sparsemap.training import _label_task
-from sklearn_sparsemap.training._adam import Adam
-from sklearn_sparsemap.training._label_task import LabelTask
-from sklearn_sparsemap.training._network import Network
 
 pd = pytest.importorskip("pandas")
 

@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import multilabel_solvers as solvers
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel import solvers
 from sklearn_sparsemap.factors import Hierarchy
 
 # Few epochs are enough here.

@@ -4,6 +4,21 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import (
+    GRID,
+    SET_GRID,
+    BatchObjective,
+    Calibration,
+    LinearModel,
+    SeenSets,
+    Tuning,
+    automatic_alpha,
+    expected_cuts,
+    folds_of,
+    minimize_lbfgs,
+    row_words,
+)
+from internals import multilabel_sets as sets_module
 from naive_multilabel import naive_curves, naive_expected, naive_lift, naive_linear, naive_seen, naive_shares
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -18,22 +33,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel import sets as sets_module
-from sklearn_sparsemap.estimators._multilabel.calibration import Calibration
-from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds_of, row_words
-from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
-from sklearn_sparsemap.estimators._multilabel.threshold import (
-    GRID,
-    SET_GRID,
-    Tuning,
-    expected_cuts,
-)
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective
 
 
 @pytest.fixture(scope="module")

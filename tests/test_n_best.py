@@ -4,13 +4,13 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from internals import graph_branch as branch
+from internals import inference_n_best as _n_best
 from registry import RANDOM
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
-from sklearn_sparsemap.inference import _n_best
-from sklearn_sparsemap.inference._graph import branch
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import LinearChain, Matching, Subset
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from internals import add_labels
 from scipy import sparse
 from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.estimators._structured.new_labels import add_labels
 from sklearn_sparsemap.structures import Segmentation
 
 ADD = {"on_new_labels": "add"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import held_out_fraction
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +18,6 @@ from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators._fitting import held_out_fraction
 from sklearn_sparsemap.structures import Subset
 
 MOST = 20

@@ -5,14 +5,13 @@ import pickle
 import naive
 import numpy as np
 import pytest
+from internals import draw_paths, lay_out
 from registry import random_path
 from scipy.special import logsumexp, softmax
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
-from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.structures import LinearProgram, Path
-from sklearn_sparsemap.structures._path.gibbs import draw_paths
 
 DIAMOND = Path([(0, 1), (1, 3), (0, 2), (2, 3), (0, 3)], 0, 3)
 

@@ -5,6 +5,20 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import (
+    COUNT,
+    HEAD,
+    Course,
+    GroupOptimizer,
+    StructureTask,
+    highest_of,
+    inference_of,
+    loss_form,
+    make_rows,
+    mean_of,
+    new_memory,
+)
+from internals import training_curve as _curve
 from naive_perceptron import DenseLearner
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -17,16 +31,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
-from sklearn_sparsemap.training import _curve
-from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
-from sklearn_sparsemap.training._data import make_rows
-from sklearn_sparsemap.training._online.groups import GroupOptimizer
-from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])

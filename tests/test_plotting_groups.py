@@ -12,6 +12,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from internals import place_by_level
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
 
@@ -20,7 +21,6 @@ from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import chunking_templates, ngrams
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.plotting import GroupOrderDisplay, GroupPathDisplay, MemoryCurveDisplay
-from sklearn_sparsemap.plotting._selection.group_order import place_by_level
 
 GROUP_OF = np.repeat(np.arange(5), 4)
 STEPS, WEIGHTS = [10, 10, 20, 20], [8, 3, 9, 3]

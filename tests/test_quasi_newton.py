@@ -3,6 +3,26 @@
 import naive_training
 import numpy as np
 import pytest
+from internals import (
+    CURVATURE,
+    DECREASE,
+    PIECE,
+    BatchObjective,
+    DenseFeatures,
+    Descent,
+    LinearModel,
+    LineSearch,
+    Merging,
+    Pairs,
+    Pieces,
+    SparseFeatures,
+    make_rows,
+    minimize_lbfgs,
+    number_columns,
+)
+from internals import quasi_newton_line_search as _line_search
+from internals import quasi_newton_pairs as _pairs
+from internals import training_columns as _columns
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
@@ -11,18 +31,6 @@ from test_training import make_objective, make_problem
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._columns import Merging, number_columns
-from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._quasi_newton import line_search as _line_search
-from sklearn_sparsemap.training._quasi_newton import pairs as _pairs
-from sklearn_sparsemap.training._quasi_newton.descent import Descent
-from sklearn_sparsemap.training._quasi_newton.line_search import CURVATURE, DECREASE, LineSearch
-from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
-from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
 
 
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])

@@ -13,6 +13,24 @@ from functools import cache, partial
 import joblib
 import numpy as np
 import pytest
+from internals import (
+    EPOCHS,
+    BatchObjective,
+    GroupOptimizer,
+    LinearMinibatchOptimizer,
+    LinearModel,
+    MinibatchOptimizer,
+    MiraOptimizer,
+    OnlineOptimizer,
+    Progress,
+    StructureTask,
+    inference_of,
+    loss_form,
+    make_rows,
+    new_memory,
+)
+from internals import structured_questions as _questions
+from internals import training_structure_task as _structure_task
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -36,23 +54,11 @@ from sklearn_sparsemap import (
     stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._progress import Progress
-from sklearn_sparsemap.estimators._structured import questions as _questions
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training import _structure_task
-from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
-from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._online.epoch import EPOCHS
-from sklearn_sparsemap.training._online.groups import GroupOptimizer
-from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 pd = pytest.importorskip("pandas")
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from internals import TokenPairs
 from naive_features import naive_token_dict
 from scipy import sparse
 from sklearn import config_context
@@ -24,7 +25,6 @@ from sklearn_sparsemap.features import (
     TokenDictVectorizer,
     sentences_from_frame,
 )
-from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 
 pd = pytest.importorskip("pandas")

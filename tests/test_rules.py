@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from internals import as_literals
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
@@ -30,7 +31,6 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.factors._variables import as_literals
 
 RULES = [
     (lambda u: AtMost(u, 2), lambda v: sum(v) <= 2),

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from internals import graph_solve as solve
 from naive_graphs import RANDOM_GRAPHS
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Imply, StructureFactor, Xor
-from sklearn_sparsemap.inference._graph import solve
 from sklearn_sparsemap.structures import DependencyTree
 
 

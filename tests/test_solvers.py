@@ -5,16 +5,23 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from internals import (
+    BY_STRUCTURES,
+    ORACLE,
+    active_set,
+    append_column,
+    away_step,
+    lay_out,
+    pairwise,
+    readonly,
+    remove_column,
+    solve_constrained,
+    solve_lower,
+)
 from interpreted import interpreted
 from registry import RANDOM, Instance, listed
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._core.jit import ORACLE, readonly
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.active_set import active_set
-from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
-from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
-from sklearn_sparsemap.numerics.solver import BY_STRUCTURES
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]

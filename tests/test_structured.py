@@ -9,6 +9,9 @@ import time
 
 import numpy as np
 import pytest
+from internals import OnlineOptimizer, object_array
+from internals import fitting as _fitting
+from internals import losses_kernel as _kernel
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -19,15 +22,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
+from sklearn_sparsemap.estimators import Monitor, cross_val_marginals
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.inspection import explain
-from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training._online.optimizer import OnlineOptimizer
-from sklearn_sparsemap.training._structure_task import object_array
 
 pd = pytest.importorskip("pandas")
 

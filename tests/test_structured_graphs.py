@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import BatchObjective, GraphProblems, GraphsOf, LinearModel, gold_parts, graph_losses, learned_shapes
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -15,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -27,13 +27,9 @@ from sklearn_sparsemap.factors import (
     StructureFactor,
     Xor,
 )
-from sklearn_sparsemap.inference._graph.problems import GraphProblems
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._objective import BatchObjective
 
 pd = pytest.importorskip("pandas")
 

@@ -6,6 +6,8 @@ import warnings
 import naive
 import numpy as np
 import pytest
+from internals import StructureTask, is_structure
+from internals import fitting as _fitting
 from registry import best_segment, encode_segment
 from scipy import sparse
 from sklearn.base import clone
@@ -21,7 +23,6 @@ from sklearn_sparsemap import (
     map_inference,
     sparsemap,
 )
-from sklearn_sparsemap.estimators import _fitting
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import labeled_attachment_score, parts_f1_score, parts_f1_scorer
@@ -34,8 +35,6 @@ from sklearn_sparsemap.structures import (
     Segmentation,
     Subset,
 )
-from sklearn_sparsemap.training._data import is_structure
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES = 5
 

@@ -7,6 +7,17 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from internals import (
+    CONVERGED,
+    N_ITER,
+    ROUGH,
+    STATUS,
+    SolutionMemory,
+    as_graph_problems,
+    gold_parts,
+    graph_losses,
+    solve_graph,
+)
 from naive_exact import GraphOptimum, LocalPolytope
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
@@ -14,14 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference, n_best
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
-from sklearn_sparsemap.graphs.rows import CONVERGED
-from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
-from sklearn_sparsemap.inference._graph.problems import as_graph_problems
-from sklearn_sparsemap.inference._graph.solve import solve_graph
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.training._graph_task import SolutionMemory
 
 grid = cache(grid_graph)
 

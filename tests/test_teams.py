@@ -4,23 +4,17 @@ import threading
 
 import numpy as np
 import pytest
+from internals import LARGEST_TEAM, Columns, LinearModel, RaggedArray, check_samples, linear_scores, together
+from internals import fitting as _fitting
+from internals import online_optimizer as _online
+from internals import structured_starts as _starts
+from internals import training_columns as _columns
 from naive_training import merge_columns
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.ragged import RaggedArray
-from sklearn_sparsemap._core.team import LARGEST_TEAM
-from sklearn_sparsemap._core.threads import together
-from sklearn_sparsemap._core.validation import check_samples
-from sklearn_sparsemap.estimators import _fitting
-from sklearn_sparsemap.estimators._structured import starts as _starts
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._columns import Columns
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._scores import linear_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 LABELS = ["p", "q", "r", "s"]

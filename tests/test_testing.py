@@ -10,11 +10,12 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from internals import Case, as_oracle, check_marginals
+from internals import testing_solutions as _solutions
 from numba import objmode
 from registry import best_segment, encode_segment
 
 from sklearn_sparsemap import sparsemap, structures
-from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
@@ -27,9 +28,7 @@ from sklearn_sparsemap.structures import (
     Simplex,
     Subset,
 )
-from sklearn_sparsemap.testing import _solutions, check_structure
-from sklearn_sparsemap.testing._case import Case
-from sklearn_sparsemap.testing._marginals import check_marginals
+from sklearn_sparsemap.testing import check_structure
 
 GUIDE = Path(__file__).resolve().parent.parent / "doc" / "own_structure.rst"
 

@@ -5,9 +5,7 @@ import time
 
 import numpy as np
 import pytest
-
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.threads import ends_at, over_ranges
+from internals import ends_at, jit, over_ranges
 
 LONG = """
 import _thread, os, signal, socket, sys, threading, time

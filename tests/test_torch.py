@@ -24,25 +24,18 @@ from sklearn_sparsemap.structures import (
 
 torch = pytest.importorskip("torch")
 
+from internals import _states, operator_of  # noqa: E402
+from internals import inference_batch as _batch  # noqa: E402
+from internals import matching_tensors as tensors  # noqa: E402
+from internals import native as _native  # noqa: E402
+from internals import torch_ops as _ops  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from sklearn_sparsemap._layers.register import operator_of  # noqa: E402
-from sklearn_sparsemap.inference import _batch  # noqa: E402
-from sklearn_sparsemap.structures._matching import tensors  # noqa: E402
-from sklearn_sparsemap.torch import (  # noqa: E402
-    FenchelYoungLoss,
-    LPSparseMAP,
-    SparseMAP,
-    _native,
-    _ops,
-    lp_sparsemap,
-    sparsemap,
-)
-from sklearn_sparsemap.torch._states import _states  # noqa: E402
+from sklearn_sparsemap.torch import FenchelYoungLoss, LPSparseMAP, SparseMAP, lp_sparsemap, sparsemap  # noqa: E402
 
 CASES = all_cases()
 # PyTorch's own, in forward mode under vmap and in tracing.

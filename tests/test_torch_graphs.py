@@ -122,7 +122,7 @@ def test_what_cannot_be_solved_is_named():
 
 
 def test_large_batches_are_split(monkeypatch):
-    from sklearn_sparsemap.graphs import tensors
+    from internals import graphs_tensors as tensors
 
     for name in ("logic", "pairs"):
         case = graph_cases()[name]

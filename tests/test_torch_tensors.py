@@ -2,21 +2,25 @@
 
 import numpy as np
 import pytest
+from internals import TensorBatch
 from layer_cases import of_one_vector, structure_cases
 from registry import RANDOM
 
 from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, Ranking, Subset
-from sklearn_sparsemap.structures._base import TensorBatch
 
 torch = pytest.importorskip("torch")
 
+from internals import (  # noqa: E402
+    Derivations,
+    newton_tensors,
+    tree_tensors,
+)
+from internals import native as _native  # noqa: E402
+from internals import numerics_tensors as tensors  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import jacfwd, jacrev, vmap  # noqa: E402
 
-from sklearn_sparsemap.numerics import newton_tensors, tensors  # noqa: E402
-from sklearn_sparsemap.structures._hypergraph.tensors import Derivations  # noqa: E402
-from sklearn_sparsemap.structures._tree import tensors as tree_tensors  # noqa: E402
-from sklearn_sparsemap.torch import SparseMAP, _native, sparsemap  # noqa: E402
+from sklearn_sparsemap.torch import SparseMAP, sparsemap  # noqa: E402
 
 # PyTorch's own, in forward mode under vmap.
 pytestmark = [
@@ -366,7 +370,7 @@ def test_scores_on_the_cpu_keep_the_compiled_solver(monkeypatch):
 
 
 def test_large_rankings_are_split(monkeypatch):
-    from sklearn_sparsemap.structures._ranking import tensors as ranking
+    from internals import ranking_tensors as ranking
 
     scores = torch.randn(7, 40, dtype=torch.double)
     whole = sparsemap(Ranking(), scores, backend="native")

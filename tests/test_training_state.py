@@ -5,13 +5,13 @@ import pickle
 import naive_training
 import numpy as np
 import pytest
+from internals import structured_starts as starts
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.estimators import TrainingState, average_states
-from sklearn_sparsemap.estimators._structured import starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 
 

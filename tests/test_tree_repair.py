@@ -5,12 +5,11 @@ from itertools import chain, product
 
 import numpy as np
 import pytest
+from internals import is_projective, make_fit
 from numpy.testing import assert_array_equal
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
-from sklearn_sparsemap.structures._tree.repair import make_fit
-from sklearn_sparsemap.structures._tree.structure import is_projective
 
 
 def all_trees(n):

@@ -6,13 +6,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from internals import plain
 from model_files import FILES, SENTENCES, TAGS, conformal, covered, fitted, rows_of, vectorizers
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_model_files import assert_equal_parts, damages, edited, forged, through_a_file
 
-from sklearn_sparsemap._core import plain
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.features import (
     ArcVectorizer,

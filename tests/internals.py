@@ -1,0 +1,229 @@
+"""Private names that tests use."""
+
+import pkgutil
+
+# _compile_ahead
+from sklearn_sparsemap import _compile_ahead as compile_ahead
+from sklearn_sparsemap._core import highs, jit, plain
+
+# _core
+from sklearn_sparsemap._core.compile import mode
+from sklearn_sparsemap._core.compile.mode import IS_LINKED, TESTED_VERSIONS
+from sklearn_sparsemap._core.compile.sources import digest_of, size_of
+from sklearn_sparsemap._core.doc_link import SITE
+from sklearn_sparsemap._core.export import _digest_of
+from sklearn_sparsemap._core.html import as_html, table
+from sklearn_sparsemap._core.indices import check_sparse
+from sklearn_sparsemap._core.jit import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    ORACLE,
+    PARTS,
+    Entry,
+    as_oracle,
+    copy_into,
+    entry,
+    kernel,
+    readonly,
+)
+from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
+from sklearn_sparsemap._core.ragged import RaggedArray
+from sklearn_sparsemap._core.team import LARGEST_TEAM
+from sklearn_sparsemap._core.threads import ends_at, over_ranges, together
+from sklearn_sparsemap._core.validation import check_samples
+
+# datasets
+from sklearn_sparsemap.datasets import _lines as datasets_lines
+
+# estimators
+from sklearn_sparsemap.estimators import _fitting as fitting
+from sklearn_sparsemap.estimators._fitting import held_out_fraction
+from sklearn_sparsemap.estimators._monitor import Monitor
+from sklearn_sparsemap.estimators._multilabel import data as multilabel_data
+from sklearn_sparsemap.estimators._multilabel import sets as multilabel_sets
+from sklearn_sparsemap.estimators._multilabel import solvers as multilabel_solvers
+from sklearn_sparsemap.estimators._multilabel.calibration import (
+    Calibration,
+    _fit_curves,
+    _softmax_slope,
+    implications,
+    make_coherent,
+)
+from sklearn_sparsemap.estimators._multilabel.data import (
+    automatic_alpha,
+    folds_of,
+    mutual_information_tree,
+    order_of_samples,
+    read_constraints,
+    read_edges,
+    read_indicator,
+    row_words,
+    strongest_pairs,
+)
+from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
+from sklearn_sparsemap.estimators._multilabel.solvers import lowest_place
+from sklearn_sparsemap.estimators._multilabel.threshold import (
+    GRID,
+    SET_GRID,
+    Tuning,
+    best_threshold,
+    expected_cuts,
+    threshold_scores,
+)
+from sklearn_sparsemap.estimators._progress import Progress
+from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
+from sklearn_sparsemap.estimators._structured import questions as structured_questions
+from sklearn_sparsemap.estimators._structured import starts as structured_starts
+from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
+from sklearn_sparsemap.estimators._structured.new_labels import add_labels
+
+# factors
+from sklearn_sparsemap.factors._label_constraints import Count
+from sklearn_sparsemap.factors._tables import OneValueEach
+from sklearn_sparsemap.factors._variables import as_literals
+
+# features
+from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
+
+# graphs
+from sklearn_sparsemap.graphs.arrays import FORBIDDEN
+from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
+from sklearn_sparsemap.graphs.rows import CONVERGED
+from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
+
+# inference
+from sklearn_sparsemap.inference import _batch as inference_batch
+from sklearn_sparsemap.inference import _decisions as inference_decisions
+from sklearn_sparsemap.inference import _n_best as inference_n_best
+from sklearn_sparsemap.inference._decisions import decisions_of
+from sklearn_sparsemap.inference._forests import Forest, forest_of, n_best_in_forest
+from sklearn_sparsemap.inference._graph import branch as graph_branch
+from sklearn_sparsemap.inference._graph import solve as graph_solve
+from sklearn_sparsemap.inference._graph.problems import GraphProblems, as_graph_problems
+from sklearn_sparsemap.inference._graph.solve import solve_graph
+from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
+from sklearn_sparsemap.inference._masks import raise_masks
+from sklearn_sparsemap.inference._problems import lay_out
+from sklearn_sparsemap.inference._sampling import draw_structures
+from sklearn_sparsemap.losses import _kernel as losses_kernel
+
+# losses
+from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
+from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses, learned_shapes
+from sklearn_sparsemap.losses._kernel import new_memory
+from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses, partly_known_losses
+
+# numerics
+from sklearn_sparsemap.numerics.active_set import active_set
+from sklearn_sparsemap.numerics.certificate import certify_rows
+from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap.numerics.face import Direction, complete_face
+from sklearn_sparsemap.numerics.facets import HIDES_TIES
+from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
+from sklearn_sparsemap.numerics.loops import Problems
+from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
+from sklearn_sparsemap.numerics.polytope_solver import solvers_of
+from sklearn_sparsemap.numerics.solver import BY_FACETS, BY_STRUCTURES, GAVE_UP, INFEASIBLE
+from sklearn_sparsemap.numerics.sparsemax import sparsemax
+from sklearn_sparsemap.numerics.threshold import threshold
+from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
+
+# penalties
+from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rule
+from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
+
+# plotting
+from sklearn_sparsemap.plotting._graphs.label_graph import order_by_strength
+from sklearn_sparsemap.plotting._selection.group_order import place_by_level
+from sklearn_sparsemap.structures import _enumeration as structures_enumeration
+from sklearn_sparsemap.structures import _linear_program as structures_linear_program
+
+# structures
+from sklearn_sparsemap.structures._base import TensorBatch
+from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
+from sklearn_sparsemap.structures._chain.flow.forest import grow, into, link, new_forest, out_of, settle, switch_on
+from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
+from sklearn_sparsemap.structures._chain.flow.scores import new_chain
+from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
+from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
+from sklearn_sparsemap.structures._matching.facets import matching_equations, matching_facets, matching_products
+from sklearn_sparsemap.structures._path.gibbs import draw_paths
+from sklearn_sparsemap.structures._pool import Pool
+from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginals
+from sklearn_sparsemap.structures._simplex.projection import simplex_equations
+from sklearn_sparsemap.structures._simplex.structure import simplex_marginals
+from sklearn_sparsemap.structures._subset.facets import subset_equations, subset_facets, subset_products
+from sklearn_sparsemap.structures._subset.gibbs import subset_marginals
+from sklearn_sparsemap.structures._tree.cuts import fill_rows, tree_equations, tree_facets, tree_products
+from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
+from sklearn_sparsemap.structures._tree.repair import make_fit
+from sklearn_sparsemap.structures._tree.separation import minimum_cuts
+from sklearn_sparsemap.structures._tree.sets import add_set
+from sklearn_sparsemap.structures._tree.structure import is_projective
+from sklearn_sparsemap.testing import _solutions as testing_solutions
+
+# testing
+from sklearn_sparsemap.testing._case import Case
+from sklearn_sparsemap.testing._marginals import check_marginals
+from sklearn_sparsemap.training import _columns as training_columns
+from sklearn_sparsemap.training import _curve as training_curve
+from sklearn_sparsemap.training import _label_task as training_label_task
+from sklearn_sparsemap.training import _structure_task as training_structure_task
+
+# training
+from sklearn_sparsemap.training._adam import Adam
+from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
+from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
+from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
+from sklearn_sparsemap.training._data import LinearModel, begins_of_pieces, is_structure, make_rows, squared_norm
+from sklearn_sparsemap.training._graph_task import SolutionMemory
+from sklearn_sparsemap.training._group_lasso import solver as group_lasso_solver
+from sklearn_sparsemap.training._label_task import LabelTask
+from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
+from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
+from sklearn_sparsemap.training._network import Network
+from sklearn_sparsemap.training._objective import BatchObjective
+from sklearn_sparsemap.training._online import groups as online_groups
+from sklearn_sparsemap.training._online import optimizer as online_optimizer
+from sklearn_sparsemap.training._online.dense import TOP
+from sklearn_sparsemap.training._online.epoch import EPOCHS
+from sklearn_sparsemap.training._online.groups import GroupOptimizer
+from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from sklearn_sparsemap.training._online.pairs import COUNT, HEAD, PAIRS
+from sklearn_sparsemap.training._online.rules import GRADIENT_STEPS
+from sklearn_sparsemap.training._partial_task import PartialTask
+from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
+from sklearn_sparsemap.training._quasi_newton import line_search as quasi_newton_line_search
+from sklearn_sparsemap.training._quasi_newton import pairs as quasi_newton_pairs
+from sklearn_sparsemap.training._quasi_newton.descent import Descent
+from sklearn_sparsemap.training._quasi_newton.line_search import CURVATURE, DECREASE, LineSearch
+from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
+from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
+from sklearn_sparsemap.training._scores import linear_scores
+from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, object_array
+
+LAZY = {
+    "Derivations": "sklearn_sparsemap.structures._hypergraph.tensors:Derivations",
+    "_states": "sklearn_sparsemap.torch._states:_states",
+    "graphs_tensors": "sklearn_sparsemap.graphs.tensors",
+    "jax_functions": "sklearn_sparsemap.jax._functions",
+    "jax_states": "sklearn_sparsemap.jax._states",
+    "layers_register": "sklearn_sparsemap._layers.register",
+    "matching_tensors": "sklearn_sparsemap.structures._matching.tensors",
+    "native": "sklearn_sparsemap.torch._native",
+    "newton_tensors": "sklearn_sparsemap.numerics.newton_tensors",
+    "numerics_tensors": "sklearn_sparsemap.numerics.tensors",
+    "operator_of": "sklearn_sparsemap._layers.register:operator_of",
+    "ranking_tensors": "sklearn_sparsemap.structures._ranking.tensors",
+    "torch_ops": "sklearn_sparsemap.torch._ops",
+    "tree_tensors": "sklearn_sparsemap.structures._tree.tensors",
+}
+
+
+def __getattr__(name):
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return pkgutil.resolve_name(LAZY[name])
