@@ -115,19 +115,14 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses, partly_known_losses
+from sklearn_sparsemap.numerics.active_set import BY_STRUCTURES, active_set
 
 # numerics
-from sklearn_sparsemap.numerics.active_set import active_set
-from sklearn_sparsemap.numerics.certificate import certify_rows
 from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
 from sklearn_sparsemap.numerics.face import Direction, complete_face
-from sklearn_sparsemap.numerics.facets import HIDES_TIES
 from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
 from sklearn_sparsemap.numerics.loops import Problems
-from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
 from sklearn_sparsemap.numerics.polytope_solver import solvers_of
-from sklearn_sparsemap.numerics.solver import BY_FACETS, BY_STRUCTURES, GAVE_UP, INFEASIBLE
-from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.numerics.threshold import threshold
 from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
 
@@ -143,25 +138,35 @@ from sklearn_sparsemap.structures import _linear_program as structures_linear_pr
 
 # structures
 from sklearn_sparsemap.structures._base import TensorBatch
-from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
-from sklearn_sparsemap.structures._chain.flow.forest import grow, into, link, new_forest, out_of, settle, switch_on
-from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
-from sklearn_sparsemap.structures._chain.flow.scores import new_chain
-from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
-from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
-from sklearn_sparsemap.structures._matching.facets import matching_equations, matching_facets, matching_products
-from sklearn_sparsemap.structures._path.gibbs import draw_paths
+from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths, max_marginals
+from sklearn_sparsemap.structures._chain.flow.solver import (
+    grow,
+    into,
+    link,
+    new_chain,
+    new_forest,
+    new_prices,
+    out_of,
+    price_of,
+    settle,
+    switch_on,
+)
 from sklearn_sparsemap.structures._pool import Pool
-from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginals
-from sklearn_sparsemap.structures._simplex.projection import simplex_equations
-from sklearn_sparsemap.structures._simplex.structure import simplex_marginals
-from sklearn_sparsemap.structures._subset.facets import subset_equations, subset_facets, subset_products
-from sklearn_sparsemap.structures._subset.gibbs import subset_marginals
-from sklearn_sparsemap.structures._tree.cuts import fill_rows, tree_equations, tree_facets, tree_products
-from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
+from sklearn_sparsemap.structures._tree.cuts import (
+    BY_FACETS,
+    GAVE_UP,
+    HIDES_TIES,
+    INFEASIBLE,
+    add_set,
+    certify_rows,
+    evaluate,
+    fill_rows,
+    minimum_cuts,
+    new_cuts,
+    new_rows,
+    sparsemax,
+)
 from sklearn_sparsemap.structures._tree.repair import make_fit
-from sklearn_sparsemap.structures._tree.separation import minimum_cuts
-from sklearn_sparsemap.structures._tree.sets import add_set
 from sklearn_sparsemap.structures._tree.structure import is_projective
 from sklearn_sparsemap.testing import _solutions as testing_solutions
 

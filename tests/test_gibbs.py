@@ -18,7 +18,7 @@ ROOTS = pytest.mark.parametrize("single_root", [0, 1], ids=["many_roots", "singl
 
 
 def call(structure, scores, dims, additional=()):
-    """Call a marginal oracle; return (log-partition, marginals, expected additional parts), with a check that `work` was long enough."""
+    """Return (log-partition, marginals, expected additional parts), and check that `work` was long enough."""
     additional = np.asarray(additional, dtype=float)
     n_work = structure.marginal_work(dims)
     work = np.full(n_work + 8, np.nan)

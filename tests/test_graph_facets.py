@@ -11,18 +11,10 @@ from internals import (
     FORBIDDEN,
     PARTS,
     entry,
-    lay_out,
-    matching_equations,
-    matching_facets,
     matching_multipliers_range,
     project_on_tight_face,
     readonly,
-    simplex_equations,
-    subset_equations,
-    subset_facets,
     tight_face,
-    tree_equations,
-    tree_facets,
 )
 from numba import types
 from numpy.testing import assert_allclose
@@ -42,12 +34,7 @@ def project(block, n_blocks, ends, parts, directions):
         project_on_tight_face(ints, factor, shares, directions[d], 2)
 
 
-FACES = {
-    "tree": tree_equations,
-    "matching": matching_equations,
-    "subset": subset_equations,
-    "simplex": simplex_equations,
-}
+FACES = {"tree": DependencyTree(), "matching": Matching(), "subset": Subset(), "simplex": Simplex()}
 
 
 def equations_of(name, shape, facets):
@@ -79,7 +66,7 @@ def equations_of(name, shape, facets):
 @pytest.mark.parametrize("name", FACES)
 def test_the_face_of_facets_is_that_of_their_equations(name):
     rng, counts = np.random.default_rng(0), Counter()
-    solvers = {"tree": tree_facets, "matching": matching_facets, "subset": subset_facets}
+    polytope_solver = FACES[name].polytope_solver
     for family, scores_of in FAMILIES.items():
         for n in (1, 3, 6):
             shape = {"tree": (n + 1, n), "matching": (n, int(rng.integers(1, 8)))}.get(name, (n,))
@@ -91,7 +78,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                 structure = {
                     "tree": DependencyTree(single_root=n == 3), "matching": Matching(), "subset": Subset(1, 1 + n // 2)
                 }[name]  # fmt: skip
-                found, p, (_, _, dims, _) = run(solvers[name], Instance(structure, scores, {}))
+                found, p, (_, _, dims, _) = run(polytope_solver.solve, Instance(structure, scores, {}))
                 if found[3] != BY_FACETS:
                     counts["not solved"] += 1
                     continue
@@ -103,7 +90,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                 free, counts["subset with ties"] = facets[0][0] == 0, counts["subset with ties"] + 1
             directions = rng.normal(size=(2, p.size))
             expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
-            *face, _ = FACES[name](dims, p, p, facets[0].ravel(), facets[2])
+            *face, _ = polytope_solver.equations(dims, p, p, facets[0].ravel(), facets[2])
             project(*face, directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)
             counts["moves"] += np.abs(expected).max() > 1e-3
@@ -113,7 +100,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
 @pytest.mark.parametrize("structure", [DependencyTree(), DependencyTree(single_root=True), Matching()])
 def test_solvers_by_facets_start_where_they_ended(structure):
     rng, counts = np.random.default_rng(1), Counter()
-    solver = matching_facets if isinstance(structure, Matching) else tree_facets
+    solver = structure.polytope_solver.solve
     for scale in (0.1, 1.0, 5.0):
         for n in (2, 5, 12):
             scores = scale * rng.normal(size=(n + 1, n))
@@ -124,8 +111,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
             assert_allclose(w, u, atol=1e-12)
             assert warm[6] <= min(cold[6], 1)
             counts["fewer steps"] += warm[6] < cold[6]
-            (sample,), _, _ = lay_out(structure, scores + 1e-3 * rng.normal(size=scores.shape), {})
-            moved = readonly(sample.scores), *problem[1:]
+            moved = Instance(structure, scores + 1e-3 * rng.normal(size=scores.shape), {}).problem()
             found = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, cold[0], NO_ROWS, cold[2], w)
             expected = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, np.empty(0), u)
             assert found[3] == expected[3] == BY_FACETS

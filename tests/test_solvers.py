@@ -11,7 +11,6 @@ from internals import (
     active_set,
     append_column,
     away_step,
-    lay_out,
     pairwise,
     readonly,
     remove_column,
@@ -198,15 +197,12 @@ def test_conditional_gradient_starts_warm():
     rng = np.random.default_rng(11)
     structure, scores, transitions = LinearChain(), rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
     cold = sparsemap(structure, scores, transitions=transitions)
-    sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
+    problem = Instance(structure, scores, {"transitions": transitions}).problem()
     marginals = np.empty(32)
     for solver in (away_step, pairwise):
         found = solver(
             structure.oracle,
-            sample.scores,
-            sample.additional,
-            sample.dims,
-            sample.sizes,
+            *problem,
             1e-12,
             1e-12,
             np.array([10_000]),
@@ -339,14 +335,11 @@ def test_affinely_dependent_structures():
         assert result.objective == pytest.approx(np.max(transitions) - 0.5)
     # Started at the wrong pair, the solver has to exchange both structures.
     structure = LinearChain()
-    sample = lay_out(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]})[0][0]
+    problem = Instance(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]}).problem()
     marginals = np.empty(4)
     _, _, weights, status, objective, gap, _ = active_set(
         structure.oracle,
-        sample.scores,
-        sample.additional,
-        sample.dims,
-        sample.sizes,
+        *problem,
         1e-12,
         1e-12,
         np.array([100]),
@@ -380,9 +373,9 @@ def test_warm_start_reaches_the_same_solution():
         scores, transitions = rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
         old = sparsemap(structure, scores + 0.3 * rng.normal(size=(8, 4)), transitions=transitions)
         cold = sparsemap(structure, scores, transitions=transitions)
-        sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
+        problem = Instance(structure, scores, {"transitions": transitions}).problem()
         marginals = np.empty(32)
-        arguments = structure.oracle, sample.scores, sample.additional, sample.dims, sample.sizes, 1e-12, 1e-12
+        arguments = structure.oracle, *problem, 1e-12, 1e-12
         slots, additional_slots, _ = old.support
         active_set(*arguments, np.array([1000]), slots, additional_slots, np.ones(len(slots)) / len(slots), marginals)
         np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-10)
