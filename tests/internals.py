@@ -10,9 +10,7 @@ from sklearn_sparsemap._core import highs, jit, plain
 from sklearn_sparsemap._core.compile import mode
 from sklearn_sparsemap._core.compile.mode import IS_LINKED, TESTED_VERSIONS
 from sklearn_sparsemap._core.compile.sources import digest_of, size_of
-from sklearn_sparsemap._core.doc_link import SITE
 from sklearn_sparsemap._core.export import _digest_of
-from sklearn_sparsemap._core.html import as_html, table
 from sklearn_sparsemap._core.indices import check_sparse
 from sklearn_sparsemap._core.jit import (
     FLOATS,
@@ -30,9 +28,7 @@ from sklearn_sparsemap._core.jit import (
     readonly,
 )
 from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
-from sklearn_sparsemap._core.ragged import RaggedArray
-from sklearn_sparsemap._core.team import LARGEST_TEAM
-from sklearn_sparsemap._core.threads import ends_at, over_ranges, together
+from sklearn_sparsemap._core.threads import ends_at, over_ranges
 from sklearn_sparsemap._core.validation import check_samples
 
 # datasets
@@ -41,7 +37,6 @@ from sklearn_sparsemap.datasets import _lines as datasets_lines
 # estimators
 from sklearn_sparsemap.estimators import _fitting as fitting
 from sklearn_sparsemap.estimators._fitting import held_out_fraction
-from sklearn_sparsemap.estimators._monitor import Monitor
 from sklearn_sparsemap.estimators._multilabel import data as multilabel_data
 from sklearn_sparsemap.estimators._multilabel import sets as multilabel_sets
 from sklearn_sparsemap.estimators._multilabel import solvers as multilabel_solvers
@@ -81,10 +76,6 @@ from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.estimators._structured.new_labels import add_labels
 
 # factors
-from sklearn_sparsemap.factors._label_constraints import Count
-from sklearn_sparsemap.factors._tables import OneValueEach
-from sklearn_sparsemap.factors._variables import as_literals
-
 # features
 from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
 
@@ -131,8 +122,6 @@ from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rul
 from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 # plotting
-from sklearn_sparsemap.plotting._graphs.label_graph import order_by_strength
-from sklearn_sparsemap.plotting._selection.group_order import place_by_level
 from sklearn_sparsemap.structures import _enumeration as structures_enumeration
 from sklearn_sparsemap.structures import _linear_program as structures_linear_program
 
@@ -166,8 +155,6 @@ from sklearn_sparsemap.structures._tree.cuts import (
     new_rows,
     sparsemax,
 )
-from sklearn_sparsemap.structures._tree.repair import make_fit
-from sklearn_sparsemap.structures._tree.structure import is_projective
 from sklearn_sparsemap.testing import _solutions as testing_solutions
 
 # testing

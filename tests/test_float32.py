@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from internals import GRADIENT_STEPS, PAIRS, LinearModel, RaggedArray, linear_scores, squared_norm
+from internals import GRADIENT_STEPS, PAIRS, LinearModel, linear_scores, squared_norm
 from internals import fitting as _fitting
 from internals import online_optimizer as _online
 from internals import structured_starts as _starts
@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 from test_teams import LABELS, make_text
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import average_states

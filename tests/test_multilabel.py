@@ -14,7 +14,6 @@ from internals import (
     Adam,
     LabelGraph,
     LabelTask,
-    Monitor,
     Network,
     OneLabel,
     Tuning,
@@ -43,6 +42,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import (
     AtLeast,
     AtMost,

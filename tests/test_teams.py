@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from internals import LARGEST_TEAM, Columns, LinearModel, RaggedArray, check_samples, linear_scores, together
+from internals import Columns, LinearModel, check_samples, linear_scores
 from internals import fitting as _fitting
 from internals import online_optimizer as _online
 from internals import structured_starts as _starts
@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 LABELS = ["p", "q", "r", "s"]
@@ -38,9 +38,9 @@ def make_text(n=30, ones=True, dtype=np.float64, seed=0):
 @pytest.fixture
 def threads(monkeypatch):
     """Let all problems be large enough for threads; return a list of the number of threads of each epoch."""
-    if LARGEST_TEAM == 1:
+    if _online.LARGEST_TEAM == 1:
         pytest.skip("plain Numba has no teams")
-    noted = []
+    noted, together = [], _online.together
 
     def note(function, n_threads, give_up):
         noted.append(n_threads)
