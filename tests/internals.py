@@ -1,6 +1,7 @@
 """Private names that tests use."""
 
 import pkgutil
+import sys
 
 # _compile_ahead
 from sklearn_sparsemap import _compile_ahead as compile_ahead
@@ -35,10 +36,7 @@ from sklearn_sparsemap._core.validation import check_samples
 from sklearn_sparsemap.datasets import _lines as datasets_lines
 
 # estimators
-from sklearn_sparsemap.estimators import _fitting as fitting
 from sklearn_sparsemap.estimators._fitting import held_out_fraction
-from sklearn_sparsemap.estimators._multilabel import data as multilabel_data
-from sklearn_sparsemap.estimators._multilabel import sets as multilabel_sets
 from sklearn_sparsemap.estimators._multilabel import solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.calibration import (
     Calibration,
@@ -71,7 +69,6 @@ from sklearn_sparsemap.estimators._multilabel.threshold import (
 from sklearn_sparsemap.estimators._progress import Progress
 from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
 from sklearn_sparsemap.estimators._structured import questions as structured_questions
-from sklearn_sparsemap.estimators._structured import starts as structured_starts
 from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.estimators._structured.new_labels import add_labels
 
@@ -87,19 +84,14 @@ from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
 
 # inference
 from sklearn_sparsemap.inference import _batch as inference_batch
-from sklearn_sparsemap.inference import _decisions as inference_decisions
-from sklearn_sparsemap.inference import _n_best as inference_n_best
 from sklearn_sparsemap.inference._decisions import decisions_of
 from sklearn_sparsemap.inference._forests import Forest, forest_of, n_best_in_forest
-from sklearn_sparsemap.inference._graph import branch as graph_branch
-from sklearn_sparsemap.inference._graph import solve as graph_solve
 from sklearn_sparsemap.inference._graph.problems import GraphProblems, as_graph_problems
 from sklearn_sparsemap.inference._graph.solve import solve_graph
 from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
 from sklearn_sparsemap.inference._masks import raise_masks
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.inference._sampling import draw_structures
-from sklearn_sparsemap.losses import _kernel as losses_kernel
 
 # losses
 from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
@@ -122,9 +114,6 @@ from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rul
 from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 # plotting
-from sklearn_sparsemap.structures import _enumeration as structures_enumeration
-from sklearn_sparsemap.structures import _linear_program as structures_linear_program
-
 # structures
 from sklearn_sparsemap.structures._base import TensorBatch
 from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths, max_marginals
@@ -155,14 +144,11 @@ from sklearn_sparsemap.structures._tree.cuts import (
     new_rows,
     sparsemax,
 )
-from sklearn_sparsemap.testing import _solutions as testing_solutions
 
 # testing
 from sklearn_sparsemap.testing._case import Case
 from sklearn_sparsemap.testing._marginals import check_marginals
 from sklearn_sparsemap.training import _columns as training_columns
-from sklearn_sparsemap.training import _curve as training_curve
-from sklearn_sparsemap.training import _label_task as training_label_task
 from sklearn_sparsemap.training import _structure_task as training_structure_task
 
 # training
@@ -172,13 +158,11 @@ from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._data import LinearModel, begins_of_pieces, is_structure, make_rows, squared_norm
 from sklearn_sparsemap.training._graph_task import SolutionMemory
-from sklearn_sparsemap.training._group_lasso import solver as group_lasso_solver
 from sklearn_sparsemap.training._label_task import LabelTask
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
 from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from sklearn_sparsemap.training._network import Network
 from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._online import groups as online_groups
 from sklearn_sparsemap.training._online import optimizer as online_optimizer
 from sklearn_sparsemap.training._online.dense import TOP
 from sklearn_sparsemap.training._online.epoch import EPOCHS
@@ -200,16 +184,10 @@ from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, o
 LAZY = {
     "Derivations": "sklearn_sparsemap.structures._hypergraph.tensors:Derivations",
     "_states": "sklearn_sparsemap.torch._states:_states",
-    "graphs_tensors": "sklearn_sparsemap.graphs.tensors",
-    "jax_functions": "sklearn_sparsemap.jax._functions",
     "jax_states": "sklearn_sparsemap.jax._states",
     "layers_register": "sklearn_sparsemap._layers.register",
-    "matching_tensors": "sklearn_sparsemap.structures._matching.tensors",
     "native": "sklearn_sparsemap.torch._native",
-    "newton_tensors": "sklearn_sparsemap.numerics.newton_tensors",
-    "numerics_tensors": "sklearn_sparsemap.numerics.tensors",
     "operator_of": "sklearn_sparsemap._layers.register:operator_of",
-    "ranking_tensors": "sklearn_sparsemap.structures._ranking.tensors",
     "torch_ops": "sklearn_sparsemap.torch._ops",
     "tree_tensors": "sklearn_sparsemap.structures._tree.tensors",
 }
@@ -219,3 +197,21 @@ def __getattr__(name):
     if name not in LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return pkgutil.resolve_name(LAZY[name])
+
+
+def replace(patch, room, name, value):
+    """Replace a limit or a function wherever the modules of a room name it; return the old one.
+
+    A test that lowers a limit so that small data exceed it need not know the module that holds it.
+    """
+    inside = f"sklearn_sparsemap.{room}"
+    modules = [
+        module
+        for path, module in list(sys.modules.items())
+        if (path == inside or path.startswith(f"{inside}.")) and name in vars(module)
+    ]
+    assert modules, f"no module of {room} that is imported has the name {name}"
+    old = vars(modules[0])[name]
+    for module in modules:
+        patch.setattr(module, name, value)
+    return old

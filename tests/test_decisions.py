@@ -6,8 +6,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from internals import Pool, decisions_of
-from internals import inference_decisions as _decisions
+from internals import Pool, decisions_of, replace
 from registry import RANDOM
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -338,6 +337,6 @@ def test_the_best_decision_in_a_graph_warns_if_time_runs_out(monkeypatch):
     graph = FactorGraph()
     u = graph.variables(3)
     graph.add(*[AtMostOne(u[pair]) for pair in ([0, 1], [1, 2], [2, 0])])
-    monkeypatch.setattr(_decisions, "MAP_TIME_LIMIT", 1e-9)
+    replace(monkeypatch, "inference", "MAP_TIME_LIMIT", 1e-9)
     with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 1 samples \(1\)"):
         normalized_regret([[1.0, -1.0, -1.0], [1.0, 1.0, 1.0]], np.eye(3)[:2], graph)

@@ -12,9 +12,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.optimize
-from internals import highs
-from internals import structures_enumeration as _enumeration
-from internals import structures_linear_program as _linear_program
+from internals import highs, replace
 from naive_exact import Optimum, Vertices
 from scipy import sparse
 
@@ -94,10 +92,10 @@ def test_inference_is_that_of_all_solutions():
 
 def test_each_way_to_a_solution_is_exact(draws, monkeypatch):
     rng, n_relaxed, calls = np.random.default_rng(6), 0, []
-    nearby, everything = _linear_program.best_nearby, np.array(list(product((False, True), repeat=12)))
-    monkeypatch.setattr(_linear_program, "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
+    everything = np.array(list(product((False, True), repeat=12)))
+    nearby = replace(monkeypatch, "structures", "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
     # All sets of the core, and few more.
-    monkeypatch.setattr(_enumeration, "_MOST_SETS", 256)
+    replace(monkeypatch, "structures", "_MOST_SETS", 256)
     for trial in range(draws(90)):
         n, m = 12, int(rng.integers(1, 4))
         A = rng.uniform(1.0, 4.0, size=(m, n)) if trial % 4 else np.ones((1, n))

@@ -23,11 +23,10 @@ from internals import (
     read_constraints,
     read_edges,
     read_indicator,
+    replace,
     strongest_pairs,
     threshold_scores,
 )
-from internals import multilabel_data as label_data
-from internals import training_label_task as _label_task
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -503,7 +502,7 @@ def test_pairs_do_not_depend_on_the_size_of_blocks(monkeypatch):
     Y, weights = sparse.csr_array((rng.random((60, 12)) < 0.3).astype(float)), rng.uniform(0.5, 1.5, size=60)
     found = []
     for cells in (1, 30, 2**16):
-        monkeypatch.setattr(label_data, "_CELLS_OF_PAIRS", cells)
+        replace(monkeypatch, "estimators", "_CELLS_OF_PAIRS", cells)
         found.append([mutual_information_tree(Y, weights), *(strongest_pairs(Y, weights, most) for most in (5, 40))])
     for one, other in pairwise(found):
         assert all(map(np.array_equal, one, other)) and [len(pairs) for pairs in one] == [11, 5, 40]
@@ -520,8 +519,8 @@ def test_losses_do_not_depend_on_the_size_of_blocks(loss, monkeypatch):
         graph, pairs = LabelGraph(5, own), rng.normal(size=len(own))
         found = []
         for cells in (1, 12, 2**20):
-            monkeypatch.setattr(_label_task, "_CELLS", cells)
-            monkeypatch.setattr(_label_task, "_SOLVER_CELLS", cells)
+            replace(monkeypatch, "training", "_CELLS", cells)
+            replace(monkeypatch, "training", "_SOLVER_CELLS", cells)
             for as_gold in (gold, sparse.csr_array(gold)):
                 task = LabelTask(graph, loss, 0.7, as_gold, weights, known=known)
                 found.append(task.loss_gradient(scores, pairs, 1))

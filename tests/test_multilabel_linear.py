@@ -16,9 +16,9 @@ from internals import (
     expected_cuts,
     folds_of,
     minimize_lbfgs,
+    replace,
     row_words,
 )
-from internals import multilabel_sets as sets_module
 from naive_multilabel import naive_curves, naive_expected, naive_lift, naive_linear, naive_seen, naive_shares
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -176,8 +176,8 @@ def test_the_seen_set_is_the_one_to_expect_most_from(n_likely, monkeypatch):
     rng = np.random.default_rng(0)
     gold, weights = (rng.random((14, 5)) < 0.4).astype(float), rng.integers(1, 5, 14).astype(float)
     probabilities = np.clip(rng.normal(0.4, 0.3, (60, 5)), 0.01, 0.99)
-    monkeypatch.setattr(sets_module, "N_LIKELY", n_likely)
-    monkeypatch.setattr(sets_module, "_MOST_COMPARED", 2 * n_likely)
+    replace(monkeypatch, "estimators", "N_LIKELY", n_likely)
+    replace(monkeypatch, "estimators", "_MOST_COMPARED", 2 * n_likely)
     sets = SeenSets(sparse.csr_array(gold), weights)
     assert_allclose(sets.lifts, [naive_lift(y, gold, weights) for y in sets.sets.toarray()])
     seen = {tuple(row) for row in gold.astype(int).tolist()}

@@ -4,8 +4,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from internals import graph_branch as branch
-from internals import inference_n_best as _n_best
+from internals import replace
 from registry import RANDOM
 from sklearn.exceptions import ConvergenceWarning
 
@@ -148,7 +147,7 @@ def two_matchings(n):
 def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
     graph, scores = two_matchings(5)
     best = map_inference(graph, scores, map_time_limit=None)
-    monkeypatch.setattr(branch, "MOST_NODES", 1)
+    replace(monkeypatch, "inference", "MOST_NODES", 1)
     # No limit of time is no limit of relaxations either.
     again = map_inference(graph, scores, map_time_limit=None)
     assert again.value == best.value and again.bound - again.value <= 1e-9
@@ -162,15 +161,15 @@ def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
 
 def test_a_partition_searches_a_few_sets_at_once(monkeypatch):
     # All sets of a partition of 20,000 items together would need 3 GB.
-    scores, sizes, search = np.random.default_rng(0).normal(size=30), [], _n_best.map_where_feasible
+    scores, sizes = np.random.default_rng(0).normal(size=30), []
     expected = n_best(Subset(2, 28), scores, 40)
 
     def counted(structure, problems, n_jobs):
         sizes.append(problems.scores.size)
         return search(structure, problems, n_jobs)
 
-    monkeypatch.setattr(_n_best, "map_where_feasible", counted)
-    monkeypatch.setattr(_n_best, "_MOST_SCORES", 100)
+    search = replace(monkeypatch, "inference", "map_where_feasible", counted)
+    replace(monkeypatch, "inference", "_MOST_SCORES", 100)
     found = n_best(Subset(2, 28), scores, 40)
     assert max(sizes) <= 100
     assert [(y.tolist(), value) for y, value in found] == [(y.tolist(), value) for y, value in expected]

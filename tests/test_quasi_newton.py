@@ -19,10 +19,10 @@ from internals import (
     make_rows,
     minimize_lbfgs,
     number_columns,
+    replace,
 )
 from internals import quasi_newton_line_search as _line_search
 from internals import quasi_newton_pairs as _pairs
-from internals import training_columns as _columns
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
@@ -36,7 +36,7 @@ from sklearn_sparsemap.structures import LinearChain
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(_pairs, "_LONG", 50 * PIECE)
+    replace(monkeypatch, "training", "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
     pairs, direction = Pairs(Pieces(n, n_jobs)), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
@@ -321,7 +321,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     X, y = sparse_chains(60, 500)
     fits = []
     for most in (0.9, 0.0):
-        monkeypatch.setattr(_columns, "_WORTHWHILE", most)
+        replace(monkeypatch, "training", "_WORTHWHILE", most)
         model = StructuredSparseMAPClassifier(
             "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
         )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import graph_solve as solve
+from internals import replace
 from naive_graphs import RANDOM_GRAPHS
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -14,13 +14,13 @@ from sklearn_sparsemap.structures import DependencyTree
 @pytest.fixture
 def counted(monkeypatch):
     """Count the calls of complete solvers."""
-    calls, complete = [], solve.graph_solver
+    calls = []
 
     def graph_solver(layout, method, spare):
         calls.append(method)
         return complete(layout, method, spare)
 
-    monkeypatch.setattr(solve, "graph_solver", graph_solver)
+    complete = replace(monkeypatch, "inference", "graph_solver", graph_solver)
     return calls
 
 
@@ -37,7 +37,7 @@ def results_of(graph, scores, additional=None, n_jobs=None, **options):
 def results_without(monkeypatch, *args, **options):
     """Return the results of the complete solvers."""
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "small_solver", lambda *args: None)
+        replace(patch, "inference", "small_solver", lambda *args: None)
         return results_of(*args, **options)
 
 

@@ -4,8 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from internals import TOP
-from internals import structured_starts as _starts
+from internals import TOP, replace
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -38,7 +37,7 @@ def as_large(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
+            replace(patch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
             return function()
 
     return call

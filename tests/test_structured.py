@@ -9,9 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from internals import OnlineOptimizer, object_array
-from internals import fitting as _fitting
-from internals import losses_kernel as _kernel
+from internals import OnlineOptimizer, object_array, replace
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -363,7 +361,7 @@ def test_inference_of_online_training_is_rough(monkeypatch):
 
     def fit(share, temperature=1.0):
         """Return a model, trained with inference that ends at this fraction of the mean loss."""
-        monkeypatch.setattr(_fitting, "_ROUGH", share)
+        replace(monkeypatch, "estimators", "_ROUGH", share)
         accepted.clear()
         model = StructuredSparseMAPClassifier("chain", solver="adagrad", temperature=temperature, random_state=0)
         return model.fit(X, y)
@@ -634,7 +632,7 @@ def test_vectorized_sentences_without_words():
 
 def test_a_stream_warns_of_inexact_inference(monkeypatch):
     X, y = make_chains(20)
-    monkeypatch.setattr(_kernel, "_MAX_ITER", 2)
+    replace(monkeypatch, "losses", "_MAX_ITER", 2)
     stream = StructuredSparseMAPClassifier("chain", temperature=10.0)
     with pytest.warns(ConvergenceWarning, match=r"inference did not converge for \d+ training samples"):
         stream.partial_fit(X, y, classes=["x", "y", "z"])

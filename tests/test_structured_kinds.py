@@ -6,8 +6,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from internals import StructureTask, is_structure
-from internals import fitting as _fitting
+from internals import StructureTask, is_structure, replace
 from registry import best_segment, encode_segment
 from scipy import sparse
 from sklearn.base import clone
@@ -204,7 +203,7 @@ def test_the_score_of_items_is_their_f1_also_in_early_stopping():
 
 def test_of_structures_of_one_size_the_number_of_parts_decides_nothing(monkeypatch):
     # Two solvers that end at a gap do not give the same weights.
-    monkeypatch.setattr(_fitting, "_ROUGH", 0.0)
+    replace(monkeypatch, "estimators", "_ROUGH", 0.0)
     X, y = make_data(Subset(2, 2))
     for loss in ("margin_sparsemap", "hinge"):
         model = StructuredSparseMAPClassifier(Subset(2, 2), loss, solver="adagrad", tol=0.1, random_state=0)

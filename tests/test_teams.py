@@ -4,10 +4,8 @@ import threading
 
 import numpy as np
 import pytest
-from internals import Columns, LinearModel, check_samples, linear_scores
-from internals import fitting as _fitting
+from internals import Columns, LinearModel, check_samples, linear_scores, replace
 from internals import online_optimizer as _online
-from internals import structured_starts as _starts
 from internals import training_columns as _columns
 from naive_training import merge_columns
 from numpy.testing import assert_allclose, assert_array_equal
@@ -129,8 +127,8 @@ def test_columns_stand_for_equal_ones(ones):
 )
 def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
     if large:
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
     X, y = make_text(60)
     merged, plain = merging(lambda: new_model(**parameters).fit(X, y))
     assert sparse.issparse(merged.coef_) == large
@@ -143,8 +141,8 @@ def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
 def test_weights_do_not_depend_on_the_number_of_threads(parameters, many, large, threads, monkeypatch):
     monkeypatch.setattr(_columns, "_MANY", many)
     if large:
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
     X, y = make_text(60)
     model = new_model(**parameters).fit(X, y)
     assert set(threads) == {1}

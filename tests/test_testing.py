@@ -10,8 +10,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from internals import Case, as_oracle, check_marginals
-from internals import testing_solutions as _solutions
+from internals import Case, as_oracle, check_marginals, replace
 from numba import objmode
 from registry import best_segment, encode_segment
 
@@ -679,7 +678,7 @@ def test_a_wrong_solution_is_caught(monkeypatch, changed, message):
         return Tampered(result, changed) if options.get("solver", "active_set") == "active_set" else result
 
     tampered.__name__ = "sparsemap"
-    monkeypatch.setattr(_solutions, "sparsemap", tampered)
+    replace(monkeypatch, "testing", "sparsemap", tampered)
     with pytest.raises(AssertionError, match=message), np.errstate(invalid="ignore"):
         check_structure(LinearChain(), shapes=[(3, 2)])
 

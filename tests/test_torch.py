@@ -24,9 +24,12 @@ from sklearn_sparsemap.structures import (
 
 torch = pytest.importorskip("torch")
 
-from internals import _states, operator_of  # noqa: E402
+from internals import (  # noqa: E402
+    _states,
+    operator_of,
+    replace,
+)
 from internals import inference_batch as _batch  # noqa: E402
-from internals import matching_tensors as tensors  # noqa: E402
 from internals import native as _native  # noqa: E402
 from internals import torch_ops as _ops  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
@@ -848,7 +851,6 @@ def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
 
 def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
     scores = torch.randn(4, 3, 5, dtype=torch.double, requires_grad=True)
-    solve = tensors.solve_matchings
 
     def fail(*args):
         u, tight, solved = solve(*args)
@@ -857,7 +859,7 @@ def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
 
     weights = torch.randn(4, 3, 5, dtype=torch.double)
     expected = sparsemap(Matching(), scores)
-    monkeypatch.setattr(tensors, "solve_matchings", fail)
+    solve = replace(monkeypatch, "structures", "solve_matchings", fail)
     u = sparsemap(Matching(), scores, backend="native")
     assert torch.allclose(u, expected, atol=1e-9)
     gradients = [torch.autograd.grad((out * weights).sum(), scores)[0] for out in (u, expected)]

@@ -5,7 +5,7 @@ import pickle
 import naive_training
 import numpy as np
 import pytest
-from internals import structured_starts as starts
+from internals import replace
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -59,7 +59,7 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request, monkeypatch):
     if request.param == "adagrad, pairs":
-        monkeypatch.setattr(starts, "_MOST_DENSE_WEIGHTS", 1)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 1)
     return CASES[request.param]
 
 
