@@ -9,9 +9,8 @@ from sklearn_sparsemap._core import highs, jit, plain
 
 # _core
 from sklearn_sparsemap._core.compile import mode
-from sklearn_sparsemap._core.compile.mode import IS_LINKED, TESTED_VERSIONS
-from sklearn_sparsemap._core.compile.sources import digest_of, size_of
-from sklearn_sparsemap._core.export import _digest_of
+from sklearn_sparsemap._core.compile.mode import TESTED_VERSIONS
+from sklearn_sparsemap._core.compile.sources import digest_of
 from sklearn_sparsemap._core.indices import check_sparse
 from sklearn_sparsemap._core.jit import (
     FLOATS,
@@ -19,6 +18,7 @@ from sklearn_sparsemap._core.jit import (
     FLOATS_OUT,
     INTS,
     INTS_2D,
+    IS_LINKED,
     ORACLE,
     PARTS,
     Entry,
@@ -27,6 +27,7 @@ from sklearn_sparsemap._core.jit import (
     entry,
     kernel,
     readonly,
+    size_of,
 )
 from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap._core.threads import ends_at, over_ranges
@@ -46,18 +47,20 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     make_coherent,
 )
 from sklearn_sparsemap.estimators._multilabel.data import (
-    automatic_alpha,
-    folds_of,
     mutual_information_tree,
-    order_of_samples,
     read_constraints,
     read_edges,
     read_indicator,
     row_words,
     strongest_pairs,
 )
-from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
-from sklearn_sparsemap.estimators._multilabel.solvers import lowest_place
+from sklearn_sparsemap.estimators._multilabel.solvers import (
+    SeenSets,
+    automatic_alpha,
+    folds_of,
+    lowest_place,
+    order_of_samples,
+)
 from sklearn_sparsemap.estimators._multilabel.threshold import (
     GRID,
     SET_GRID,
@@ -66,46 +69,37 @@ from sklearn_sparsemap.estimators._multilabel.threshold import (
     expected_cuts,
     threshold_scores,
 )
-from sklearn_sparsemap.estimators._progress import Progress
 from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
-from sklearn_sparsemap.estimators._structured import questions as structured_questions
-from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.estimators._structured.new_labels import add_labels
 
 # factors
 # features
-from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
-
 # graphs
 from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
-from sklearn_sparsemap.graphs.rows import CONVERGED
-from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
 
 # inference
 from sklearn_sparsemap.inference import _batch as inference_batch
 from sklearn_sparsemap.inference._decisions import decisions_of
-from sklearn_sparsemap.inference._forests import Forest, forest_of, n_best_in_forest
-from sklearn_sparsemap.inference._graph.problems import GraphProblems, as_graph_problems
-from sklearn_sparsemap.inference._graph.solve import solve_graph
-from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
+from sklearn_sparsemap.inference._labels import Forest, LabelGraph, OneLabel, forest_of, n_best_in_forest
 from sklearn_sparsemap.inference._masks import raise_masks
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.inference._sampling import draw_structures
+from sklearn_sparsemap.losses._graphs import (
+    ROUGH,
+    GraphProblems,
+    as_graph_problems,
+    gold_parts,
+    graph_losses,
+    learned_shapes,
+)
 
 # losses
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses, learned_shapes
-from sklearn_sparsemap.losses._kernel import new_memory
-from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses, partly_known_losses
-from sklearn_sparsemap.numerics.active_set import BY_STRUCTURES, active_set
-
 # numerics
 from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
 from sklearn_sparsemap.numerics.face import Direction, complete_face
-from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
-from sklearn_sparsemap.numerics.loops import Problems
-from sklearn_sparsemap.numerics.polytope_solver import solvers_of
+from sklearn_sparsemap.numerics.loops import Problems, active_set, away_step, pairwise
+from sklearn_sparsemap.numerics.solver import BY_FACETS, BY_STRUCTURES, GAVE_UP, INFEASIBLE
 from sklearn_sparsemap.numerics.threshold import threshold
 from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
 
@@ -131,10 +125,7 @@ from sklearn_sparsemap.structures._chain.flow.solver import (
 )
 from sklearn_sparsemap.structures._pool import Pool
 from sklearn_sparsemap.structures._tree.cuts import (
-    BY_FACETS,
-    GAVE_UP,
     HIDES_TIES,
-    INFEASIBLE,
     add_set,
     certify_rows,
     evaluate,
@@ -144,42 +135,38 @@ from sklearn_sparsemap.structures._tree.cuts import (
     new_rows,
     sparsemax,
 )
+from sklearn_sparsemap.testing._check import Case, check_marginals
 
 # testing
-from sklearn_sparsemap.testing._case import Case
-from sklearn_sparsemap.testing._marginals import check_marginals
 from sklearn_sparsemap.training import _columns as training_columns
-from sklearn_sparsemap.training import _structure_task as training_structure_task
 
 # training
-from sklearn_sparsemap.training._adam import Adam
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
-from sklearn_sparsemap.training._data import LinearModel, begins_of_pieces, is_structure, make_rows, squared_norm
 from sklearn_sparsemap.training._graph_task import SolutionMemory
-from sklearn_sparsemap.training._label_task import LabelTask
+from sklearn_sparsemap.training._label_task import LabelTask, label_losses, partly_known_losses
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
+from sklearn_sparsemap.training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
 from sklearn_sparsemap.training._network import Network
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online import optimizer as online_optimizer
-from sklearn_sparsemap.training._online.dense import TOP
-from sklearn_sparsemap.training._online.epoch import EPOCHS
-from sklearn_sparsemap.training._online.groups import GroupOptimizer
-from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from sklearn_sparsemap.training._online.groups import GRADIENT_STEPS, GroupOptimizer
+from sklearn_sparsemap.training._online.optimizer import (
+    TOP,
+    LinearModel,
+    MiraOptimizer,
+    OnlineOptimizer,
+    begins_of_pieces,
+    make_rows,
+    squared_norm,
+)
 from sklearn_sparsemap.training._online.pairs import COUNT, HEAD, PAIRS
-from sklearn_sparsemap.training._online.rules import GRADIENT_STEPS
 from sklearn_sparsemap.training._partial_task import PartialTask
-from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._quasi_newton import line_search as quasi_newton_line_search
-from sklearn_sparsemap.training._quasi_newton import pairs as quasi_newton_pairs
-from sklearn_sparsemap.training._quasi_newton.descent import Descent
-from sklearn_sparsemap.training._quasi_newton.line_search import CURVATURE, DECREASE, LineSearch
-from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
-from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
+from sklearn_sparsemap.training._products import PIECE, DenseFeatures, Pieces, SparseFeatures
+from sklearn_sparsemap.training._quasi_newton.descent import Descent, LineSearch, Pairs
 from sklearn_sparsemap.training._scores import linear_scores
-from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, object_array
+from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, inference_of, loss_form, new_memory
 
 LAZY = {
     "Derivations": "sklearn_sparsemap.structures._hypergraph.tensors:Derivations",

@@ -4,8 +4,6 @@ import naive_training
 import numpy as np
 import pytest
 from internals import (
-    CURVATURE,
-    DECREASE,
     PIECE,
     BatchObjective,
     DenseFeatures,
@@ -21,8 +19,6 @@ from internals import (
     number_columns,
     replace,
 )
-from internals import quasi_newton_line_search as _line_search
-from internals import quasi_newton_pairs as _pairs
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
@@ -63,6 +59,9 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
     np.testing.assert_array_equal(direction, -before)
 
 
+# The constants of the conditions of sufficient decrease and of curvature.
+DECREASE, CURVATURE = 1e-3, 0.9
+
 # Functions of one variable, with their slopes: the test problems of More and Thuente (1994).
 _BETA = 0.004
 
@@ -102,9 +101,9 @@ _VALLEYS = [_valley(1e-3, 1e-3), _valley(1e-2, 1e-3), _valley(1e-3, 1e-2)]
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 10.0, 1e3])
 @pytest.mark.parametrize("function", [_rational, _power, _wavy, *_VALLEYS])
-@pytest.mark.parametrize("narrow", [_line_search._NARROW, 1e-12])
+@pytest.mark.parametrize("narrow", [0.1, 1e-12])
 def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monkeypatch):
-    monkeypatch.setattr(_line_search, "_NARROW", narrow)
+    replace(monkeypatch, "training", "_NARROW", narrow)
     value, slope = function(0.0)
     search, n_calls, more = LineSearch(value, slope, first), 0, True
     while more:
@@ -162,7 +161,7 @@ def test_steps_are_those_of_scipy(family):
     for seed in range(5):
         function, x = family(np.random.default_rng(seed))
         points, values, n_calls = _descend(function, x)
-        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": _pairs._N_PAIRS}
+        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": 10}
         result = minimize(
             function, x, jac=True, method="L-BFGS-B", callback=lambda x: theirs.append(x.copy()), options=options
         )

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from internals import OnlineOptimizer, object_array, replace
+from internals import OnlineOptimizer, replace
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -355,6 +355,13 @@ def test_training_stops_when_the_loss_hardly_decreases(loss, solver):
         assert ends == [False] * (len(ends) - 1) + [True]
 
 
+def as_objects(items):
+    """Return a list as an array of objects."""
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array
+
+
 def test_inference_of_online_training_is_rough(monkeypatch):
     X, y = make_chains(60)
     accepted, accept = [], OnlineOptimizer.accept_gap
@@ -566,7 +573,7 @@ def test_sentences_without_words(kind):
     elif kind == "ragged":
         X_more = RaggedArray.from_list(X_more)
     elif kind == "objects":
-        X_more = object_array(X_more)
+        X_more = as_objects(X_more)
     weights = np.arange(1.0, 21.0)
     more = np.insert(weights, [3, 20], 7.0)
     expected = StructuredSparseMAPClassifier("chain").fit(X, y, sample_weight=weights)
@@ -650,7 +657,7 @@ def test_padding_is_told_from_labels():
 def test_out_of_fold_marginals():
     X, y = make_chains(30)
     model = StructuredSparseMAPClassifier("chain", "crf")
-    for targets in (y, as_lists(y), object_array(y)):
+    for targets in (y, as_lists(y), as_objects(y)):
         found = cross_val_marginals(model, X, targets, cv=KFold(3))
         for train, test in KFold(3).split(X):
             own = clone(model).fit([X[i] for i in train], [y[i] for i in train])

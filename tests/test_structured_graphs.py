@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import BatchObjective, GraphProblems, GraphsOf, LinearModel, gold_parts, graph_losses, learned_shapes
+from internals import BatchObjective, GraphProblems, LinearModel, gold_parts, graph_losses, learned_shapes
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -149,13 +149,19 @@ def test_losses_and_gradients(name):
         assert loss(far)[0] == pytest.approx(0.0, abs=1e-6)
 
 
+def structure_of(make):
+    """Return the form in which an estimator has graphs of samples."""
+    X, y = make_rings(2, 0)
+    return StructuredSparseMAPClassifier(make).partial_fit(X, y)._structure
+
+
 def test_the_objective_has_the_gradient_it_says():
     X, y = make_rings(8, 4)
     ragged = RaggedArray.from_list(X)
     weights = np.random.default_rng(5).random(8)
     template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
     for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
-        task = GraphsOf(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
+        task = structure_of(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
         objective = BatchObjective(task, values.values, template, alpha=0.1, fit_intercept=True, n_jobs=2)
         x = objective.pack(template)
         _, gradient = objective.loss_gradient(x)
@@ -169,9 +175,11 @@ def test_parts_and_means_of_graphs():
     X, y = make_rings(9, 4)
     ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
     weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
-    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole = structure_of(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
     whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
-    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    part = (
+        structure_of(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    )
     scores = rng.normal(size=(len(ragged[places].values), 1))
     loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
     assert loss > 0.0 and n_inexact == 0

@@ -7,17 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from internals import (
-    CONVERGED,
-    N_ITER,
-    ROUGH,
-    STATUS,
-    SolutionMemory,
-    as_graph_problems,
-    gold_parts,
-    graph_losses,
-    solve_graph,
-)
+from internals import ROUGH, SolutionMemory, as_graph_problems, gold_parts, graph_losses
 from naive_exact import GraphOptimum, LocalPolytope
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
@@ -164,11 +154,10 @@ def test_steps_without_a_system_come_near_a_solution():
     rng = np.random.default_rng(16)
     for scale in (0.1, 1.0, 5.0):
         graph, scores, tables = random_grid(rng, 6, 5, scale=scale)
-        problems, _ = as_graph_problems(graph, scores, tables)
-        statistics = solve_graph(problems, 0.02, 1000).statistics[0]
+        result = lp_sparsemap(graph, scores, additional=tables, tol=0.02, max_iter=1000)
         # 16 looks at the gap, after 25 steps each, are all that there may be.
-        assert statistics[N_ITER] < 400 and statistics[N_ITER] % 25 == 0
-        assert statistics[STATUS] == CONVERGED
+        assert result.n_iter < 400 and result.n_iter % 25 == 0
+        assert result.converged
 
 
 def test_solutions_are_kept_in_so_many_bytes():
