@@ -5,13 +5,12 @@ import sys
 
 # _compile_ahead
 from sklearn_sparsemap import _compile_ahead as compile_ahead
-from sklearn_sparsemap._core import highs, jit, plain
+from sklearn_sparsemap._core import highs, jit
 
 # _core
 from sklearn_sparsemap._core.compile import mode
 from sklearn_sparsemap._core.compile.mode import TESTED_VERSIONS
 from sklearn_sparsemap._core.compile.sources import digest_of
-from sklearn_sparsemap._core.indices import check_sparse
 from sklearn_sparsemap._core.jit import (
     FLOATS,
     FLOATS_2D_OUT,
@@ -37,7 +36,6 @@ from sklearn_sparsemap._core.validation import check_samples
 from sklearn_sparsemap.datasets import _lines as datasets_lines
 
 # estimators
-from sklearn_sparsemap.estimators._fitting import held_out_fraction
 from sklearn_sparsemap.estimators._multilabel import solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.calibration import (
     Calibration,
@@ -55,6 +53,7 @@ from sklearn_sparsemap.estimators._multilabel.data import (
     strongest_pairs,
 )
 from sklearn_sparsemap.estimators._multilabel.solvers import (
+    Network,
     SeenSets,
     automatic_alpha,
     folds_of,
@@ -70,22 +69,19 @@ from sklearn_sparsemap.estimators._multilabel.threshold import (
     threshold_scores,
 )
 from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
-from sklearn_sparsemap.estimators._structured.new_labels import add_labels
 
 # factors
 # features
 # graphs
-from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
 
 # inference
-from sklearn_sparsemap.inference import _batch as inference_batch
 from sklearn_sparsemap.inference._decisions import decisions_of
 from sklearn_sparsemap.inference._labels import Forest, LabelGraph, OneLabel, forest_of, n_best_in_forest
-from sklearn_sparsemap.inference._masks import raise_masks
-from sklearn_sparsemap.inference._problems import lay_out
+from sklearn_sparsemap.inference._problems import lay_out, raise_masks
 from sklearn_sparsemap.inference._sampling import draw_structures
 from sklearn_sparsemap.losses._graphs import (
+    FORBIDDEN,
     ROUGH,
     GraphProblems,
     as_graph_problems,
@@ -109,7 +105,6 @@ from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 # plotting
 # structures
-from sklearn_sparsemap.structures._base import TensorBatch
 from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths, max_marginals
 from sklearn_sparsemap.structures._chain.flow.solver import (
     grow,
@@ -143,15 +138,13 @@ from sklearn_sparsemap.training import _columns as training_columns
 # training
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
-from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._graph_task import SolutionMemory
 from sklearn_sparsemap.training._label_task import LabelTask, label_losses, partly_known_losses
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
 from sklearn_sparsemap.training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
-from sklearn_sparsemap.training._network import Network
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online import optimizer as online_optimizer
-from sklearn_sparsemap.training._online.groups import GRADIENT_STEPS, GroupOptimizer
+from sklearn_sparsemap.training._online.groups import COUNT, GRADIENT_STEPS, Course, GroupOptimizer, highest_of
 from sklearn_sparsemap.training._online.optimizer import (
     TOP,
     LinearModel,
@@ -161,11 +154,9 @@ from sklearn_sparsemap.training._online.optimizer import (
     make_rows,
     squared_norm,
 )
-from sklearn_sparsemap.training._online.pairs import COUNT, HEAD, PAIRS
 from sklearn_sparsemap.training._partial_task import PartialTask
 from sklearn_sparsemap.training._products import PIECE, DenseFeatures, Pieces, SparseFeatures
 from sklearn_sparsemap.training._quasi_newton.descent import Descent, LineSearch, Pairs
-from sklearn_sparsemap.training._scores import linear_scores
 from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, inference_of, loss_form, new_memory
 
 LAZY = {
@@ -176,7 +167,7 @@ LAZY = {
     "native": "sklearn_sparsemap.torch._native",
     "operator_of": "sklearn_sparsemap._layers.register:operator_of",
     "torch_ops": "sklearn_sparsemap.torch._ops",
-    "tree_tensors": "sklearn_sparsemap.structures._tree.tensors",
+    "TensorBatch": "sklearn_sparsemap.torch._native:TensorBatch",
 }
 
 

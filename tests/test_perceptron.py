@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from internals import (
     COUNT,
-    HEAD,
     Course,
     GroupOptimizer,
     StructureTask,
@@ -15,7 +14,6 @@ from internals import (
     inference_of,
     loss_form,
     make_rows,
-    mean_of,
     new_memory,
     replace,
 )
@@ -156,7 +154,7 @@ def test_weights_that_exist_are_counted_and_given_back():
         assert optimizer.n_held == np.abs(store.features[:, COUNT]).sum()
         # Blocks of living features do not overlap, and hold each output once.
         used = np.zeros(len(store.values), int)
-        for head, count, _, atom in store.features[store.features[:, HEAD] >= 0]:
+        for head, count, _, atom in store.features[store.features[:, 0] >= 0]:
             assert optimizer.alive()[atom]
             block = slice(head, head + (n_outputs if count < 0 else count))
             used[block] += 1
@@ -574,7 +572,11 @@ def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params,
 
 
 def test_curves_are_bounded(monkeypatch):
-    course, records, rng = Course(mean_of), Course(highest_of), np.random.default_rng(0)
+    course, records, rng = (
+        Course(lambda a, b, n_a, n_b: (a * n_a + b * n_b) / (n_a + n_b)),
+        Course(highest_of),
+        np.random.default_rng(0),
+    )
     values = rng.normal(size=1000)
     with monkeypatch.context() as patch:
         replace(patch, "training", "MOST_ENTRIES", 8)

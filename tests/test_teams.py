@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from internals import Columns, LinearModel, check_samples, linear_scores, replace
+from internals import Columns, LinearModel, check_samples, replace
 from internals import online_optimizer as _online
 from internals import training_columns as _columns
 from naive_training import merge_columns
@@ -196,10 +196,13 @@ def test_linear_scores(dtype, ones):
     coef = rng.normal(size=(X.shape[1], 5)) * (rng.random((X.shape[1], 5)) < 0.5)
     intercept = rng.normal(size=5)
     expected = X.toarray().astype(np.float64) @ coef + intercept
-    for own in (coef, sparse.csr_array(coef)):
-        model = LinearModel(own, intercept, np.zeros(0))
+    model = StructuredSparseMAPClassifier(solver="adagrad")
+    model.partial_fit(np.zeros((5, X.shape[1])), np.arange(5), classes=np.arange(5))
+    model.coef_, model.intercept_ = coef.T, intercept
+    for form in (model.densify, model.sparsify):
+        form()
         for features in (X, X.toarray().astype(np.float64)):
-            scores = [linear_scores(features, model, n_jobs) for n_jobs in (1, 2)]
+            scores = [model.set_params(n_jobs=n_jobs).decision_function(features) for n_jobs in (1, 2)]
             assert_allclose(scores[0], expected, atol=1e-12)
             assert_array_equal(*scores)
 

@@ -29,7 +29,6 @@ from internals import (  # noqa: E402
     operator_of,
     replace,
 )
-from internals import inference_batch as _batch  # noqa: E402
 from internals import native as _native  # noqa: E402
 from internals import torch_ops as _ops  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
@@ -497,8 +496,10 @@ def test_results_do_not_depend_on_threads():
 
 
 def test_what_is_soon_solved_keeps_to_one_thread(monkeypatch):
-    asked, run = [], _batch.over_ranges
-    monkeypatch.setattr(_batch, "over_ranges", lambda *args, **more: asked.append(args[2]) or run(*args, **more))
+    asked = []
+    run = replace(
+        monkeypatch, "inference", "over_ranges", lambda *args, **more: asked.append(args[2]) or run(*args, **more)
+    )
     for n in (10, 4000):
         sparsemap(Simplex(), torch.randn(n, 8), n_jobs=2)
     assert asked == [1, 2]

@@ -13,7 +13,7 @@ from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, R
 
 torch = pytest.importorskip("torch")
 
-from internals import Derivations, tree_tensors  # noqa: E402
+from internals import Derivations  # noqa: E402
 from internals import native as _native  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import jacfwd, jacrev, vmap  # noqa: E402
@@ -118,11 +118,13 @@ def tensor_batch_of(name):
 @pytest.mark.parametrize("name", ["chain", "projective tree", "segmentation", "tree"])
 def test_a_round_of_the_active_set_reads_from_the_device_once(name, monkeypatch):
     structure, batch = tensor_batch_of(name)
-    rounds = []
+    rounds, plain = [], {}
     # Trees are found by contraction; each of its rounds reads a flag, too.
-    for owner, step in ((Derivations, "best"), (tree_tensors, "_best_trees"), (tree_tensors, "_cycles")):
-        own = getattr(owner, step)
-        monkeypatch.setattr(owner, step, lambda *args, own=own: rounds.append(1) or own(*args))
+    best = Derivations.best
+    monkeypatch.setattr(Derivations, "best", lambda *args: rounds.append(1) or best(*args))
+    for step in ("_best_trees", "_cycles"):
+        own = replace(monkeypatch, "structures", step, lambda *args, step=step: rounds.append(1) or plain[step](*args))
+        plain[step] = own
     (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
     # At the start it reads which samples are feasible; chains with transitions also whether these are all equal.
     assert solved.all() and len(rounds) > 4 and reads <= len(rounds) + 1
