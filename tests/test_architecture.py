@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from internals import Entry
+from internals import Entry, with_modules
+from test_names import INTERNAL
 
 from sklearn_sparsemap import sparsemap, structures
 
@@ -135,13 +136,13 @@ def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
     assert named["dask"] == named["distributed"] == {"distributed"}
 
 
-USE_EVERYTHING = """
+USE_EVERYTHING = with_modules("""
 import numpy as np
 from sklearn_sparsemap import (
     StructuredSparseMAPClassifier, lp_sparsemap, map_inference, marginal_inference, sparsemap
 )
 from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
-from sklearn_sparsemap._core.jit import compile_statistics
+from {jit} import compile_statistics
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
 from sklearn_sparsemap.penalties import GroupLasso
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
@@ -176,7 +177,7 @@ for groups in (None, [[0, 1], [1, 2]]):
 ArcVectorizer(["distance", "head.word[0]|mod.word[0]"]).fit_transform([[{"word": "a"}, {"word": "b"}]])
 statistics = compile_statistics()
 print(statistics["loaded"] > 20, statistics["compiled"])
-"""
+""")
 
 
 def test_a_second_process_compiles_nothing(fresh_python):
@@ -187,6 +188,35 @@ def test_a_second_process_compiles_nothing(fresh_python):
             at_import, loaded, compiled = fresh_python(USE_EVERYTHING).stdout.split()
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
+
+
+# Private modules that tests/internals.py names. If fewer are left, write the lower number here.
+MOST_PRIVATE_MODULES = 47
+
+
+def is_private(name):
+    first, *others = name.split(".")[1:]
+    return first in INTERNAL or any(re.match(r"_(?!_)", part) for part in (first, *others))
+
+
+def private_modules(path):
+    """Return the private modules of the package that a file names, in imports or in strings."""
+    text = path.read_text()
+    named = set(re.findall(rf"\b{PACKAGE.name}(?:\.\w+)+", text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == PACKAGE.name:
+            # A private module of a public room, too.
+            imported = {f"{node.module}.{alias.name}" for alias in node.names}
+            named |= imported if node.module == PACKAGE.name or not is_private(node.module) else set()
+    return {name for name in named if is_private(name)}
+
+
+def test_tests_name_private_modules_in_one_file():
+    named = {path.name: private_modules(path) for path in Path(__file__).parent.glob("*.py")}
+    few = named.pop("internals.py")
+    for name, modules in named.items():
+        assert not modules, f"{name} names {modules}: test through public names, or import from internals.py"
+    assert 1 < len(few) <= MOST_PRIVATE_MODULES, sorted(few)
 
 
 # Called as first-class functions, which have one signature: those of oracles and solvers.

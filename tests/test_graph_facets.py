@@ -15,6 +15,7 @@ from internals import (
     project_on_tight_face,
     readonly,
     tight_face,
+    with_modules,
 )
 from numba import types
 from numpy.testing import assert_allclose
@@ -332,10 +333,10 @@ def test_which_graphs_are_matchings():
 
 
 def test_what_graphs_compile(fresh_python):
-    code = """
+    code = with_modules("""
 import numpy as np
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import _entries
+from {jit} import _entries
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, StructureFactor, Xor
 from sklearn_sparsemap.structures import LinearChain
 
@@ -357,6 +358,6 @@ u = graph.variables((2, 2))
 graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
 lp_sparsemap(graph, np.eye(2))
 assert "matching_multipliers_range" in used()
-"""
+""")
     out = fresh_python(code)
     assert out.returncode == 0, out.stderr

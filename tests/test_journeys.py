@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-import sklearn_sparsemap
 from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
@@ -44,7 +43,7 @@ MOST_QUESTIONS = 46
 MOST_MIXINS_WITH_ONE_USER = 6
 MOST_CLASS_NAMES_TWICE = 9
 
-PACKAGE = Path(sklearn_sparsemap.__file__).parent
+PACKAGE = Path(sys.modules["sklearn_sparsemap"].__file__).parent
 COMPREHENSIONS = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}
 SEE = 'python tests/test_journeys.py "{}" prints the tree of the call'
 

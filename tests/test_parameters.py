@@ -70,8 +70,8 @@ def test_the_guide_lists_them_all():
 
 
 def test_early_stopping_takes_a_fraction():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    y = (X[:, 0] > 0).astype(int)
+    X, noise = np.random.default_rng(0).normal(size=(2, 60, 3))
+    y = (X[:, 0] + noise[:, 0] > 0).astype(int)
     for kind in (StructuredSparseMAPClassifier, MultilabelLPSparseMAP, ParameterMixing):
         common = {} if kind is ParameterMixing else {"max_iter": 5}
         arguments = (StructuredSparseMAPClassifier(),) if kind is ParameterMixing else ()

@@ -1,10 +1,11 @@
 """Online training on several threads, and over merged equal columns: the weights are the same."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
-from internals import Columns, LinearModel, check_samples, replace
+from internals import Columns, LinearModel, replace
 from internals import online_optimizer as _online
 from internals import training_columns as _columns
 from naive_training import merge_columns
@@ -181,11 +182,18 @@ def test_a_thread_that_fails_ends_the_epoch(threads, monkeypatch):
 
 def test_single_precision_is_not_copied(threads):
     X, y = make_text(dtype=np.float32)
-    assert np.shares_memory(check_samples(X).values.data, X.values.data)
     wide, _ = make_text()
     model = new_model().fit(X, y)
     assert model.coef_.dtype == np.float32
     assert_array_equal(np.concatenate(model.predict(X)), np.concatenate(model.predict(wide)))
+    full = sparse.csr_array(np.random.default_rng(0).normal(size=(400, 2000)).astype(np.float32))
+    model = StructuredSparseMAPClassifier(solver="adagrad").partial_fit(full[:10], np.arange(10) % 3, classes=[0, 1, 2])
+    model.decision_function(full)
+    tracemalloc.start()
+    model.decision_function(full)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < full.data.nbytes
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -685,9 +685,10 @@ def test_a_wrong_solution_is_caught(monkeypatch, changed, message):
 
 def test_the_structure_of_the_contributors_guide_is_right(tmp_path, monkeypatch):
     guide = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
+    package = sparsemap.__module__.partition(".")[0]
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "class Run(" in block)
-    code = code.replace("from ..._core", "from sklearn_sparsemap._core").replace(
-        "from .._base", "from sklearn_sparsemap.structures._base"
+    code = code.replace("from ..._core", f"from {package}._core").replace(
+        "from .._base", f"from {package}.structures._base"
     )
     (tmp_path / "run_structure.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
