@@ -95,12 +95,12 @@ def test_the_perturbed_loss_is_a_mean_over_draws():
 
 
 def best_decisions(structure, scores):
-    """Return the best structure of each sample as an indicator of its parts."""
-    found = np.zeros(scores.shape, bool)
+    """Return how often the best structure of each sample has each part."""
+    found = np.zeros(scores.shape)
     for own, sample in zip(found, scores, strict=True):
         best = map_inference(structure, sample).structure
         slots, _ = structure.encode(best, structure.dims(sample.shape, {}))
-        own.flat[slots[slots >= 0]] = True
+        np.add.at(own.reshape(-1), slots[slots >= 0], 1.0)
     return found
 
 
