@@ -109,7 +109,6 @@ from sklearn_sparsemap.inference._labels import Forest, LabelGraph, OneLabel, fo
 from sklearn_sparsemap.losses._graphs import (
     FORBIDDEN,
     ROUGH,
-    GraphProblems,
     as_graph_problems,
     gold_parts,
     graph_losses,

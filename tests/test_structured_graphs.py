@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import BatchObjective, GraphProblems, LinearModel, gold_parts, graph_losses, learned_shapes
+from internals import BatchObjective, LinearModel, gold_parts, learned_shapes
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -124,19 +124,23 @@ def test_the_tree_as_a_graph_learns_what_the_tree_does():
 def test_losses_and_gradients(name):
     rng = np.random.default_rng(3)
     graph = chain_graph(3)
-    shapes = learned_shapes(graph)
-    layout = graph.layout(shapes)
     y = {"states": np.array([[1, 0], [0, 1], [0, 1]]), "seen": [True, False]}
-    gold = gold_parts(graph, layout, y)
+    shapes = {"transitions": (2, 2), "start": (2,), "end": (2,)}
     for temperature in (1.0, 2.0):
+        of_graph = FenchelYoungLoss(graph, name, temperature=temperature)
 
-        def loss(point, t=temperature):
-            problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
-            losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
-            return losses[0], np.concatenate([du[0], dv[0]])
+        def loss(point):
+            states, seen, *chain, first = np.split(point, [6, 8, 12, 14, 16])
+            of_chain = {key: values.reshape(shapes[key]) for key, values in zip(shapes, chain, strict=True)}
+            scores = {"states": states.reshape(3, 2), "seen": seen}
+            value, slopes = of_graph.loss_gradient(scores, y, additional={"chain": of_chain, "first": first})
+            of_scores, of_factors = slopes["scores"], slopes["additional"]
+            arrays = [of_scores["states"], of_scores["seen"]]
+            arrays += [of_factors["chain"][key] for key in shapes] + [of_factors["first"]]
+            return value, np.concatenate([array.ravel() for array in arrays])
 
         for _ in range(4):
-            point, direction = rng.normal(size=(2, 8 + layout.n_joined))
+            point, direction = rng.normal(size=(2, 18))
             value, gradient = loss(point)
             assert value >= 0
             step = 1e-5
@@ -145,7 +149,8 @@ def test_losses_and_gradients(name):
             # Convex along the line.
             ends = loss(point + direction)[0] + loss(point - direction)[0]
             assert ends >= 2 * value - 1e-6
-        far = np.concatenate([20 * (2 * gold[0] - 1), np.zeros(layout.n_joined)])
+        gold = np.concatenate([np.ravel(y["states"]), y["seen"]])
+        far = np.concatenate([20.0 * (2 * gold - 1), np.zeros(10)])
         assert loss(far)[0] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -341,8 +346,9 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
         graph.fit(flat, y)
     # Under the same weights, all is the same.
     graph._learned = tree._learned
-    losses, _, _, _ = graph_losses_of(graph, flat, y)
-    for x, own, gold in zip(X, losses, heads, strict=True):
+    scores = [(x @ graph.coef_[0] + graph.intercept_[0]).reshape(4, 3) for x in flat]
+    losses = FenchelYoungLoss(tree_graph(flat[0]), loss, temperature=graph.temperature).loss_gradient(scores, y)
+    for x, (own, _), gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
         assert own == pytest.approx(value, abs=1e-5)
     for a, b in zip(graph.predict(flat), tree.predict(X), strict=True):
@@ -353,31 +359,20 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     assert graph.score(flat, y) == pytest.approx(1.0 - (1.0 - tree.score(X, heads)) / 2)
 
 
-def graph_losses_of(model, X, y):
-    graph = tree_graph(X[0])
-    layout = graph.layout()
-    scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
-    problems = GraphProblems(layout, scores, np.zeros((1, 0)))
-    gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
-    return graph_losses(model.loss, model.temperature, problems, gold)
-
-
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
 def test_losses_of_a_budget_are_those_of_its_subsets(name):
     rng = np.random.default_rng(10)
     graph = FactorGraph()
     graph.add(Budget(graph.variables(5), 3))
-    layout = graph.layout()
     for temperature in (1.0, 0.3):
+        of_graph = FenchelYoungLoss(graph, name, temperature=temperature)
         loss = FenchelYoungLoss(Subset(max_size=3), name, temperature=temperature)
         for _ in range(10):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
-            gold = gold_parts(graph, layout, y)
-            problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
-            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
+            value, gradient = of_graph.loss_gradient(scores, y)
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
-            assert_allclose(gradient, slope["scores"], atol=1e-5)
+            assert_allclose(gradient["scores"], slope["scores"], atol=1e-5)
 
 
 def test_which_graphs_have_assignments_of_one_size():
@@ -385,7 +380,7 @@ def test_which_graphs_have_assignments_of_one_size():
         graph = FactorGraph()
         u = graph.variables((2, 3))
         graph.add(*(factor(u) for factor in make))
-        return graph.layout(learned_shapes(graph)).fixed_size
+        return graph.layout({}).fixed_size
 
     def row(i):
         return lambda u: Xor(u[i])
