@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import (
-    TensorBatch,
-    replace,
-)
+from internals import replace
 from layer_cases import of_one_vector, structure_cases
 from registry import RANDOM
 
@@ -13,7 +10,7 @@ from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, R
 
 torch = pytest.importorskip("torch")
 
-from internals import Derivations  # noqa: E402
+from internals import Derivations, TensorBatch  # noqa: E402
 from internals import native as _native  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import jacfwd, jacrev, vmap  # noqa: E402
