@@ -6,14 +6,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from registry import RANDOM, Instance, draw
+from internals import replace
+from registry import RANDOM
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
-from sklearn_sparsemap.inference._graph import branch
-from sklearn_sparsemap.inference._graph import n_best as graph_n_best
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import (
     Alignment,
@@ -316,7 +314,7 @@ def two_matchings(n):
 def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
     graph, scores = two_matchings(5)
     best = map_inference(graph, scores, map_time_limit=None)
-    monkeypatch.setattr(branch, "MAX_NODES", 1)
+    replace(monkeypatch, "inference", "MAX_NODES", 1)
     # No limit of time is no limit of relaxations either.
     again = map_inference(graph, scores, map_time_limit=None)
     assert again.value == best.value and again.bound - again.value <= 1e-9
