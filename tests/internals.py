@@ -117,7 +117,7 @@ from sklearn_sparsemap.losses._graphs import (
 
 # --- training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
-from sklearn_sparsemap.estimators._learners import BatchObjective, minimize_lbfgs
+from sklearn_sparsemap.estimators._learners import Batch, BatchObjective, merge_columns, minimize_lbfgs
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
 from sklearn_sparsemap.training._objective import PIECE, DenseFeatures, SparseFeatures

@@ -9,6 +9,7 @@ from internals import (
     SET_GRID,
     BatchObjective,
     Calibration,
+    LabelTask,
     LinearModel,
     ObservedLabelSets,
     Tuning,

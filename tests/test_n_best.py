@@ -7,7 +7,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from internals import replace
-from registry import RANDOM
+from numpy.testing import assert_allclose
+from registry import RANDOM, Instance, draw
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best
@@ -274,15 +275,15 @@ def test_n_best_of_graphs_in_lists():
 
 
 def test_the_searches_of_a_graph_have_one_time_limit(monkeypatch):
-    clock, limits, search = [100.0], [], graph_n_best.best_assignments
+    clock, limits = [100.0], []
 
-    def slow(problem, late, n_jobs, tol, numbers, time_limit):
+    def slow(problem, n_jobs, tol, time_limit):
         limits.append(time_limit)
         clock[0] += 4.0
-        return search(problem, late, n_jobs, tol, numbers, None)
+        return search(problem, n_jobs, tol, None)
 
-    monkeypatch.setattr(graph_n_best, "working_time", lambda: clock[0])
-    monkeypatch.setattr(graph_n_best, "best_assignments", slow)
+    replace(monkeypatch, "inference", "working_time", lambda: clock[0])
+    search = replace(monkeypatch, "inference", "best_assignments", slow)
     graph = FactorGraph()
     graph.add(Or(graph.variables(3)))
     scores = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]

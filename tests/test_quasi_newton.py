@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from internals import (
     PIECE,
+    Batch,
     BatchObjective,
     CurvaturePairs,
     DenseFeatures,
@@ -12,7 +13,9 @@ from internals import (
     LinearModel,
     LineSearch,
     SparseFeatures,
+    StructureTask,
     make_rows,
+    merge_columns,
     minimize_lbfgs,
     number_columns,
     replace,
@@ -23,8 +26,8 @@ from scipy.special import expit
 from test_structured import make_chains
 from test_training import make_objective, make_problem
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
+from sklearn_sparsemap.structures import LinearChain, Simplex
 
 
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
