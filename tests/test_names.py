@@ -54,7 +54,8 @@ NAMES = {
     """,
     "metrics": """
         convert_spans example_f1_score example_f1_scorer flat_accuracy_score flat_accuracy_scorer
-        flat_classification_report flat_f1_score flat_f1_scorer hierarchical_f1_score labeled_attachment_score labeled_attachment_scorer normalized_regret parts_f1_score parts_f1_scorer
+        flat_classification_report flat_f1_score flat_f1_scorer hierarchical_f1_score labeled_attachment_score
+        labeled_attachment_scorer normalized_regret parts_f1_score parts_f1_scorer
         precision_at_1_scorer precision_at_3_scorer precision_at_5_scorer precision_at_k
         propensity_scored_precision_at_k sequence_accuracy_score sequence_accuracy_scorer span_f1_score
         span_f1_scorer span_precision_recall_f1 span_report unlabeled_attachment_score unlabeled_attachment_scorer
