@@ -15,7 +15,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
-    group_path,
+    perceptron_path,
     stability_selection,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
@@ -199,9 +199,9 @@ def test_searches_by_joblib(client, halving):
 def test_groups_by_joblib(client):
     X, y = flat(0)
     with joblib.parallel_config(backend="dask"):
-        path = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
+        path = perceptron_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
         stability = stability_selection(clone(FLAT_GROUPS).set_params(budget=1), X, y, n_resamples=4, random_state=0)
-    expected = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
+    expected = perceptron_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
     np.testing.assert_array_equal(path.split_scores, expected.split_scores)
     assert stability.frequencies.tolist() == [1.0, 0.0, 0.0]
 

@@ -14,10 +14,10 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     RaggedArray,
     StructuredSparseMAPClassifier,
-    group_path,
     lp_sparsemap,
     map_inference,
     marginal_inference,
+    perceptron_path,
     sparsemap,
     stability_selection,
 )
@@ -119,7 +119,7 @@ def test_selections_show_the_table_that_they_print():
     X = np.random.default_rng(0).normal(size=(200, 6))
     y = X[:, :2].sum(axis=1) > 0
     model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1, random_state=0)
-    path = group_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
+    path = perceptron_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
     printed = [line.split() for line in str(path).splitlines()]
     shown = rows_of(path)
     assert shown[0] == ["budget", "groups", "weights", "score"]

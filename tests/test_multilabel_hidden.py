@@ -217,3 +217,22 @@ def test_the_least_gain_is_two_standard_errors_below_the_mean():
     for scale in (1.0, 7.0):
         found = solvers.least_gain(scale * weights * gains, scale * weights)
         assert found == pytest.approx(mean - 2.0 * np.sqrt(variance))
+
+
+def test_choosing_a_solver_trains_nothing(monkeypatch):
+    X, Y = make("linear")
+
+    def refuse(self, watch):
+        raise AssertionError("a model is trained")
+
+    for params in ({}, {"solver": "adam"}, {"hidden_layer_sizes": [3]}, {"label_graph": "full"}):
+        estimator = MultilabelLPSparseMAP(**QUICK | params)
+        data, task = estimator._validate_fit(X, Y, None, None, first=True)
+        with monkeypatch.context() as patch:
+            for learner in solvers.Batch, solvers.Epochs:
+                patch.setattr(learner, "run", refuse)
+            solver = solvers.choose_solver(estimator, data, task, params.get("hidden_layer_sizes"))
+            if not params:
+                with pytest.raises(AssertionError, match="trained"):
+                    solver.cross_validate()
+        assert type(solver).__name__ == ("AdamTraining" if params else "LBFGSCrossValidation")

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
 
-from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, group_path
+from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, perceptron_path
 from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import chunking_templates, ngrams
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
@@ -48,7 +48,7 @@ def quick(**params):
 def test_paths_are_drawn_by_their_number_of_weights():
     X, y = sensors()
     paths = {
-        weights: group_path(quick(group_weights=weights), X, y, [5, 1, None, 2], cv=3)
+        weights: perceptron_path(quick(group_weights=weights), X, y, [5, 1, None, 2], cv=3)
         for weights in ("uniform", "sqrt")
     }
     display = GroupPathDisplay.from_path(paths, full=(20, 0.9), score_name="accuracy")
@@ -67,7 +67,7 @@ def test_paths_are_drawn_by_their_number_of_weights():
 
 def test_one_path_has_no_legend_and_no_errors():
     X, y = sensors()
-    path = group_path(quick(), X[:200], y[:200], [1, 2, 5], X_val=X[200:], y_val=y[200:])
+    path = perceptron_path(quick(), X[:200], y[:200], [1, 2, 5], X_val=X[200:], y_val=y[200:])
     figure, ax = plt.subplots()
     display = GroupPathDisplay(path).plot(ax)
     assert display.ax_ is ax and display.figure_ is figure
@@ -234,7 +234,7 @@ def test_layouts_cross_little_and_are_the_same_each_time():
         (lambda: GroupPathDisplay({}), "there are no paths to draw"),
         (
             lambda: GroupPathDisplay({"a": [1, 2]}),
-            r"paths\['a'\] must be a result of group_path, .*; got list",
+            r"paths\['a'\] must be a result of perceptron_path, .*; got list",
         ),
         (lambda: MemoryCurveDisplay({}), "there are no curves to draw"),
         (lambda: MemoryCurveDisplay({"a": ([1, 2], [1])}), r"curves\['a'\] must be steps and weights of one length"),

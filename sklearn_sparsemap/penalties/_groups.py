@@ -12,7 +12,7 @@ from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
-from ._columns import check_columns, check_ids, check_names, name_columns, resolve_columns
+from ._columns import check_group, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
 from ._order import GroupOrder
 
@@ -373,7 +373,7 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
     """Make groups from the columns of each group, which may overlap."""
     if name_columns(columns, feature_names is not None):
         columns = resolve_columns(columns, names, feature_names)
-    columns = check_columns(columns, names, n_features, allow_empty)
+    columns = [check_group(group, name, n_features, allow_empty) for name, group in zip(names, columns)]
     indices = np.concatenate(columns)
     group = np.repeat(np.arange(len(names)), [len(own) for own in columns])
     if n_features is None:
