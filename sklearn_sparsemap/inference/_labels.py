@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
@@ -55,7 +55,7 @@ class LabelGraph:
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
-        if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
+        if self.edges.shape != (len(self.edges), 2) or not are_indices(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):
