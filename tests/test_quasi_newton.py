@@ -102,7 +102,7 @@ def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monk
         n_calls += 1
         reached, new_slope = function(search.step)
         more = search.propose(reached, new_slope)
-    assert search.found and n_calls < 20
+    assert search.succeeded and n_calls < 20
     assert reached <= value + DECREASE * search.step * slope
     # If they hold in a small interval only, a nearby step is accepted, as in L-BFGS-B.
     if narrow < 1e-3 or function in (_rational, *_VALLEYS):

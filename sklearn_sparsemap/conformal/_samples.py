@@ -107,7 +107,7 @@ class ScoredStructures:
 
         The second array returned bounds the magnitudes of the sums, to which rounding is relative.
         """
-        dims, raised = self.task.laid_out[0], [own.copy() for own in scores]
+        dims, raised = self.task.layout[0], [own.copy() for own in scores]
         finite, bonuses = self._joined[np.isfinite(self._joined)], np.ones(len(scores))
         for i, part in enumerate(parts):
             # Larger than the difference of any two totals.
@@ -121,7 +121,7 @@ class ScoredStructures:
         """Return the `k` best structures of sample i, for given scores of unary parts: list of (structure, parts)."""
         own = scores.reshape(self.shapes[i])
         found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
-        dims = self.task.laid_out[0][i]
+        dims = self.task.layout[0][i]
         return [(self.model._as_labels(s), self.structure.encode(s, dims)) for s, _ in found]
 
     def value(self, i, scores, parts):
@@ -145,7 +145,7 @@ class ScoredStructures:
         else:
             codes = [structure.repair(tree) for tree in y]
             possible = np.array([not structure.misfits(tree) for tree in y])
-        gold = encode_gold(structure, self.task.laid_out, self.task.n_outputs, codes)
+        gold = encode_gold(structure, self.task.layout, self.task.n_outputs, codes)
         slots, extra = (np.split(values, ends[1:-1]) for values, ends in (gold[:2], gold[2:]))
         return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
 

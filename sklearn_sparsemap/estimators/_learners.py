@@ -224,7 +224,7 @@ class PartialBatch(Batch):
                 break
             model = self.model()
             scores = linear_scores(self.X.values, model, self.n_jobs)
-            message = super().run(watch, self.task.made_linear(scores, model.additional, self.n_jobs), left)
+            message = super().run(watch, self.task.linearized(scores, model.additional, self.n_jobs), left)
             if best - self.losses[-1] <= self.tol * max(1.0, abs(best)):
                 break
         return message
@@ -366,11 +366,11 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
 
 def new_optimizer(estimator, model, columns=None, sequential=True):
     """Make the online optimiser for an estimator's parameters; `sequential` tasks are learned sample by sample."""
-    kind = _kind(estimator, sequential)
-    return _configured(estimator, kind(model, average=estimator.average, columns=columns))
+    optimizer_class = _optimizer_class(estimator, sequential)
+    return _configured(estimator, optimizer_class(model, average=estimator.average, columns=columns))
 
 
-def _kind(estimator, sequential=True):
+def _optimizer_class(estimator, sequential=True):
     solver, _ = pair_of(estimator.solver, None)
     if not sequential or estimator._structure.uses_graphs:
         if solver == "mira":
@@ -383,7 +383,7 @@ def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    if type(optimizer) is not _kind(estimator):
+    if type(optimizer) is not _optimizer_class(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     return _configured(estimator, optimizer)
 

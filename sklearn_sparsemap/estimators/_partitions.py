@@ -42,24 +42,24 @@ class Partitions:
         if isinstance(source, str | bytes | dict) or not (callable(source) or isinstance(source, Iterable)):
             raise ValueError(f"partitions must be a list of them, or a function that yields them; got {quoted(source)}")
         self.source, self.shuffle = source, shuffle
-        self.places = np.arange(len(source)) if isinstance(source, Sequence) else None
-        if self.places is not None and not len(source):
+        self.indices = np.arange(len(source)) if isinstance(source, Sequence) else None
+        if self.indices is not None and not len(source):
             raise ValueError("partitions is empty; give at least one")
 
-    def take(self, places):
+    def take(self, indices):
         """Return a selection of the partitions of a sequence."""
         found = copy(self)
-        found.places = places
+        found.indices = indices
         return found
 
     def parts(self, rng=None):
         """Yield the partitions; in a random order if they are a sequence and `rng` is given."""
-        if self.places is None:
+        if self.indices is None:
             source = self.source() if callable(self.source) else self.source
             for number, partition in enumerate(source):
                 yield read_partition(partition, number)
             return
-        order = self.places if rng is None or not self.shuffle else rng.permutation(self.places)
+        order = self.indices if rng is None or not self.shuffle else rng.permutation(self.indices)
         for number in order.tolist():
             yield read_partition(self.source[number], number)
 
@@ -208,12 +208,12 @@ class PartitionsMixin:
             raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
         if validation is not None:
             return source, Partitions([validation])
-        n = 0 if source.places is None else len(source.places)
+        n = 0 if source.indices is None else len(source.indices)
         if n < 2:
             raise ValueError("early_stopping holds out partitions of a sequence of two or more; pass validation")
         n_held = min(n - 1, int(np.ceil(held_out_fraction(self) * n)))
-        places = rng.permutation(n)
-        return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
+        indices = rng.permutation(n)
+        return source.take(np.sort(indices[n_held:])), source.take(np.sort(indices[:n_held]))
 
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         """Run the epochs; see `fit_partitions`."""
