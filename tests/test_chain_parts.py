@@ -5,22 +5,29 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
-from numba import types
-
-from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_2D, entry
-from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.structures._chain.flow.forest import (
+from internals import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    entry,
     grow,
     into,
     link,
+    max_marginals,
+    new_chain,
     new_forest,
+    new_prices,
     out_of,
+    price_of,
     solve_forest,
     switch_on,
 )
-from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
-from sklearn_sparsemap.structures._chain.flow.scores import new_chain
+from numba import types
+
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap.structures import LinearChain
 
 
 def random_chain(rng, scale):

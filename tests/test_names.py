@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-import sklearn_sparsemap
+from sklearn_sparsemap import __path__ as package
 
 NAMES = {
     "": """
@@ -99,7 +99,7 @@ def test_public_names(module):
 
 
 def test_each_module_is_listed_or_internal():
-    modules = {module.name for module in pkgutil.iter_modules(sklearn_sparsemap.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(package)}
     # `compile` is the command ``python -m sklearn_sparsemap.compile``.
     public = {name for name in modules if not name.startswith("_")} - {"compile"}
     assert public == (NAMES.keys() - {""}) | INTERNAL
