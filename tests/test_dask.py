@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import replace
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -77,7 +78,7 @@ def on_threads():
         mixing = ParameterMixing(estimator, n_shards=3, n_rounds=2, random_state=0, n_jobs=2)
         # By the engine of threads, whatever client is current.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sklearn_sparsemap.distributed._engines.current_client", lambda: None)
+            replace(patch, "distributed", "current_client", lambda: None)
             found[name] = mixing.fit(*data)
         assert found[name].client_ is None
     return found
@@ -150,7 +151,7 @@ def test_data_that_lie_on_workers_already(client):
     assert_same(clone(mixing).set_params(client=None).fit(futures), expected, X)
     # Without a client they are computed by dask's own threads.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_sparsemap.distributed._engines.current_client", lambda: None)
+        replace(patch, "distributed", "current_client", lambda: None)
         found = clone(mixing).set_params(client=None).fit(*apart)
         assert found.client_ is None
         assert_same(found, expected, X)
