@@ -53,7 +53,7 @@ class Phase:
     def training_data(self, estimator, X, y):
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
-        task, X = estimator._take_in(X, y)
+        task, X = estimator._prepare_stream(X, y)
         return (task, X) if task is None else estimator._data_of(estimator._learned.optimizer, task, X)
 
 
@@ -66,7 +66,7 @@ def begin(estimator, shard, classes):
     """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
     estimator = copy(estimator)
     for X, y in shard.parts():
-        estimator._take_in(X, y, classes)
+        estimator._prepare_stream(X, y, classes)
         if estimator._learned.optimizer is not None:
             break
     else:
@@ -83,7 +83,7 @@ def learn(phase, blank, state, shard, turn):
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.restore(blank, state.without_history(), dropout)
     optimizer, n_samples, loss, weight = estimator._learned.optimizer, 0, 0.0, 0.0
-    estimator._begin_pass()
+    estimator._reset_pass()
     for task, X in shard.samples(phase, estimator):
         if task is None:
             continue

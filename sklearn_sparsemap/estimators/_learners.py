@@ -349,7 +349,7 @@ def _first_cuts(n_samples, optimizer):
     return sorted({size, *(size * round(fraction * n_samples / size) for fraction in _FIRST_PARTS)})
 
 
-def learn_batch(estimator, optimizer, task, X, keep=False):
+def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
     If training is interrupted, completed steps are kept. With `keep`, the estimator's current state is kept even before

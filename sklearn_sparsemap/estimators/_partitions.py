@@ -80,9 +80,9 @@ class Partitions:
         rng : RandomState
         """
         total = weight = 0.0
-        estimator._begin_pass()
+        estimator._reset_pass()
         for X, y in self.parts(rng):
-            task, X = estimator._take_in(X, y)
+            task, X = estimator._prepare_stream(X, y)
             if task is not None:
                 task, X = estimator._data_of(optimizer, task, X)
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
@@ -129,7 +129,7 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
+    A subclass has `_prepare_stream`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
     """
 
     # The class of the monitor that watches training, `Monitor` or a subclass.
@@ -232,7 +232,7 @@ class PartitionsMixin:
     def _take_first(self, source, classes):
         """Lay out partitions until one has a usable sample, so that there is an optimiser."""
         for X, y in source.parts():
-            self._take_in(X, y, classes)
+            self._prepare_stream(X, y, classes)
             del X, y
             if self._learned.optimizer is not None:
                 return
@@ -260,7 +260,7 @@ class PartitionsMixin:
         """Return task and features in the form in which an optimiser learns from them."""
         return task, X
 
-    def _begin_pass(self):
+    def _reset_pass(self):
         """Reset the counts of an epoch."""
 
     def _configure_epoch(self, n_samples, number=0):

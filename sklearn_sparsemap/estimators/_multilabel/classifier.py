@@ -33,7 +33,7 @@ from ...training._label_task import LabelTask
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._failures import leaves_whole
-from .._learners import learn_batch
+from .._learners import partial_fit_minibatch
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
@@ -396,15 +396,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
-        task, X = self._take_in(X, y, classes, sample_weight)
+        task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
         self._learned = Learned(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X))
+        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
         The task is None if all sample weights are zero.
@@ -421,7 +421,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if not task.weights.any():
             return None, X
         if self._learned.optimizer is None:
-            self._learned = Learned(optimizer=self._new_begin())
+            self._learned = Learned(optimizer=self._make_optimizer())
         return task, X
 
     def _check_unchanged(self, hidden):
@@ -479,7 +479,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._loss = self.loss
         return X, LabelTask(graph, self._loss, gold=gold, weights=weights, known=known)
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
@@ -490,7 +490,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _configure_epoch(self, n_samples, number=0):
         self._learned = Learned(optimizer=self._configure(self._learned.optimizer, n_samples))
 
-    def _begin_pass(self):
+    def _reset_pass(self):
         self.n_violations_ = 0
 
     def _configure(self, optimizer, n_samples, stream=False):

@@ -45,7 +45,7 @@ class Learned:
 class TrainingStateMixin:
     """Holds the weights of an estimator in one object, and reads and writes its training state.
 
-    A subclass has `_set_by_fit`, and a method `_new_begin`, which returns an optimiser that continues from the model.
+    A subclass has `_set_by_fit`, and a method `_make_optimizer`: it returns an optimiser that starts from the model.
     """
 
     _learned = Learned()
@@ -69,7 +69,7 @@ class TrainingStateMixin:
             If the estimator is not fitted.
         """
         check_is_fitted(self)
-        optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
+        optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         known = vars(self)
         return TrainingState(
             **read_optimizer(optimizer),

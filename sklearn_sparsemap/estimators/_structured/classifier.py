@@ -34,10 +34,10 @@ from .._learners import (
     adjust_optimizer,
     check_startable,
     hold_out,
-    learn_batch,
     learn_online,
     new_model,
     new_optimizer,
+    partial_fit_minibatch,
     relative,
     warm_model,
 )
@@ -401,11 +401,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         check_choice("on_new_labels", on_new_labels, ("raise", "add"))
         if on_new_labels == "add":
             classes = add_labels(self, self._check_params(), y, classes)
-        task, X = self._take_in(X, y, classes, sample_weight)
-        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
+        task, X = self._prepare_stream(X, y, classes, sample_weight)
+        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
@@ -415,10 +415,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._begin(structure, classes)
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
+        self._learned = Learned(
+            optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
+        )
         return task, X
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         return new_optimizer(self, check_startable(self._learned.model))
 

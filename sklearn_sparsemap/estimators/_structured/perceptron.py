@@ -31,7 +31,7 @@ from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
-from .._learners import learn_batch, relative, visits
+from .._learners import partial_fit_minibatch, relative, visits
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
@@ -378,10 +378,10 @@ default=None
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
-        task, X = self._take_in(X, y, classes)
+        task, X = self._prepare_stream(X, y, classes)
         optimizer = self._learned.optimizer
         self._configure(optimizer)
-        self._losses.append(learn_batch(self, optimizer, task, X))
+        self._losses.append(partial_fit_minibatch(self, optimizer, task, X))
         return self
 
     @leaves_whole
@@ -423,7 +423,7 @@ default=None
         """
         task, X = self._validate_finalize(X, y)
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
-        first = self._learned.optimizer if is_stream else self._new_begin()
+        first = self._learned.optimizer if is_stream else self._make_optimizer()
         self._configure(first)
         exceeds = first.exceeds
         if self._has_penalty and (is_stream or exceeds):
@@ -478,7 +478,7 @@ default=None
         warn_of_inference(last.unconverged)
         return last
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
@@ -486,7 +486,7 @@ default=None
             optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
             self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
         else:
-            optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
+            optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         if optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = pair_of(self.loss, None)[0]
@@ -561,7 +561,7 @@ default=None
         monitor.end()
         return self
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         model = self._learned.model
         n_features, n_outputs, n_additional = model.sizes
