@@ -4,7 +4,8 @@
     python benchmarks/n_best.py --only growth memory
 
 One process, one thread, CPU time, the least of several calls. `acceptance` has one problem of each kind of structure;
-`growth` raises k to 1,000; `memory` is the peak of a process of its own with 20,000 scores and k = 100.
+`growth` raises k to 1,000; `peers` compares paths with scipy's k shortest paths (Yen's algorithm); `memory` is the peak
+of a process of its own with 20,000 scores and k = 100.
 """
 
 import argparse
@@ -15,6 +16,8 @@ from time import process_time
 
 import numpy as np
 import results
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import yen
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best
 from sklearn_sparsemap.structures import (
@@ -30,7 +33,7 @@ from sklearn_sparsemap.structures import (
     Subset,
 )
 
-PARTS = ("acceptance", "growth", "memory")
+PARTS = ("acceptance", "growth", "peers", "memory")
 MEMORY = """
 import resource, sys
 import numpy as np
@@ -100,6 +103,20 @@ def growth(repeats):
             times.append(1e6 * least_time(partial(n_best, structure, scores, k, **additional), repeats))
             results.record("n_best", name, f"growth, k = {k}", times[-1], "us")
         print(f"{name:26} us at k = 10, 100, 1000:", *(f"{t:10.0f}" for t in times), flush=True)
+
+
+def peers(repeats):
+    structure, lengths = Path.grid(20, 20), np.random.default_rng(0).exponential(size=760)
+    graph = csr_array((lengths, structure.edges.T.astype(np.int32)), shape=(400, 400))
+    for k in (5, 100):
+        found, other = n_best(structure, -lengths, k), yen(graph, 0, 399, k)
+        np.testing.assert_allclose([-value for _, value in found], other)
+        ours, theirs = (
+            1e6 * least_time(f, repeats)
+            for f in (partial(n_best, structure, -lengths, k), partial(yen, graph, 0, 399, k))
+        )
+        print(f"{'path 20 x 20':26} k = {k}: {ours:10.0f} us, scipy {theirs:10.0f} us", flush=True)
+        results.record("n_best", "path 20 x 20", f"time, k = {k}", ours, "us", "scipy", theirs, package="scipy")
 
 
 def memory(repeats):

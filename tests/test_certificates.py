@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from internals import Problems, rescale_masks
 
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
-from sklearn_sparsemap.inference._masks import rescale_masks
-from sklearn_sparsemap.numerics.loops import Problems
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, LinearProgram, Matching, Ranking, Simplex, Subset
 
 MASKS = (-1e3, -1e7, -1e10, -1e14, float(np.finfo(np.float32).min))

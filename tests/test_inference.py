@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from internals import with_modules
 from scipy import sparse
 
 from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sparsemap
@@ -143,16 +144,16 @@ def test_a_small_problem_compiles_no_solver_of_its_polytope(fresh_python):
     assert not specialised & set(used)
 
 
-SMALL_PROBLEMS = """
+SMALL_PROBLEMS = with_modules("""
 import numpy as np
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import _entries
+from {jit} import _entries
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 sparsemap(LinearChain(), np.eye(5, 3), transitions=np.eye(3)).vjp(np.eye(5, 3))
 sparsemap(DependencyTree(), np.eye(4, 3)).vjp(np.eye(4, 3))
 sparsemap(Matching(), np.eye(3)).vjp(np.eye(3))
 print(*[entry.__name__ for entry in _entries if entry._dispatcher is not None])
-"""
+""")
 
 
 def test_a_batch_says_what_is_wrong():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from internals import _fit_curves, _softmax_slope, folds_of, minimum_of_curve, order_of_samples
 from naive_multilabel import naive_curve
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -12,9 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel.calibration import _fit_curves, _softmax_slope
-from sklearn_sparsemap.estimators._multilabel.data import folds_of, order_of_samples
-from sklearn_sparsemap.estimators._multilabel.solvers import minimum_of_curve
 
 
 def fold_numbers(X, Y, n_folds=3, known=None):

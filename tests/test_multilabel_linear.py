@@ -4,6 +4,22 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import (
+    GRID,
+    SET_GRID,
+    BatchObjective,
+    Calibration,
+    LabelTask,
+    LinearModel,
+    ObservedLabelSets,
+    Tuning,
+    automatic_alpha,
+    expected_cuts,
+    folds_of,
+    minimize_lbfgs,
+    replace,
+    row_words,
+)
 from naive_multilabel import naive_curves, naive_expected, naive_lift, naive_linear, naive_seen, naive_shares
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -18,23 +34,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel import sets as sets_module
-from sklearn_sparsemap.estimators._multilabel.calibration import Calibration
-from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds_of, row_words
-from sklearn_sparsemap.estimators._multilabel.sets import ObservedLabelSets
-from sklearn_sparsemap.estimators._multilabel.threshold import (
-    GRID,
-    SET_GRID,
-    Tuning,
-    expected_cuts,
-)
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._label_task import LabelTask
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +177,8 @@ def test_the_seen_set_is_the_one_to_expect_most_from(n_likely, monkeypatch):
     rng = np.random.default_rng(0)
     gold, weights = (rng.random((14, 5)) < 0.4).astype(float), rng.integers(1, 5, 14).astype(float)
     probabilities = np.clip(rng.normal(0.4, 0.3, (60, 5)), 0.01, 0.99)
-    monkeypatch.setattr(sets_module, "N_LIKELY", n_likely)
-    monkeypatch.setattr(sets_module, "_MOST_COMPARED", 2 * n_likely)
+    replace(monkeypatch, "estimators", "N_LIKELY", n_likely)
+    replace(monkeypatch, "estimators", "_MOST_COMPARED", 2 * n_likely)
     sets = ObservedLabelSets.of_samples(sparse.csr_array(gold), weights)
     assert_allclose(sets.lifts, [naive_lift(y, gold, weights) for y in sets.sets.toarray()])
     seen = {tuple(row) for row in gold.astype(int).tolist()}

@@ -6,13 +6,13 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from internals import replace
 from numpy.testing import assert_allclose
 from registry import RANDOM, Instance, draw
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, n_best
 from sklearn_sparsemap.factors import AtMost, FactorGraph, Or, Pair, StructureFactor
-from sklearn_sparsemap.inference._graph import branch
 from sklearn_sparsemap.metrics import normalized_regret
 from sklearn_sparsemap.structures import (
     Alignment,
@@ -274,6 +274,25 @@ def test_n_best_of_graphs_in_lists():
         n_best(graph, [[1.0, 2.0], [-np.inf, -np.inf]], 2)
 
 
+def test_the_searches_of_a_graph_have_one_time_limit(monkeypatch):
+    clock, limits = [100.0], []
+
+    def slow(problem, n_jobs, tol, time_limit):
+        limits.append(time_limit)
+        clock[0] += 4.0
+        return search(problem, n_jobs, tol, None)
+
+    replace(monkeypatch, "inference", "working_time", lambda: clock[0])
+    search = replace(monkeypatch, "inference", "best_assignments", slow)
+    graph = FactorGraph()
+    graph.add(Or(graph.variables(3)))
+    scores = [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]
+    with pytest.warns(ConvergenceWarning, match=r"for 2 samples \(0, 1\)"):
+        best = n_best(graph, scores, 5, map_time_limit=10.0)
+    assert limits == [10.0, 6.0, 2.0] * 2 and [[value for _, value in own] for own in best] == [[6.0, 5.0, 4.0]] * 2
+    assert len(n_best(graph, scores[0], 5, map_time_limit=None)) == 5
+
+
 def test_wrong_keywords_of_graphs_are_named():
     graph = FactorGraph()
     graph.add(Or(graph.variables(2)))
@@ -296,7 +315,7 @@ def two_matchings(n):
 def test_a_search_that_ends_without_an_assignment_warns(monkeypatch):
     graph, scores = two_matchings(5)
     best = map_inference(graph, scores, map_time_limit=None)
-    monkeypatch.setattr(branch, "MAX_NODES", 1)
+    replace(monkeypatch, "inference", "MAX_NODES", 1)
     # No limit of time is no limit of relaxations either.
     again = map_inference(graph, scores, map_time_limit=None)
     assert again.value == best.value and again.bound - again.value <= 1e-9

@@ -3,6 +3,23 @@
 import naive_training
 import numpy as np
 import pytest
+from internals import (
+    PIECE,
+    Batch,
+    BatchObjective,
+    CurvaturePairs,
+    DenseFeatures,
+    Descent,
+    LinearModel,
+    LineSearch,
+    SparseFeatures,
+    StructureTask,
+    make_rows,
+    merge_columns,
+    minimize_lbfgs,
+    number_columns,
+    replace,
+)
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
@@ -10,24 +27,13 @@ from test_structured import make_chains
 from test_training import make_objective, make_problem
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
-from sklearn_sparsemap.estimators._learners import Batch
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._columns import merge_columns, number_columns
-from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective, DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._quasi_newton import descent as _descent
-from sklearn_sparsemap.training._quasi_newton import pieces as _pieces
-from sklearn_sparsemap.training._quasi_newton.descent import CURVATURE, DECREASE, Descent, LineSearch
-from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, CurvaturePairs
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(_pieces, "_LONG", 50 * PIECE)
+    replace(monkeypatch, "training", "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
     pairs, direction = CurvaturePairs(n, n_jobs), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
@@ -53,6 +59,9 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
     pairs.combine(before, direction)
     np.testing.assert_array_equal(direction, -before)
 
+
+# The constants of the conditions of sufficient decrease and of curvature.
+DECREASE, CURVATURE = 1e-3, 0.9
 
 # Functions of one variable, with their slopes: the test problems of More and Thuente (1994).
 _BETA = 0.004
@@ -93,9 +102,9 @@ _VALLEYS = [_valley(1e-3, 1e-3), _valley(1e-2, 1e-3), _valley(1e-3, 1e-2)]
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 10.0, 1e3])
 @pytest.mark.parametrize("function", [_rational, _power, _wavy, *_VALLEYS])
-@pytest.mark.parametrize("narrow", [_descent._NARROW, 1e-12])
+@pytest.mark.parametrize("narrow", [0.1, 1e-12])
 def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monkeypatch):
-    monkeypatch.setattr(_descent, "_NARROW", narrow)
+    replace(monkeypatch, "training", "_NARROW", narrow)
     value, slope = function(0.0)
     search, n_calls, more = LineSearch(value, slope, first), 0, True
     while more:
@@ -153,7 +162,7 @@ def test_steps_are_those_of_scipy(family):
     for seed in range(5):
         function, x = family(np.random.default_rng(seed))
         points, values, n_calls = _descend(function, x)
-        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": _pieces._N_PAIRS}
+        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": 10}
         result = minimize(
             function, x, jac=True, method="L-BFGS-B", callback=lambda x: theirs.append(x.copy()), options=options
         )
@@ -322,7 +331,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     X, y = sparse_chains(60, 500)
     fits = []
     for most in (0.9, 0.0):
-        monkeypatch.setattr(_columns, "_WORTHWHILE", most)
+        replace(monkeypatch, "training", "_WORTHWHILE", most)
         model = StructuredSparseMAPClassifier(
             "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
         )

@@ -10,7 +10,7 @@ from .._core.validation import bound_masks
 from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphBatch
-from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
+from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
 from ..losses._graphs import gold_parts
 from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact, without_padding
@@ -191,7 +191,7 @@ class SolvedGraphs:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
-            solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
+            solutions = GraphSolver(method, operator.tol, operator.max_iter, n_jobs).run(problems)
         check_feasible(problems, solutions)
         return solutions
 

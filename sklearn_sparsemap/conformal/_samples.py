@@ -78,7 +78,7 @@ class ScoredStructures:
         if self.is_empty.all():
             self.scores = []
             return
-        X, self.task = rows_only(X), model._task(X)
+        X, self.task = (X if X.lengths.all() else rows_only(X)), model._task(X)
         scores, additional = model._scores(self.task, X, model._current, argmax)
         shaped = list(self.task.in_shapes(scores))
         self.scores, self.shapes = [s.ravel() for s in shaped], [s.shape for s in shaped]

@@ -89,7 +89,7 @@ class Training:
         # With validation, the second phase starts from the best state of the first one, and is not validated.
         self.reached, monitor.validate = monitor.model(), None
         phase, state = self.reached[0]
-        first = phase.awaken(self.estimator, state.result())
+        first = phase.restore(self.estimator, state.result())
         last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
@@ -120,7 +120,7 @@ class Training:
     def fitted(self, reached, monitor):
         """Return the fitted estimator, given the phases with their final states."""
         states = [(phase, state.result()) for phase, state in reached]
-        awake = [phase.awaken(self.estimator, state) for phase, state in states]
+        awake = [phase.restore(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
         # The seed that was drawn for this fit is replaced by the parameter.

@@ -371,11 +371,12 @@ def new_optimizer(estimator, model, columns=None, sequential=True):
 
 
 def _kind(estimator, sequential=True):
+    solver, _ = pair_of(estimator.solver, None)
     if not sequential or estimator._structure.uses_graphs:
-        if estimator._solver == "mira":
+        if solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
-    return MiraOptimizer if estimator._solver == "mira" else OnlineOptimizer
+    return MiraOptimizer if solver == "mira" else OnlineOptimizer
 
 
 def adjust_optimizer(estimator, optimizer):

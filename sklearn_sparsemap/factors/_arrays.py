@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
 
@@ -34,7 +34,7 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
         _add_rows(columns, factor, number, first_link)
         number, first_link = number + factor.count, first_link + factor.literals.size
     kinds, links, link_ptr = join(columns["kinds"]), join(columns["links"]), _ptr(join(columns["lengths"]))
-    if not are_places(links, n_variables):
+    if not are_indices(links, n_variables):
         raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
     signs, structures, pairs = join(columns["signs"], float), np.flatnonzero(kinds == STRUCTURE), kinds == PAIR
     ends = link_ptr[:-1][pairs][:, None] + [0, 1]

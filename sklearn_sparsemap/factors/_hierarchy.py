@@ -14,7 +14,7 @@ from .._core.indicators import column_names, in_order, read_known
 from .._core.validation import check_numbers, is_missing, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
-_LONGEST_CYCLE = 12  # labels; a message shows at most this many of a cycle
+_MAX_CYCLE = 12  # labels; a message shows at most this many of a cycle
 
 
 class Hierarchy(LabelConstraint):
@@ -264,8 +264,8 @@ class Hierarchy(LabelConstraint):
         except CycleError as error:
             # From child to parent, so that the message reads upwards.
             cycle = error.args[1][::-1]
-            shown = [repr(names[label]) for label in cycle[:_LONGEST_CYCLE]]
-            shown += ["..."] if len(cycle) > _LONGEST_CYCLE else []
+            shown = [repr(names[label]) for label in cycle[:_MAX_CYCLE]]
+            shown += ["..."] if len(cycle) > _MAX_CYCLE else []
             raise ValueError(
                 f"{self!r} puts the label {names[cycle[0]]!r} above itself: {' -> '.join(shown)}, from labels to their "
                 "parents; remove one of these"

@@ -133,7 +133,7 @@ def _solve_open(use_newton, graph, structures, presolve, proximal, samples, tol,
     presolve : PresolveState
     proximal : Proximal
         State of the proximal point method, which solves the linear relaxation.
-    samples : GraphSamples
+    samples : SampleArrays
     out : GraphSolutions
 
     Returns
@@ -232,7 +232,7 @@ def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start,
     use_newton : bool
     graph, oracles, solvers, tol, limits, start, stop
         See `graphs/__init__.py`.
-    samples : GraphSamples
+    samples : SampleArrays
     out : GraphSolutions
         Gets the solutions.
     """

@@ -53,7 +53,7 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
         None if there are structures. Numba drops code for an argument that is None, but not code for one that is not.
     tol, limits, i
         See `graphs/__init__.py`.
-    samples : GraphSamples
+    samples : SampleArrays
     gradient : array of shape (n_rows,)
     scratch : array of shape (3, n_variables)
         Both are scratch.

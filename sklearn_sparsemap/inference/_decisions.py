@@ -11,7 +11,7 @@ from ..structures import Structure
 from ..structures._base import check_structure
 from ._batch import argmax_problems
 from ._graph.exact import warn_of_time_limit
-from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
+from ._graph.map import MAP_TIME_LIMIT, relax
 from ._graph.problems import GraphBatch, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
 
@@ -105,10 +105,10 @@ class GraphDecisions:
         return solutions.marginals, solutions.objective
 
     def best(self, scores, n_jobs=None):
-        late = {}
-        found = best_assignments(self._problems(scores), late, n_jobs, map_time_limit=MAP_TIME_LIMIT)
-        warn_of_time_limit(late, MAP_TIME_LIMIT)
-        return found.structure.astype(np.float64)
+        problems = self._problems(scores)
+        best = problems.map(n_jobs, map_time_limit=MAP_TIME_LIMIT)
+        warn_of_time_limit(problems.late_of(best), MAP_TIME_LIMIT)
+        return best.structure.astype(np.float64)
 
 
 class MixedDecisions:

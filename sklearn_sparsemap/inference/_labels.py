@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
@@ -16,7 +16,7 @@ from ..graphs.pairs import add_pair_residuals
 from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
-from ._graph.map import best_assignments, relax
+from ._graph.map import relax
 from ._graph.problems import GraphBatch, n_best_of_graph
 
 _CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
@@ -55,16 +55,13 @@ class LabelGraph:
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
-        if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
+        # Whether labels are independent, so that all inference has a closed form.
+        self.is_plain = not self.constraints and not len(self.edges)
+        if self.edges.shape != (len(self.edges), 2) or not are_indices(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
-
-    @property
-    def is_plain(self):
-        """Whether labels are independent, so that all inference has a closed form."""
-        return not self.constraints and not len(self.edges)
 
     @cached_property
     def forest(self):
@@ -180,7 +177,8 @@ class LabelGraph:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
         parts, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
-            best = best_assignments(problems, late, n_jobs, map_time_limit=map_time_limit)
+            best = problems.map(n_jobs, map_time_limit=map_time_limit)
+            late |= problems.late_of(best)
             parts.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
         return np.concatenate(parts)
@@ -210,7 +208,7 @@ class LabelGraph:
 
     def check_feasible(self):
         """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""
-        if self.forest is not None or self._is_feasible(self.constraints):
+        if not self.constraints or self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
         for constraint in self.constraints:

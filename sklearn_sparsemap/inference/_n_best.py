@@ -30,10 +30,11 @@ def n_best(
 ) -> list[Any]:
     """Find the `k` structures with the highest scores, the best first.
 
-    The result is exact. Chains use the k-best Viterbi algorithm, all other structures a partition [1]_ (rankings a
-    partition of the matchings of items and places): the remaining structures are partitioned by the first part of the
-    best structure that they lack, and the MAP oracle searches each of these sets. In a factor graph, each assignment is
-    the best one under factors that exclude the previous ones.
+    The result is exact, and ties are in a fixed order. If the MAP oracle is a dynamic program (chains, segmentations,
+    alignments, paths, projective trees), a search in its table finds each further structure in about the time of a MAP
+    [1]_. For subsets and rankings, it is a search over sorted scores. For all other structures, the remaining ones are
+    partitioned by the first part of the best one that they lack, and the MAP oracle searches each of these sets [2]_.
+    In a factor graph, each assignment is the best one under factors that exclude the previous ones.
 
     Parameters
     ----------
@@ -45,10 +46,10 @@ def n_best(
         Number of structures. Fewer are returned if fewer are allowed, or, with a warning, if the search in a graph
         ends without one.
     n_jobs : int, default=None
-        Number of threads over the searches of one partition.
+        Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
         Additional scores by name, as in `map_inference`; for a graph `additional`, `tol` and `map_time_limit`, the
-        limit of each of the `k` searches.
+        limit of the `k` searches together.
 
     Returns
     -------
@@ -67,7 +68,9 @@ def n_best(
 
     References
     ----------
-    .. [1] Lawler. A Procedure for Computing the K Best Solutions to Discrete Optimization Problems. Management Science,
+    .. [1] Eppstein. Finding the k Shortest Paths. SIAM Journal on Computing, 1998. Huang and Chiang. Better k-best
+       Parsing. IWPT 2005.
+    .. [2] Lawler. A Procedure for Computing the K Best Solutions to Discrete Optimization Problems. Management Science,
        1972.
 
     Examples

@@ -1,6 +1,7 @@
 """Flat training data, and the weights of a linear model."""
 
 from collections import namedtuple
+from itertools import pairwise
 
 import numpy as np
 from numba import types
@@ -21,6 +22,7 @@ from .._core.jit import (
     entry,
     readonly,
 )
+from .._core.ragged import RaggedArray
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
@@ -182,6 +184,8 @@ def encode_gold(structure, laid_out, n_outputs, codes):
             readonly(none[:0], np.int32),
             readonly(none, np.int64),
         )
+    if isinstance(codes, RaggedArray):
+        codes = [codes.values[first:last] for first, last in pairwise(codes.indptr.tolist())]
     encoded = []
     for i, gold in enumerate(codes):
         try:

@@ -9,10 +9,9 @@ from .._core.shapes import size_of
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
-from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
+from ..inference._graph.map import MAP_TIME_LIMIT
 from ..inference._graph.n_best import best_of_groups
 from ..inference._graph.problems import GraphBatch
-from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
 from ._task import Task, accuracy_of, f1_of
 
@@ -177,7 +176,8 @@ class GraphTask(Task):
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
                 own = problems.take(left)
-                best = best_assignments(own, late, n_jobs, map_time_limit=self.map_time_limit)
+                best = own.map(n_jobs, map_time_limit=self.map_time_limit)
+                late.update(own.late_of(best))
                 for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded
@@ -230,8 +230,7 @@ class GraphTask(Task):
         if not (layout.structured and layout.single):
             return [None] * len(places)
         (whole,) = layout.structured.values()
-        solutions, assignments = relax(problems, _ROUNDING_TOL, n_jobs), []
-        check_feasible(problems, solutions)
+        solutions, assignments = problems.relaxed_map(_ROUNDING_TOL, n_jobs), []
         for i, u in zip(places, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
@@ -245,8 +244,7 @@ class GraphTask(Task):
         u = np.empty_like(scores)
         gaps, objectives = np.empty((2, len(self.graphs)))
         for places, rows, problems in self._problems(scores, additional):
-            solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
-            check_feasible(problems, solutions)
+            solutions = problems.sparsemap(_TOL, _MAX_ITER, n_jobs=n_jobs)
             gaps[places], objectives[places] = np.abs(solutions.gap), solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives

@@ -59,8 +59,7 @@ RULES = ("observed_sets", "expected_f1", "threshold")
 _DECAY = 0.95
 # Maximum number of held-out samples of a fold on which decision rules are compared.
 _MAX_COMPARED = 1000
-# Maximum number of iterations of L-BFGS or epochs of Adam.
-_MAX_ITER = {"lbfgs": 1000, "adam": 200}
+_MAX_EPOCHS = 200  # of Adam
 _BATCH_SIZE = 64
 # Strength of the penalty with Adam if alpha="auto"; strength for the edge scores if alpha is not a pair.
 _ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
@@ -524,8 +523,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _init_network(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
 
-    def _most_iter(self, solver="adam"):
-        return _MAX_ITER[solver] if self.max_iter is None else self.max_iter
+    def _most_iter(self):
+        return _MAX_EPOCHS if self.max_iter is None else self.max_iter
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers: list of int, None for "auto"."""

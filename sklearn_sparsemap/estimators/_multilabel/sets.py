@@ -20,6 +20,8 @@ _MOST_DENSE = 2**14
 _MOST_DISCOUNT = 0.98
 # Maximum number of sets; the most frequent ones are kept.
 _MOST_SETS = 10_000
+# Decimals of the values that are compared. Of sets that tie up to rounding, the first one is the best.
+_DECIMALS = 10
 # Smallest threshold, at which all labels are predicted.
 _LEAST = np.finfo(np.float64).tiny
 # Number of values in a block of samples; maximum number of sets that are compared with each other; number of samples in
@@ -143,7 +145,7 @@ class ObservedLabelSets:
             open_rows = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
             if self._mutual is not None:
                 p = softmax(values[open_rows], axis=1)
-                best[start + open_rows] = _best_column(p @ self._mutual + p)
+                best[start + open_rows] = np.round(p @ self._mutual + p, _DECIMALS).argmax(axis=1)
             elif len(open_rows):
                 values = values[open_rows]
                 columns = _highest(values, N_LIKELY)
@@ -166,7 +168,8 @@ class ObservedLabelSets:
             size = sizes[candidates]
             both = hits.take(candidates[:, :, None] * len(which) + candidates[:, None, :])
             mutual = example_f1(both, size[:, :, None] + size[:, None])
-            best[start : start + _AT_ONCE] = _best_column(np.matmul(p[:, None], mutual)[:, 0] + p)
+            values = np.matmul(p[:, None], mutual)[:, 0] + p
+            best[start : start + _AT_ONCE] = np.round(values, _DECIMALS).argmax(axis=1)
         return likely[np.arange(len(likely)), best]
 
 
@@ -186,11 +189,6 @@ def _lifts(frequencies, frequency, independent):
     left = discount * np.minimum(frequencies, 1.0).sum() / total
     kept = np.log((frequency - discount * np.minimum(frequency, 1.0)) / total) - independent
     return kept if left == 0.0 else np.logaddexp(kept, np.log(left))
-
-
-def _best_column(values):
-    """Return the best column of each row; of columns that tie up to rounding, the first one."""
-    return np.round(values, 10).argmax(axis=1)
 
 
 def _highest(values, n):

@@ -21,8 +21,8 @@ from .data import automatic_alpha, in_folds
 from .sets import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
-# Default of `tol`: largest entry of the gradient at the end of L-BFGS.
-_LBFGS_TOL = 1e-5
+# Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
+_LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000
 # Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
@@ -171,7 +171,7 @@ def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     optimizer = MinibatchOptimizer(estimator._init_network(X.values, hidden, rng), rng)
     estimator._configure(optimizer, len(X))
     visit = visits(estimator, optimizer, task, X, rng)
-    return Epochs(optimizer, visit, n_epochs or estimator._most_iter("adam"), is_enough=n_epochs is not None)
+    return Epochs(optimizer, visit, n_epochs or estimator._most_iter(), is_enough=n_epochs is not None)
 
 
 class LBFGSCrossValidation:
@@ -208,9 +208,8 @@ class LBFGSCrossValidation:
         self.gold, self.task.gold = self.task.gold, self.task.gold.astype(bool).toarray()
         self.training_part = self.task
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
-        self._new_learner = partial(
-            Batch, expand=_as_network, max_iter=estimator._most_iter("lbfgs"), n_jobs=estimator.n_jobs
-        )
+        max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
+        self._new_learner = partial(Batch, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
 
     def cross_validate(self):
         """Choose the strength of the penalty, and calibrate the estimator; return the solver that trains.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -18,8 +19,6 @@ from ..._core.ragged import RaggedArray
 from ..._core.shapes import size_of, split_flat
 from ..._core.validation import (
     PairOf,
-    check_matrix,
-    check_numbers,
     check_parameters,
     check_positive,
     check_same_length,
@@ -36,14 +35,16 @@ from ...losses import LOSSES, FenchelYoungLoss
 from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, object_array
-from .._failures import warn_of_convergence
+from .._failures import warn_of_gaps
 from .._state.export import LearnedArraysMixin
 from .._state.learned import Learned
 from .data import (
     SEVERAL_LABELS,
+    check_coef,
     check_features,
     check_target,
     check_training_data,
+    check_weights,
     codes_of,
     combine_weights,
     flatten_labels,
@@ -56,8 +57,6 @@ from .restrictions import TransitionMask, check_known_length, explain_infeasible
 
 # Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
 LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
-# Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
-_INEXACT = 1e-8
 
 
 def _has_proba(estimator):
@@ -167,7 +166,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
-        return labels if structure.is_flat else object_array(RaggedArray(labels, X.indptr).tolist())
+        if structure.is_flat:
+            return labels
+        return object_array([labels[first:last] for first, last in pairwise(X.indptr.tolist())])
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
@@ -192,7 +193,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         def run(task, scores, additional):
             marginals, gaps, objectives = task.marginals(scores, additional, self.n_jobs)
             if gaps is not None:
-                check_converged(gaps, objectives)
+                warn_of_gaps(gaps, objectives)
             return marginals
 
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
@@ -248,7 +249,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         def run(task, scores, additional):
             scores, additional = _by_sample(task, scores, additional)
             results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
-            check_converged(results.gap, results.objective)
+            warn_of_gaps(results.gap, results.objective)
             return [
                 [(self._as_labels(s), weight) for s, weight in zip(result.structures, result.weights.tolist())]
                 for result in results
@@ -409,19 +410,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     @coef_.setter
     def coef_(self, values: Any) -> None:
-        known = self._current.coef
-        if not sparse.issparse(known):
-            values = _check_weights("coef_", values, known.shape[::-1], finite=True)
-            self._edit(coef=np.ascontiguousarray(values.T, known.dtype))
-            return
-        values = check_matrix(values, "coef_") if sparse.issparse(values) else check_numbers(values, "coef_")
-        coef = sparse.csr_array(values, dtype=np.float64)
-        if coef.shape != known.shape[::-1]:
-            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
-        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
-        coef = coef.T.tocsr()
-        coef.eliminate_zeros()
-        self._edit(coef=coef.astype(known.dtype, copy=False))
+        self._edit(coef=check_coef(values, self._current.coef))
 
     def sparsify(self) -> Self:
         """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
@@ -462,7 +451,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     @intercept_.setter
     def intercept_(self, values: ArrayLike) -> None:
         known = self._current.intercept
-        self._edit(intercept=_check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
+        self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
     transitions_ = _learned_scores("transitions")
     start_ = _learned_scores("start")
@@ -470,7 +459,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     def _set_learned(self, name, values):
         """Assign learned additional scores."""
-        values = _check_weights(f"{name}_", values, self._additional(name).shape)
+        values = check_weights(f"{name}_", values, self._additional(name).shape)
         additional = self._current.additional.copy()
         self._by_name(additional)[name][...] = values
         # The mask forbids these entries. Stored weights must be finite, or training could not continue.
@@ -554,7 +543,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         structure, n_outputs = self._structure, len(self._learned.model.intercept)
         if not structure.labelled:
             n_outputs = structure.row_outputs or 1
-        X = rows_only(X)
+        X = X if X.lengths.all() else rows_only(X)
         task = structure.new_task(X) if structure.uses_graphs else StructureTask(structure, X, n_outputs)
         task.loss, task.mask = self._loss, self._mask
         return self._check_task(task)
@@ -611,7 +600,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        scores = self._shift_by_regularizer(task, scores, argmax)
+        if np.any(task.varies):
+            scores = self._shift_by_regularizer(task, scores, argmax)
         return (scores if known is None else self._restrict(task, X, scores, known)), additional
 
     def _restrict(self, task, X, scores, known):
@@ -740,27 +730,6 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
-
-
-def _check_weights(name, values, shape, finite=False):
-    """Return a checked copy of assigned weights. Unless `finite`, -inf is allowed, which forbids a part."""
-    array = check_numbers(values, name).copy()
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
-    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
-        wanted = "finite" if finite else "finite, or -inf to forbid a part"
-        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
-    return array
-
-
-def check_converged(gaps, objectives):
-    """Warn of samples whose probabilities are inexact."""
-    inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
-    if inexact.any():
-        warn_of_convergence(
-            f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
-            "probabilities are inexact; this happens if almost all scores tie"
-        )
 
 
 def _by_sample(task, scores, additional):

@@ -325,11 +325,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         data = X, y
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
+        solver, _ = pair_of(self.solver, None)
         if self.warm_start and hasattr(self, "_structure"):
             model = warm_model(self, structure, task, X.values, classes)
-            model = model.dense() if self._solver == "lbfgs" else model
+            model = model.dense() if solver == "lbfgs" else model
         else:
-            model = new_model(task, X.values, self._solver)
+            model = new_model(task, X.values, solver)
         held_out = None
         if self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, gold, task)
@@ -346,7 +347,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _learner(self, task, X, model):
         """Return the learner of `fit`, which starts from a model."""
-        solver = self._solver
+        solver, _ = pair_of(self.solver, None)
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
@@ -408,7 +409,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            self._learned = Learned(new_model(task, X.values, self._solver))
+            solver, _ = pair_of(self.solver, None)
+            self._learned = Learned(new_model(task, X.values, solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         optimizer = self._learned.optimizer
@@ -423,11 +425,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
 
-    @property
-    def _solver(self):
-        """The name in the parameter `solver`."""
-        return pair_of(self.solver, None)[0]
-
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
@@ -436,11 +433,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
+        solver, _ = pair_of(self.solver, None)
         if LOSSES[loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={loss!r}")
-        if self._solver == "lbfgs" and LOSSES[loss].argmax == "map":
+        if solver == "lbfgs" and LOSSES[loss].argmax == "map":
             raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self._solver == "mira" and loss != "hinge":
+        if solver == "mira" and loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
 

@@ -1,4 +1,4 @@
-"""Training and prediction data of linear structured estimators: checks, and conversion to the internal form.
+"""Data of linear structured estimators, and assigned weights: checks, and conversion to the internal form.
 
 Features become a `RaggedArray` with one row of features for each label or part. Labels, which are hashable objects,
 become integer codes. Label sequences without steps are left out of training, and their predictions are empty.
@@ -21,6 +21,7 @@ from ..._core.validation import (
     check_magnitude,
     check_matrix,
     check_no_missing,
+    check_numbers,
     check_same_length,
     check_sample_weight,
     check_samples,
@@ -53,7 +54,7 @@ def check_features(estimator, structure, X):
     X : object
         In the user's form.
     """
-    dtype = estimator._current.coef.dtype
+    dtype = estimator._learned.model.coef.dtype
     if structure.is_flat:
         X = _one_row_each(validate_data(estimator, _flat_rows(X), **_CHECKS, reset=False), dtype)
     else:
@@ -90,7 +91,7 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    dtype = estimator._dtype if reset else estimator._current.coef.dtype
+    dtype = estimator._dtype if reset else estimator._learned.model.coef.dtype
     if structure.is_flat:
         X, y = _check_flat(estimator, X, y, reset, dtype)
         labels = y.tolist()
@@ -238,7 +239,13 @@ def without_empty(structure, X, y, sample_weight=None):
     -------
     X, y, sample_weight
     """
-    if structure.is_flat or not structure.labelled or not (_is_sequence(X) and _is_sequence(y)) or len(X) != len(y):
+    if structure.is_flat or not structure.labelled:
+        return X, y, sample_weight
+    for samples in (X, y):
+        is_table = hasattr(samples, "columns") or sparse.issparse(samples)
+        if is_table or not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
+            return X, y, sample_weight
+    if len(X) != len(y):
         return X, y, sample_weight
     empty = are_empty(X) & are_empty(y)
     if not empty.any() or empty.all():
@@ -251,15 +258,9 @@ def without_empty(structure, X, y, sample_weight=None):
     return X, y, sample_weight
 
 
-def _is_sequence(samples):
-    if not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
-        return False
-    return not hasattr(samples, "columns") and not sparse.issparse(samples)
-
-
 def rows_only(X):
     """Return a RaggedArray without the samples that have no rows; the rows are not copied."""
-    return RaggedArray._of_checked(X.values, np.unique(X.indptr)) if (X.lengths == 0).any() else X
+    return RaggedArray._of_checked(X.values, np.unique(X.indptr))
 
 
 def with_empty(X, results, of_empty):
@@ -451,3 +452,29 @@ def encode_labels(labels, classes, indptr, unknown=False):
             "StructuredSparseMAPClassifier"
         )
     return codes
+
+
+def check_coef(values, coef):
+    """Return assigned values of `coef_`, checked and in the form of the present `coef`, its transpose."""
+    shape = coef.shape[::-1]
+    if not sparse.issparse(coef):
+        return np.ascontiguousarray(check_weights("coef_", values, shape, finite=True).T, coef.dtype)
+    values = check_matrix(values, "coef_") if sparse.issparse(values) else check_numbers(values, "coef_")
+    values = sparse.csr_array(values, dtype=np.float64)
+    if values.shape != shape:
+        raise ValueError(f"coef_ must have shape {shape}; got {values.shape}")
+    check_weights("coef_", values.data, values.data.shape, finite=True)
+    values = values.T.tocsr()
+    values.eliminate_zeros()
+    return values.astype(coef.dtype, copy=False)
+
+
+def check_weights(name, values, shape, finite=False):
+    """Return a checked copy of assigned weights. Unless `finite`, -inf is allowed, which forbids a part."""
+    array = check_numbers(values, name).copy()
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
+        wanted = "finite" if finite else "finite, or -inf to forbid a part"
+        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
+    return array

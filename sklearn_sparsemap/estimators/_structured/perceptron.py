@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import partial
 from typing import Literal
 
@@ -45,8 +44,6 @@ from .stream import LinearStructuredClassifier
 
 # A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
 MIRA, AUTO = "mira", "auto"
-# Maximum numbers of groups and of weights; at most one of them is not None.
-Budget = namedtuple("Budget", ["groups", "weights"], defaults=(None, None))
 # Period of a constant step size: a number of samples that no training reaches.
 _NO_PERIOD = 2**62
 # Largest step size of MIRA for C=inf. It is finite, because infinity times a sample weight of zero is NaN.
@@ -216,7 +213,7 @@ default=None
     See Also
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.
-    sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+    sklearn_sparsemap.estimators.perceptron_path : Fits a range of budgets.
 
     References
     ----------
@@ -383,7 +380,7 @@ default=None
         """
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
-        self._configure(optimizer, self._shrink_period)
+        self._configure(optimizer)
         self._losses.append(learn_batch(self, optimizer, task, X))
         return self
 
@@ -427,7 +424,7 @@ default=None
         task, X = self._validate_finalize(X, y)
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
         first = self._learned.optimizer if is_stream else self._new_begin()
-        self._configure(first, self._shrink_period)
+        self._configure(first)
         exceeds = first.exceeds
         if self._has_penalty and (is_stream or exceeds):
             # Keep the shrinkage even if the following steps fail.
@@ -439,7 +436,7 @@ default=None
             last = self._debias_stream(first, task, X)
             loss = self._loss_of(last)
         final = final_state(first, last, loss, None if exceeds else earlier)
-        self._learned = Learned(wide_model(last, self.n_features_in_, self._budget.weights), final=final)
+        self._learned = Learned(wide_model(last, self.n_features_in_, self._weight_budget), final=final)
         return self
 
     def _validate_finalize(self, X, y):
@@ -502,7 +499,6 @@ default=None
         warn_of_scales(X.values)
         groups, group_weights = self._make_groups(X)
         self._begin(structure, classes)
-        self._learned = Learned()
         self.groups_, self.group_weights_ = groups, group_weights
 
     def _edit(self, **arrays):
@@ -584,26 +580,36 @@ default=None
             groups, weights, n_outputs, n_additional, average=self.average if average is None else average, mira=mira,
             columns=columns,
         )  # fmt: skip
-        self._configure(optimizer, self._shrink_period)
+        self._configure(optimizer)
         return optimizer
 
-    def _configure(self, optimizer, period, *, eta0=None):
-        """Set the optimiser's parameters."""
+    def _configure(self, optimizer, period=None, *, eta0=None):
+        """Set the optimiser's parameters.
+
+        Parameters
+        ----------
+        optimizer : GroupOptimizer
+        period : int, default=None
+            Number of samples with the same step size. By default, it is that between two shrinkages of a stream.
+        eta0 : float, default=None
+            Initial step size. By default, the parameter.
+        """
+        budget, unit = pair_of(self.budget, "groups")
         n_groups = self.groups_.n_groups
-        if self._budget.groups is not None and self._budget.groups > n_groups:
+        if unit == "groups" and budget is not None and budget > n_groups:
             raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
-        strength = {"budget": self._budget.groups, "budget_weights": self._budget.weights, "alpha": self.alpha}
-        if optimizer.columns is not None:
-            strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
+        strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
+        if optimizer.columns is None:
+            strength |= {"alpha": self.alpha, "budget" if unit == "groups" else "budget_weights": budget}
         optimizer.configure(
-            eta0=self.eta0 if eta0 is None else eta0, period=period, C=min(float(self.C), _LARGEST_C),
-            shrink_every=None if self.shrink_every == AUTO else self.shrink_every, fit_intercept=self.fit_intercept,
-            **strength,
+            eta0=self.eta0 if eta0 is None else eta0, period=self._shrink_period if period is None else period,
+            C=min(float(self.C), _LARGEST_C), shrink_every=None if self.shrink_every == AUTO else self.shrink_every,
+            fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
 
     def _debiasing_optimizer(self, first, n_samples, average=None):
         """Return an optimiser that learns the weights of the selected columns from zero."""
-        columns = kept_columns(first, self._budget.weights is not None)
+        columns = kept_columns(first, self._weight_budget is not None)
         optimizer = self._new_optimizer(*first.sizes[1:], columns, average)
         self._configure(optimizer, n_samples)
         return optimizer
@@ -650,9 +656,10 @@ default=None
             optimizer.shrink(at_least=0 if self.alpha else 1)
 
     @property
-    def _budget(self):
+    def _weight_budget(self):
+        """Maximum number of weights, or None."""
         number, unit = pair_of(self.budget, "groups")
-        return Budget(**{unit: number})
+        return number if unit == "weights" else None
 
     @property
     def _shrink_period(self):
@@ -679,7 +686,7 @@ default=None
 
     def _take_rounds(self, optimizers, monitor):
         first, last = optimizers[0], optimizers[-1]
-        model = wide_model(last, self.n_features_in_, self._budget.weights)
+        model = wide_model(last, self.n_features_in_, self._weight_budget)
         vars(self).update(self._ended_phases(monitor.losses, first, last, model))
         self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
 

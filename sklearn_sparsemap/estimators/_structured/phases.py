@@ -40,7 +40,7 @@ class GroupPhase(Epochs):
         return ""
 
     def model(self):
-        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._budget.weights)
+        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator._weight_budget)
 
     def keep(self, monitor):
         """Store the model of the second phase after its first step; before that, the optimiser of the first phase."""

@@ -91,7 +91,7 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
     Parameters
     ----------
     tables : TableArrays
-    samples : GraphSamples
+    samples : SampleArrays
     tol, limits, start, stop
         See `graphs/__init__.py`. Newton steps are iterations.
     out : GraphSolutions

@@ -26,7 +26,7 @@ _CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
-    """The best assignment found in a factor graph. Within this room also those of many samples, one row for each.
+    """The best assignment found in a factor graph.
 
     Attributes
     ----------
@@ -50,7 +50,26 @@ class GraphMAPResult(NamedTuple):
     marginals: object
 
 
-def best_assignments(problems, late, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
+class Assignments(NamedTuple):
+    """The best assignments found of many samples, one row for each, with flat variables.
+
+    Attributes
+    ----------
+    structure, value, integral, bound, marginals : arrays
+        See `GraphMAPResult`.
+    loss : array of shape (n_samples,)
+        The possible loss of samples whose search is not complete; 0 for others.
+    """
+
+    structure: np.ndarray
+    value: np.ndarray
+    integral: np.ndarray
+    bound: np.ndarray
+    marginals: np.ndarray
+    loss: np.ndarray
+
+
+def best_assignments(problems, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignments of samples that are laid out for the kernels.
 
     Samples with large scores are clipped. The linear relaxation is solved for many samples together. Those whose
@@ -59,30 +78,27 @@ def best_assignments(problems, late, n_jobs=None, tol=1e-9, map_time_limit=MAP_T
     Parameters
     ----------
     problems : GraphBatch
-    late : dict
-        Output: the possible loss of each sample whose search is not complete, by its index.
     map_time_limit : float or None
         Maximum number of seconds for a sample.
 
     Returns
     -------
-    best : GraphMAPResult
-        Each entry is an array with one row for each sample; variables and marginals are flat.
+    best : Assignments
     """
     chunks = [slice(start, start + _CHUNK) for start in range(0, len(problems.scores), _CHUNK)]
-    parts = [_best_of_chunk(problems.take(rows), late, n_jobs, tol, map_time_limit) for rows in chunks]
-    return GraphMAPResult(*map(np.concatenate, zip(*parts)))
+    parts = [_best_of_chunk(problems.take(rows), n_jobs, tol, map_time_limit) for rows in chunks]
+    return Assignments(*map(np.concatenate, zip(*parts)))
 
 
-def _best_of_chunk(problems, late, n_jobs, tol, time_limit):
+def _best_of_chunk(problems, n_jobs, tol, time_limit):
     """Find the best assignments of a few samples; see `best_assignments`."""
     n, shape = len(problems.scores), problems.scores.shape
-    out = GraphMAPResult(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
+    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape), np.empty(n))
     clipping, rows = Clipping(problems, problems.sizes(), unit=0.0), np.arange(n)
     if time_limit is not None:
         time_limit /= clipping.n_attempts
     while len(rows):
-        relaxed, best, integral, bounds = _relax_and_search(clipping.clip(rows), late, n_jobs, tol, time_limit)
+        relaxed, best, integral, bounds, losses = _relax_and_search(clipping.clip(rows), n_jobs, tol, time_limit)
         values, exact = best.objective, np.ones(len(rows), bool)
         for k, i in enumerate(rows.tolist()):
             exact[k] = clipping.is_exact(i, *((each.marginals[k], each.joint[k]) for each in (relaxed, best)))
@@ -90,18 +106,18 @@ def _best_of_chunk(problems, late, n_jobs, tol, time_limit):
                 gap = bounds[k] - values[k]
                 values[k] = clipping.value(i, best.marginals[k], best.joint[k])
                 bounds[k] = values[k] + gap
-        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals)):
+        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals, losses)):
             array[rows[exact]] = new[exact]
         rows = rows[~exact]
     return out
 
 
-def _relax_and_search(problems, late, n_jobs, tol, time_limit):
+def _relax_and_search(problems, n_jobs, tol, time_limit):
     """Solve the relaxation of samples, and search for the best assignments of those whose relaxation is fractional.
 
     Parameters
     ----------
-    problems, late, n_jobs, tol
+    problems, n_jobs, tol
         As in `best_assignments`.
     time_limit : float or None
         Maximum number of seconds for a sample.
@@ -116,6 +132,8 @@ def _relax_and_search(problems, late, n_jobs, tol, time_limit):
         Whether the best assignment is that of the relaxation.
     bounds : array of shape (n_samples,)
         Upper bounds of the scores of all assignments.
+    losses : array of shape (n_samples,)
+        See `Assignments`.
     """
     n, began = len(problems.scores), working_time()
     relaxed = relax(problems, tol, n_jobs, deadline=_deadline(began, time_limit, _RELAXATION))
@@ -125,7 +143,7 @@ def _relax_and_search(problems, late, n_jobs, tol, time_limit):
     u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))
     best.marginals[integral], best.joint[integral] = u, joint
     best.objective[integral] = problems.take(integral).values(u, joint)
-    bounds = _bounds(best)
+    bounds, losses = _bounds(best), np.zeros(n)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
         if n > 1:
@@ -139,10 +157,10 @@ def _relax_and_search(problems, late, n_jobs, tol, time_limit):
         best.marginals[k], best.joint[k] = assignment
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
         if value < bound and bounds[k] - value > tol * sizes[k]:
-            late[problems.number_of(k)] = bounds[k] - value
+            losses[k] = bounds[k] - value
         if bound == -np.inf:
             _refuse(problems.layout, relaxed.take([k]), problems.name_of(k))
-    return relaxed, best, integral, bounds
+    return relaxed, best, integral, bounds, losses
 
 
 def _deadline(began, time_limit, fraction=1.0):

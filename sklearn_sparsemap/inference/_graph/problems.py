@@ -185,8 +185,9 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time
     batches, many = problems_by_graph(graph, scores, additional)
     results, late = [None] * sum(len(problems.scores) for problems in batches), {}
     for problems in batches:
-        best, shape = best_assignments(problems, late, n_jobs, tol, map_time_limit), problems.layout.shape_variables
-        for i, structure, value, integral, bound, u in zip(problems.numbers, *best):
+        best, shape = problems.map(n_jobs, tol, map_time_limit), problems.layout.shape_variables
+        late |= problems.late_of(best)
+        for i, structure, value, integral, bound, u, _ in zip(problems.numbers, *best):
             results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
     warn_of_time_limit(late, map_time_limit)
     return results if many else results[0]
@@ -255,6 +256,14 @@ class GraphBatch(NamedTuple):
         solutions = relax(self, tol, n_jobs)
         check_feasible(self, solutions)
         return solutions
+
+    def map(self, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
+        """Find the best assignments; return `Assignments`, or raise ValueError for an infeasible sample."""
+        return best_assignments(self, n_jobs, tol, map_time_limit)
+
+    def late_of(self, best):
+        """Return the possible loss of each sample whose search is not complete, by its index: dict of int -> float."""
+        return {self.number_of(k): float(best.loss[k]) for k in np.flatnonzero(best.loss).tolist()}
 
     def sizes(self):
         """Return the largest absolute score of each sample."""

@@ -9,7 +9,8 @@ A reduction has three methods, as in cvxpy:
 
 `solve_graph` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
 `GrowingScores` to samples that do not converge, and `OtherSolver` to samples of tables. A fifth reduction, which fixes
-variables by bounds on the scores, is part of the kernels (`graphs/presolve.py`).
+variables by bounds on the scores, is part of the kernels (`graphs/presolve.py`). For structures, masks are reduced in
+`inference/_masks.py`.
 """
 
 import numpy as np

@@ -10,7 +10,7 @@ from ...graphs.batch import BY_MULTIPLIERS
 from ...graphs.choice import graph_solver, small_solver
 from ...graphs.matchings import matching_multipliers_range
 from ...graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
-from ...graphs.samples import N_ITER, STATUS, GraphSamples, GraphSolutions
+from ...graphs.samples import N_ITER, STATUS, GraphSolutions, SampleArrays
 from ...numerics.solver import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .clipping import LARGE, MAX_SIZE, Clipping
@@ -143,7 +143,7 @@ class GraphSolver(NamedTuple):
                 # Newton's method then only verifies the multipliers, or detects infeasibility.
                 start, n_steps = _matching_multipliers(layout, problems.scores, start, limits, costs, self.n_jobs)
             scales = _NO_SCALES if problems.scales is None else problems.scales
-            samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
+            samples = SampleArrays(*map(readonly, (problems.scores, problems.additional, start, scales)))
             use_small = use_small and problems.scales is None
             small = small_solver(layout, self.method, Simplex.oracle, samples) if use_small else None
             kernel, first = small or graph_solver(layout, self.method, Simplex.oracle)
@@ -187,11 +187,6 @@ def empty_solutions(layout, n, keep="all"):
     dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
     sizes = layout.n_variables, *(everything * size for size in (layout.n_additional, *dual)), 5
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
-
-
-def solve_once(problems, warm, max_iter, *, method, tol, n_jobs):
-    """Solve samples by the kernels alone, without reductions; see `solve_graph`."""
-    return GraphSolver(method, tol, max_iter, n_jobs).run(problems, warm)
 
 
 def check_feasible(problems, solutions):

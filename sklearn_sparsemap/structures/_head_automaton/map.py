@@ -24,27 +24,27 @@ def place_of_grandparents(dims):
 
 
 @kernel
-def score_modifiers(scores, additional, dims, candidate, own):
+def score_modifiers(scores, additional, dims, candidate, modifier_scores):
     """Write the score of each modifier, given the grandparent."""
     n, at = dims[N_MODIFIERS], place_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
-    copy_into(own, scores[dims[N_CANDIDATES] :])
+    copy_into(modifier_scores, scores[dims[N_CANDIDATES] :])
     for j in range(n if dims[GRANDPARENTS] else 0):
-        own[j] += additional[at + j]
+        modifier_scores[j] += additional[at + j]
 
 
 def _table_filler(plus):
     """Make the kernel that fills a table, with this function in place of a sum over paths."""
 
     @kernel
-    def arrive(siblings, own, arrived):
+    def arrive(siblings, modifier_scores, arrived):
         """Fill in the sum over the paths from the start to each modifier, without its own score, and to the end.
 
         Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
         """
-        n = own.shape[0]
+        n = modifier_scores.shape[0]
         arrived[:] = -np.inf
         for before in range(n + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             after = siblings[before * (n + 1) : (before + 1) * (n + 1)]
             for j in range(before, n + 1):
                 arrived[j] = plus(arrived[j], so_far + after[j])
@@ -64,7 +64,7 @@ def fill_best(scores, additional, dims, siblings, candidate, work):
 
 
 @kernel
-def _trace(dims, siblings, own, arrived, slots, additional_slots):
+def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
     """Write the modifiers of the best path, from the end back to the start.
 
     Parameters
@@ -73,7 +73,7 @@ def _trace(dims, siblings, own, arrived, slots, additional_slots):
         As of the oracle.
     siblings : array
         See `siblings_of`.
-    own : array of shape (n,)
+    modifier_scores : array of shape (n,)
         Scores of the modifiers.
     arrived : array of shape (n + 1,)
         The table of maxima.
@@ -84,7 +84,7 @@ def _trace(dims, siblings, own, arrived, slots, additional_slots):
     while True:
         best, source = -np.inf, np.int64(0)
         for before in range(here + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             total = so_far + siblings[before * (n + 1) + here]
             if total > best:
                 best, source = total, before

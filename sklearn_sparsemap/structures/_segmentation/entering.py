@@ -15,7 +15,7 @@ def ways_of_segmentation(scores, additional, dims, work, node, arcs, totals):
     """List the spans that end with a label at a step, or the labels before a span that begins there."""
     n, m, n_arcs = dims[N_STEPS], dims[N_LABELS], np.int64(0)
     at_transitions, _, at_end = places_of_additional(dims)
-    # Where each table begins.
+    # The beginnings of two tables.
     ended, spans = n * m, work[(2 * n + 1) * m :]
     step, label = (node - 1) // m, (node - 1) % m
     if node == SINK:

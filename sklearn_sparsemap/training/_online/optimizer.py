@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from ..._core.indices import are_places
+from ..._core.indices import are_indices
 from ..._core.jit import in_python, readonly
 from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
@@ -149,7 +149,11 @@ class OnlineOptimizer:
         return interruptible(partial(self._visit, inference, form, rows, targets, order, memory), stop)
 
     def _visit(self, inference, form, rows, targets, order, memory):
-        rule, store = self._rule_for(rows, targets), self.store
+        rule, store = self.rule, self.store
+        if self.alpha:
+            # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
+            per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
@@ -220,13 +224,6 @@ class OnlineOptimizer:
         times = np.empty(0) if self._columns is None else self._columns.multiplicity
         signals = np.zeros((n_threads + 1) * LINE, np.int64)
         return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
-
-    def _rule_for(self, rows, targets):
-        """Return the rule with the number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`."""
-        if not self.alpha:
-            return self.rule
-        per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-        return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
 
     @property
     def sizes(self):
@@ -324,7 +321,7 @@ def _is_whole(store, counters):
     """Tell whether the arrays of a loaded store have valid lengths and indices, on which kernels rely."""
     n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
     fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
-    if not fits or not are_places(counters[[TOP, END, FRONT]], n + 1):
+    if not fits or not are_indices(counters[[TOP, END, FRONT]], n + 1):
         return False
     if isinstance(store, Dense):
         return (n - n_dense) % n_outputs == 0
@@ -337,11 +334,11 @@ def _is_whole(store, counters):
         len(store.outputs) == n
         and {len(array) for array in of_atoms} == {n_atoms}
         and len(store.first_active) in (0, n_atoms)
-        and are_places(atoms, n_atoms)
-        and are_places(following + 1, n_features + 1)
-        and are_places(store.first_active + 1, n_features + 1)
+        and are_indices(atoms, n_atoms)
+        and are_indices(following + 1, n_features + 1)
+        and are_indices(store.first_active + 1, n_features + 1)
         and bool((heads[held] >= n_dense).all() and (stops[held] <= n).all())
-        and are_places(store.outputs[ragged_indices(heads[few], counts[few])], n_outputs)
+        and are_indices(store.outputs[ragged_indices(heads[few], counts[few])], n_outputs)
     )
 
 

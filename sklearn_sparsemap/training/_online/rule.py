@@ -46,11 +46,11 @@ DEFAULT_RULE = Rule(
     1.0, -1, False, _NO_FLOATS, _NO_ATOMS, _NO_ATOMS, _NO_ATOMS, _NO_FLOATS, _NO_INTS,
 )  # fmt: skip
 
-# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `meet`. For the rows
-# of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each sample of a
-# block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and the excess of
-# its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update. `multiplicity`
-# is that of `Sample`.
+# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `barrier_wait`. For
+# the rows of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each
+# sample of a block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and
+# the excess of its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update.
+# `multiplicity` is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
 )
