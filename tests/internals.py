@@ -117,7 +117,7 @@ from sklearn_sparsemap.losses._graphs import (
 
 # --- training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
-from sklearn_sparsemap.estimators._learners import Batch, BatchObjective, merge_columns, minimize_lbfgs
+from sklearn_sparsemap.estimators._learners import BatchObjective, LBFGSLearner, find_scaled_duplicates, minimize_lbfgs
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
 from sklearn_sparsemap.training._objective import PIECE, DenseFeatures, SparseFeatures
@@ -143,7 +143,7 @@ from sklearn_sparsemap.training._graph_task import SolutionMemory
 
 # Equal columns, against a dict of columns.
 import sklearn_sparsemap.training._columns as training_columns
-from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
+from sklearn_sparsemap.training._columns import DuplicateColumns, number_columns
 
 # --- estimators
 # Parts of a fit of label sets, against slow twins: edges, folds, curves, thresholds, and the choice of a model.

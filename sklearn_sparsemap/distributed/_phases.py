@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..estimators._failures import check_finite_loss
-from ..estimators._state.learned import Learned
+from ..estimators._state.fitted import FittedState
 from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState
@@ -47,7 +47,7 @@ class Phase:
         estimator = copy(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
-        estimator._learned = Learned(optimizer=write_optimizer(state, make_groups, rng))
+        estimator._learned = FittedState(optimizer=write_optimizer(state, make_groups, rng))
         return estimator
 
     def training_data(self, estimator, X, y):
@@ -72,7 +72,7 @@ def begin(estimator, shard, classes):
     else:
         raise ValueError("the first shard has no sample to learn from; correct its labels, or leave it out")
     state = state_of(estimator._learned.optimizer)
-    estimator._learned = Learned()
+    estimator._learned = FittedState()
     return estimator, state
 
 

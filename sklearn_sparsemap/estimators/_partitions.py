@@ -16,10 +16,10 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._failures import leaves_whole
-from ._learners import Epochs, held_out_fraction
+from ._failures import restore_on_error
+from ._learners import OnlineLearner, held_out_fraction
 from ._monitor import Monitor, Progress, with_callbacks
-from ._state.learned import Learned
+from ._state.fitted import FittedState
 
 
 class Partitions:
@@ -69,7 +69,7 @@ class Partitions:
             return part
         raise ValueError("partitions yields none; give at least one")
 
-    def visit(self, estimator, optimizer, rng):
+    def run_epoch(self, estimator, optimizer, rng):
         """Let an optimiser visit all samples once; return their mean loss.
 
         Parameters
@@ -140,7 +140,7 @@ class PartitionsMixin:
     _counts_samples = False
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit_partitions(
         self,
         partitions: Sequence[Any] | Iterable[Any] | Callable[[], Iterable[Any]],
@@ -223,8 +223,8 @@ class PartitionsMixin:
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
-        monitor.follow(Epochs(optimizer, partial(source.visit, self, optimizer, rng), max_iter))
-        monitor.take()
+        monitor.run(OnlineLearner(optimizer, partial(source.run_epoch, self, optimizer, rng), max_iter))
+        monitor.store()
         self._end_partitions(source if held is None else held)
         monitor.end()
         return self
@@ -246,7 +246,7 @@ class PartitionsMixin:
     def _sum_of_scores(self, source, model):
         """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
-        shadow._learned = Learned(model)
+        shadow._learned = FittedState(model)
         for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n

@@ -3,11 +3,11 @@
 Words that occur once cause many such columns: two of three in CoNLL-2000. Their weights have the same gradient at each
 step, and the same minimum. One column then represents all of them.
 
-Online learners update such weights equally, so the weight of the merged column is the sum of theirs (`Columns`). In
-CoNLL-2000 this saves a fifth of the entries and two thirds of the weights, and the most used weights are adjacent. For
-L-BFGS the penalty must be the same, so k equal columns are replaced by one column with sqrt(k) times the values, and
-their weights by one weight of sqrt(k) times the size (`Merging`). This is a rotation, under which the steps of L-BFGS
-are invariant.
+Online learners update such weights equally, so the weight of the merged column is the sum of theirs
+(`DuplicateColumns`). In CoNLL-2000 this saves a fifth of the entries and two thirds of the weights, and the most used
+weights are adjacent. For L-BFGS the penalty must be the same, so k equal columns are replaced by one column with
+sqrt(k) times the values, and their weights by one weight of sqrt(k) times the size (`ScaledDuplicateColumns`). This is
+a rotation, under which the steps of L-BFGS are invariant.
 """
 
 import numpy as np
@@ -85,7 +85,7 @@ def _expand_dense(coef, merged_of, scale):
     return wide
 
 
-class Columns:
+class DuplicateColumns:
     """Merged columns of features.
 
     Parameters
@@ -128,7 +128,7 @@ class Columns:
         self.rows = make_rows(merged, X.dtype, lean=True)
         self.begins = begins_of_pieces(self.rows, self.cuts[1:-1])
 
-    def narrow(self, X):
+    def transform(self, X):
         """Convert CSR rows of original features so that their products with merged weights are the scores."""
         merged = self.merged_of[X.indices]
         known = merged >= 0
@@ -136,7 +136,7 @@ class Columns:
         data = X.data[known] / self.multiplicity[merged[known]]
         return sparse.csr_array((data, merged[known], indptr), shape=(X.shape[0], len(self.multiplicity)))
 
-    def expand(self, model, *, sparse_coef):
+    def inverse_transform(self, model, *, sparse_coef):
         """Return the model of all columns.
 
         Parameters
@@ -166,14 +166,14 @@ class Columns:
         return LinearModel(wide if sparse_coef else wide.toarray(), model.intercept, model.additional)
 
 
-def columns_of(X, coef):
-    """Return `Columns` of sparse features with many entries if all weights are zero, else None."""
+def find_duplicates(X, coef):
+    """Return `DuplicateColumns` of sparse features with many entries if all weights are zero, else None."""
     if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
         return None
-    return Columns(X)
+    return DuplicateColumns(X)
 
 
-def merge_columns(X, n_outputs):
+def find_scaled_duplicates(X, n_outputs):
     """Return the merged columns of features for L-BFGS; None if merging would not save time.
 
     Parameters
@@ -187,10 +187,10 @@ def merge_columns(X, n_outputs):
         return None
     kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
     chosen, counts = _distinct(kinds)
-    return Merging(X, kinds, chosen, counts) if 0 < len(chosen) <= _WORTHWHILE * len(kinds) else None
+    return ScaledDuplicateColumns(X, kinds, chosen, counts) if 0 < len(chosen) <= _WORTHWHILE * len(kinds) else None
 
 
-class Merging:
+class ScaledDuplicateColumns:
     """Merged columns for L-BFGS, and the conversion of models between original and merged columns.
 
     Parameters
@@ -217,13 +217,13 @@ class Merging:
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
-    def shrink(self, model):
+    def transform(self, model):
         """Return the model of the merged columns with the same scores."""
         coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._merged_of >= 0
         np.add.at(coef, self._merged_of[filled], model.coef[filled])
         return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
 
-    def expand(self, model):
+    def inverse_transform(self, model):
         """Return the model of all columns."""
         coef = _expand_dense(model.coef, self._merged_of, self._scale)
         return LinearModel(coef, model.intercept, model.additional)

@@ -21,7 +21,7 @@ from ...training._label_task import LabelTask
 from .._failures import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
-from .._state.learned import TrainingStateMixin
+from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import add_ancestors
 from .threshold import OLD_RULES, expected_cuts

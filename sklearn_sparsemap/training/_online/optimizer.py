@@ -49,7 +49,7 @@ class OnlineOptimizer:
         The initial model, whose type weights and state have. If its `coef` is sparse, only updated weights are stored.
     average : bool
         Whether `model` returns the average of the weights after each step.
-    columns : Columns, default=None
+    columns : DuplicateColumns, default=None
         The merged columns of `model`.
     """
 
