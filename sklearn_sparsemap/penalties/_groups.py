@@ -66,7 +66,11 @@ class Groups:
         if not self.is_partition:
             self.family = _color_families(group_indptr, group_atoms, n_atoms)
         self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
-        self._set_features(atom_of)
+        self.atom_of = readonly(atom_of, np.int64)
+        if not are_indices(self.atom_of, n_atoms):
+            raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {n_atoms - 1}")
+        self.n_features = len(self.atom_of)
+        self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=n_atoms))
 
     @classmethod
     def partition(cls, group_of: ArrayLike, names: Sequence[Any] | None = None) -> Groups:
@@ -112,13 +116,6 @@ class Groups:
             raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
         return self
 
-    def _set_features(self, atom_of):
-        self.atom_of = readonly(atom_of, np.int64)
-        if not are_indices(self.atom_of, self.n_atoms):
-            raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {self.n_atoms - 1}")
-        self.n_features = len(self.atom_of)
-        self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
-
     @property
     def is_partition(self) -> bool:
         return len(self.group_atoms) == self.n_atoms
@@ -159,9 +156,10 @@ class Groups:
         ValueError
             If an entry is not an atom.
         """
-        atom_of = check_ids(atom_of, n_groups=self.n_atoms, what="atom_of")
         other = copy(self)
-        other._set_features(atom_of)
+        other.atom_of = readonly(check_ids(atom_of, n_groups=self.n_atoms, what="atom_of"), np.int64)
+        other.n_features = len(other.atom_of)
+        other.sizes = self.group_sums(np.bincount(other.atom_of, minlength=self.n_atoms))
         return other
 
     def group_sums(self, of_atoms: ArrayLike) -> NDArray[Any]:
