@@ -33,11 +33,10 @@ from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
 from .._learners import partial_fit_minibatch, relative, visits
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
-from .._scales import warn_of_scales
 from .._state.learned import Learned
 from .base import LOSS
 from .graph_builder import resolve_structure
-from .groups import GroupsMixin
+from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
 from .size_warning import norms_before_shrinking, warn_of_sizes
 from .stream import LinearStructuredClassifier
