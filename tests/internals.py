@@ -164,7 +164,7 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     implications,
     make_coherent,
 )
-from sklearn_sparsemap.estimators._multilabel.threshold import (
+from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
     Tuning,
@@ -181,7 +181,7 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
 )
 
 # The scale of columns, of which 2^31 - 1 take no memory.
-from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
+from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales
 
 # --- datasets
 # Lines in blocks of any size, which parsers would hide.

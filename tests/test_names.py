@@ -11,8 +11,9 @@ from sklearn_sparsemap import __path__ as package
 NAMES = {
     "": """
         DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
-        StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference
-        marginal_inference n_best show_versions sparsemap stability_selection structured_group_lasso_path
+        StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile lp_sparsemap map_inference
+        marginal_inference n_best perceptron_path show_versions sparsemap stability_selection
+        structured_group_lasso_path
     """,
     "conformal": """
         ConformalStructures
@@ -27,7 +28,7 @@ NAMES = {
     "estimators": """
         DecisionFocusedRegressor GroupLassoPerceptron GroupPath Monitor MultilabelLPSparseMAP StabilitySelection
         StructuredGroupLasso StructuredGroupLassoCV StructuredSparseMAPClassifier TrainingState average_states
-        cross_val_marginals group_path stability_selection structured_group_lasso_path
+        cross_val_marginals perceptron_path stability_selection structured_group_lasso_path
     """,
     "factors": """
         AndOut AtLeast AtMost AtMostOne Budget Condition Exactly Exclusive FactorGraph Hierarchy Iff Implies Imply

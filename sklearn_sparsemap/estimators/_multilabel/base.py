@@ -24,7 +24,7 @@ from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import add_ancestors
-from .threshold import OLD_RULES, expected_cuts
+from .decisions import OLD_RULES, expected_cuts
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate

@@ -46,9 +46,8 @@ from .data import (
     read_constraints,
     validate_samples,
 )
-from .sets import ObservedLabelSets
+from .decisions import ObservedLabelSets, Tuning
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
-from .threshold import Tuning
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint

@@ -18,7 +18,7 @@ from ...training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds
-from .sets import ObservedLabelSets
+from .decisions import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.

@@ -21,11 +21,10 @@ from ...training._group_lasso.solver import GroupLassoSolver
 from .._failures import restore_on_error
 from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
 from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
-from .._scales import warn_of_scales
 from .._state.fitted import FittedState
 from .base import LinearStructuredModel
 from .graph_builder import resolve_structure
-from .groups import GroupsMixin
+from .groups import GroupsMixin, warn_of_scales
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")

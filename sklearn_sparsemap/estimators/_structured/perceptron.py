@@ -33,11 +33,10 @@ from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
-from .._scales import warn_of_scales
 from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
-from .groups import GroupsMixin
+from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
 from .size_warning import norms_before_shrinking, warn_of_sizes
 from .stream import LinearStructuredClassifier
