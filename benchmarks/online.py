@@ -25,7 +25,7 @@ from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.estimators._learners import new_optimizer, relative
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.metrics import span_f1_score
-from sklearn_sparsemap.training._columns import Columns
+from sklearn_sparsemap.training._columns import DuplicateColumns
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
 from sklearn_sparsemap.training._scores import linear_scores
@@ -82,7 +82,7 @@ def take_apart(X, y, n_epochs):
     weights = relative(estimator._sample_weights(X, codes, classes, None))
     task = estimator._training_task(structure, X, codes, classes, weights)
     started = process_time()
-    columns = Columns(X.values)
+    columns = DuplicateColumns(X.values)
     seconds = {"equal columns, once": process_time() - started}
     model = LinearModel.zeros(len(columns.multiplicity), len(classes), task.n_additional, sparse_coef=True)
     estimator._begin(structure, classes)

@@ -117,7 +117,7 @@ from sklearn_sparsemap.losses._graphs import (
 
 # --- training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
-from sklearn_sparsemap.estimators._learners import Batch, BatchObjective, merge_columns, minimize_lbfgs
+from sklearn_sparsemap.estimators._learners import BatchObjective, LBFGSLearner, find_scaled_duplicates, minimize_lbfgs
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
 from sklearn_sparsemap.training._objective import PIECE, DenseFeatures, SparseFeatures
@@ -143,7 +143,7 @@ from sklearn_sparsemap.training._graph_task import SolutionMemory
 
 # Equal columns, against a dict of columns.
 import sklearn_sparsemap.training._columns as training_columns
-from sklearn_sparsemap.training._columns import Columns, Merging, number_columns
+from sklearn_sparsemap.training._columns import DuplicateColumns, number_columns
 
 # --- estimators
 # Parts of a fit of label sets, against slow twins: edges, folds, curves, thresholds, and the choice of a model.
@@ -164,7 +164,7 @@ from sklearn_sparsemap.estimators._multilabel.calibration import (
     implications,
     make_coherent,
 )
-from sklearn_sparsemap.estimators._multilabel.threshold import (
+from sklearn_sparsemap.estimators._multilabel.decisions import (
     GRID,
     SET_GRID,
     Tuning,
@@ -181,7 +181,7 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
 )
 
 # The scale of columns, of which 2^31 - 1 take no memory.
-from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
+from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales
 
 # --- datasets
 # Lines in blocks of any size, which parsers would hide.

@@ -53,12 +53,12 @@ class Instance:
         """Return the arrays that oracles and solvers take: scores, additional scores, dims and sizes."""
         names = self.structure.additional_names
         given = {name: np.asarray(self.additional[name], float) for name in names if name in self.additional}
-        dims = self.structure.dims(self.scores.shape, {name: array.shape for name, array in given.items()})
+        dims, sizes = self.structure.layout(self.scores.shape, {name: array.shape for name, array in given.items()})
         arrays = [
             np.array(self.scores, float).ravel(),
             np.concatenate([np.zeros(0), *map(np.ravel, given.values())]),
             np.array(dims, np.int64),
-            np.array(self.structure.layout(dims), np.int64),
+            np.array(sizes, np.int64),
         ]
         for array in arrays:
             array.flags.writeable = False

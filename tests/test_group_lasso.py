@@ -447,8 +447,8 @@ def test_interruption_keeps_the_model():
     X, y = data()
 
     class Interrupts(Monitor):
-        def step(self, loss):
-            super().step(loss)
+        def on_iteration(self, loss):
+            super().on_iteration(loss)
             if len(self.losses) == 7:
                 raise KeyboardInterrupt
             return False
@@ -469,8 +469,8 @@ def test_verbose_and_stopping(capsys):
     X, y = data()
 
     class Stops(Monitor):
-        def step(self, loss):
-            return super().step(loss) or len(self.losses) == 4
+        def on_iteration(self, loss):
+            return super().on_iteration(loss) or len(self.losses) == 4
 
     model = StructuredGroupLasso(verbose=1)
     model.monitor_class = Stops

@@ -811,7 +811,7 @@ def test_training_goes_on_while_the_held_out_loss_falls():
             lambda model: scores[next(epochs)], losses and (lambda model: losses[len(monitor.scores) - 1]),
         )  # fmt: skip
         monitor.learner = SimpleNamespace(model=lambda: model, expand=lambda model: model, step_name="epoch")
-        while not monitor.step(1.0):
+        while not monitor.on_iteration(1.0):
             model.additional = np.full(1, len(monitor.scores) + 0.0)
         return len(monitor.scores), int(monitor.model().additional.sum())
 

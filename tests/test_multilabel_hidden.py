@@ -230,7 +230,7 @@ def test_choosing_a_solver_trains_nothing(monkeypatch):
         estimator = MultilabelLPSparseMAP(**QUICK | params)
         data, task = estimator._validate_fit(X, Y, None, None, first=True)
         with monkeypatch.context() as patch:
-            for learner in solvers.Batch, solvers.Epochs:
+            for learner in solvers.LBFGSLearner, solvers.OnlineLearner:
                 patch.setattr(learner, "run", refuse)
             solver = solvers.choose_solver(estimator, data, task, params.get("hidden_layer_sizes"))
             if not params:

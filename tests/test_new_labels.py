@@ -41,7 +41,7 @@ def test_present_weights_stay_and_new_ones_are_zero(structure, kind, options, mo
     before = clone(model).set_training_state(model.get_training_state())
     with monkeypatch.context() as patch:
         # The labels are added before training.
-        replace(patch, "estimators", "learn_batch", lambda *args, **options: 0.0)
+        replace(patch, "estimators", "partial_fit_minibatch", lambda *args, **options: 0.0)
         model.partial_fit(X, y, classes=["x"], **ADD)
     assert model.classes_.tolist() == ["x", "y", "z"]
     assert not model.coef_[0].any() and model.intercept_[0] == 0.0

@@ -67,7 +67,7 @@ def test_the_loss_is_that_of_the_completions(loss):
     rows = np.r_[5:8, 0:4]
     assert np.allclose(part.loss_gradient(scores[rows], additional, None)[1], residuals[rows])
     # The convex problem of a round lies above, and touches.
-    linear = task.made_linear(scores, additional, None)
+    linear = task.linearized(scores, additional, None)
     assert linear.loss_gradient(scores, additional, None)[0] == pytest.approx(found)
     for _ in range(5):
         other = scores + rng.normal(size=scores.shape), additional + rng.normal(size=additional.shape)

@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 from internals import (
     PIECE,
-    Batch,
     BatchObjective,
     CurvaturePairs,
     DenseFeatures,
     Descent,
+    LBFGSLearner,
     LinearModel,
     LineSearch,
     SparseFeatures,
     StructureTask,
+    find_scaled_duplicates,
     make_rows,
-    merge_columns,
     minimize_lbfgs,
     number_columns,
     replace,
@@ -111,7 +111,7 @@ def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monk
         n_calls += 1
         reached, new_slope = function(search.step)
         more = search.propose(reached, new_slope)
-    assert search.found and n_calls < 20
+    assert search.succeeded and n_calls < 20
     assert reached <= value + DECREASE * search.step * slope
     # If they hold in a small interval only, a nearby step is accepted, as in L-BFGS-B.
     if narrow < 1e-3 or function in (_rational, *_VALLEYS):
@@ -264,23 +264,23 @@ def test_equal_columns_are_merged():
             assert (numbers == found).tolist() == equal.tolist() and (found == -1) == (not dense[:, column].any())
         _, order = np.unique(numbers[numbers >= 0], return_index=True)
         assert (np.diff(order) > 0).all()
-        merging = merge_columns(X, 30)
+        merging = find_scaled_duplicates(X, 30)
         if merging is None:
             assert n_kinds > 0.9 * n_columns
             continue
         merged_some += 1
         assert merging.X.shape[1] == n_kinds
         model = LinearModel(rng.normal(size=(n_columns, 3)), rng.normal(size=3), rng.normal(size=2))
-        small = merging.shrink(model)
+        small = merging.transform(model)
         np.testing.assert_allclose(merging.X @ small.coef, dense @ model.coef, atol=1e-12)
         # It has the smallest weights of all models with these scores.
-        large = merging.expand(small)
+        large = merging.inverse_transform(small)
         assert large.penalty(1.0) == pytest.approx(small.penalty(1.0)) and large.penalty(1.0) <= model.penalty(1.0)
         np.testing.assert_allclose(dense @ large.coef, dense @ model.coef, atol=1e-12)
-        again = merging.shrink(large)
+        again = merging.transform(large)
         np.testing.assert_allclose(again.coef, small.coef, atol=1e-12)
         assert again.intercept is model.intercept and large.additional is model.additional
-        assert merge_columns(X, 0) is None
+        assert find_scaled_duplicates(X, 0) is None
     assert merged_some > 15
 
 
@@ -290,7 +290,7 @@ def test_columns_are_merged_if_they_are_sparse_and_weights_penalised(alpha, as_s
     X = sparse.csr_array(X) if as_sparse else X
     rows = RaggedArray(X, np.arange(13))
     task = StructureTask(Simplex(), rows, 3).learn(y, np.ones(12), "crf")
-    learner = Batch(task, rows, LinearModel.zeros(4, 3, 0), alpha=alpha, tol=1e-6, max_iter=2, n_jobs=None)
+    learner = LBFGSLearner(task, rows, LinearModel.zeros(4, 3, 0), alpha=alpha, tol=1e-6, max_iter=2, n_jobs=None)
     learner.run(lambda loss: False)
     assert (learner._merged is not None) == merges and learner.model().coef.shape == (4, 3)
 

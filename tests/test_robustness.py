@@ -602,7 +602,7 @@ def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
         time.sleep(5.0)
     monkeypatch.undo()
     assert model.n_iter_ >= 1 and len(model.predict(X)) == len(X)
-    assert not hasattr(model, "_kept") and np.isfinite(model.loss_curve_).all()
+    assert not hasattr(model, "_to_commit") and np.isfinite(model.loss_curve_).all()
     if "lbfgs" not in training:
         model.partial_fit(X, y)
 

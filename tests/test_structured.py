@@ -766,8 +766,8 @@ def test_no_parameter_of_one_optimiser_affects_another():
 @pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
 def test_a_monitor_of_ones_own_ends_training(solver):
     class Twice(Monitor):
-        def step(self, loss):
-            return super().step(loss) or len(self.losses) == 2
+        def on_iteration(self, loss):
+            return super().on_iteration(loss) or len(self.losses) == 2
 
     class Short(StructuredSparseMAPClassifier):
         monitor_class = Twice

@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from internals import Columns, LinearModel, replace
+from internals import DuplicateColumns, LinearModel, replace
 from internals import online_optimizer as _online
 from internals import training_columns as _columns
 from naive_training import merge_columns
@@ -89,12 +89,12 @@ def assert_equal_models(one, other, atol=0.0):
 @pytest.mark.parametrize("ones", [True, False])
 def test_columns_stand_for_equal_ones(ones):
     X, _ = make_text(ones=ones)
-    columns, groups = Columns(X.values), merge_columns(X.values.toarray())
+    columns, groups = DuplicateColumns(X.values), merge_columns(X.values.toarray())
     assert len(groups) == len(columns.multiplicity) and columns.multiplicity.max() >= 3
-    found = [tuple(np.flatnonzero(columns.places == place)) for place in range(len(groups))]
+    found = [tuple(np.flatnonzero(columns.merged_of == place)) for place in range(len(groups))]
     assert sorted(found) == sorted(groups)
     assert_array_equal(columns.multiplicity, [len(group) for group in found])
-    assert (columns.places[~X.values.toarray().any(axis=0)] == -1).all() and (columns.places == -1).sum() >= 3
+    assert (columns.merged_of[~X.values.toarray().any(axis=0)] == -1).all() and (columns.places == -1).sum() >= 3
     # The frequent ones come first in each piece.
     frequencies = np.bincount(columns.rows.indices)
     for start, stop in zip(columns.cuts, columns.cuts[1:]):
@@ -111,13 +111,15 @@ def test_columns_stand_for_equal_ones(ones):
     model = LinearModel(sums, np.zeros(3), np.zeros(0))
     for coef in (sums, sparse.csr_array(sums)):
         for is_sparse in (True, False):
-            wide = columns.expand(LinearModel(coef, np.zeros(3), np.zeros(0)), sparse_coef=is_sparse)
+            wide = columns.inverse_transform(LinearModel(coef, np.zeros(3), np.zeros(0)), sparse_coef=is_sparse)
             assert sparse.issparse(wide.coef) == is_sparse
             assert_allclose(X.values @ dense(wide.coef), narrow @ sums, atol=1e-12)
     other, _ = make_text(seed=1, ones=ones)
     other = sparse.csr_array(other.values[:, : X.values.shape[1]])
     other.resize(other.shape[0], X.values.shape[1])
-    assert_allclose(columns.narrow(other) @ sums, other @ columns.expand(model, sparse_coef=False).coef, atol=1e-12)
+    assert_allclose(
+        columns.transform(other) @ sums, other @ columns.inverse_transform(model, sparse_coef=False).coef, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("large", [False, True])

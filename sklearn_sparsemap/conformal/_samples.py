@@ -104,7 +104,7 @@ class ScoredStructures:
 
     def additional_bound(self, i):
         """Return an upper bound of the sum of the additional scores of any structure of sample i."""
-        n_additional = self.structure.sizes(self.task.laid_out[0][i])[1]
+        n_additional = self.structure.sizes(self.task.layout[0][i])[1]
         return n_additional * np.abs(self._joined[np.isfinite(self._joined)]).max(initial=0.0)
 
     def unary_parts(self, parts):
@@ -121,7 +121,7 @@ class ScoredStructures:
         """Return the `k` best structures of sample i, for given scores of unary parts: list of (structure, parts)."""
         own = scores.reshape(self.shapes[i])
         found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
-        dims = self.task.laid_out[0][i]
+        dims = self.task.layout[0][i]
         return [(self.model._as_labels(s), self.structure.encode(s, dims)) for s, _ in found]
 
     def value(self, i, scores, parts):
@@ -145,7 +145,7 @@ class ScoredStructures:
         else:
             codes = [structure.repair(tree) for tree in y]
             possible = np.array([not structure.misfits(tree) for tree in y])
-        gold = encode_gold(structure, self.task.laid_out, self.task.n_outputs, codes)
+        gold = encode_gold(structure, self.task.layout, self.task.n_outputs, codes)
         slots, extra = (np.split(values, ends[1:-1]) for values, ends in (gold[:2], gold[2:]))
         return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
 

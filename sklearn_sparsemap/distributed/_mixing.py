@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.doc_link import DocLinkMixin
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
-from ..estimators._failures import leaves_whole
+from ..estimators._failures import restore_on_error
 from ..estimators._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
-from ..estimators._state.learned import TrainingStateMixin
+from ..estimators._state.fitted import TrainingStateMixin
 from ._engines import engine_for
 from ._rounds import Training
 from ._sources import Source
@@ -171,7 +171,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
         self.verbose = verbose
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: Any, y: Any = None, *, classes: Sequence[Any] | None = None) -> Self:
         """Learn from data in memory, or from partitions.
 
@@ -206,7 +206,7 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
             validate = training.score if training.held_out else None
             monitor = self.monitor_class(self, Progress(self, X, y, training.n_rounds), validate)
             training.run(monitor)
-            monitor.take()
+            monitor.store()
             self.client_ = engine.client
             monitor.end()
         finally:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..estimators._failures import check_finite_loss
-from ..estimators._state.learned import Learned
+from ..estimators._state.fitted import FittedState
 from ..estimators._state.mixture import add_partial, finish_mixture, partial_mixture
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState
@@ -47,13 +47,13 @@ class Phase:
         estimator = copy(blank)
         make = getattr(blank, "_new_optimizer", None)
         make_groups = None if make is None else partial(make, columns=self.columns)
-        estimator._learned = Learned(optimizer=write_optimizer(state, make_groups, rng))
+        estimator._learned = FittedState(optimizer=write_optimizer(state, make_groups, rng))
         return estimator
 
     def training_data(self, estimator, X, y):
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
-        task, X = estimator._take_in(X, y)
+        task, X = estimator._prepare_stream(X, y)
         return (task, X) if task is None else estimator._data_of(estimator._learned.optimizer, task, X)
 
 
@@ -66,13 +66,13 @@ def begin(estimator, shard, classes):
     """Return a blank estimator, checked with the first samples of a shard, and the initial training state."""
     estimator = copy(estimator)
     for X, y in shard.parts():
-        estimator._take_in(X, y, classes)
+        estimator._prepare_stream(X, y, classes)
         if estimator._learned.optimizer is not None:
             break
     else:
         raise ValueError("the first shard has no sample to learn from; correct its labels, or leave it out")
     state = state_of(estimator._learned.optimizer)
-    estimator._learned = Learned()
+    estimator._learned = FittedState()
     return estimator, state
 
 
@@ -83,7 +83,7 @@ def learn(phase, blank, state, shard, turn):
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.restore(blank, state.without_history(), dropout)
     optimizer, n_samples, loss, weight = estimator._learned.optimizer, 0, 0.0, 0.0
-    estimator._begin_pass()
+    estimator._reset_pass()
     for task, X in shard.samples(phase, estimator):
         if task is None:
             continue

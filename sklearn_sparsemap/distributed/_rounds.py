@@ -83,7 +83,7 @@ class Training:
 
     def run(self, monitor):
         """Run all rounds."""
-        monitor.follow(Rounds(self, self._phase(0), self.state, self.mixing.n_rounds))
+        monitor.run(Rounds(self, self._phase(0), self.state, self.mixing.n_rounds))
         if not self._debiases() or monitor.stopped:
             return
         # With validation, the second phase starts from the best state of the first one, and is not validated.
@@ -92,7 +92,7 @@ class Training:
         first = phase.restore(self.estimator, state.result())
         last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
-        monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
+        monitor.run(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
     def _fraction(self, n_before):
         """Return the weight of a mixture in averaged weights, after `n_before` previous mixtures.
@@ -150,7 +150,7 @@ class Rounds(Learner):
         self.step_name = "debiasing, round" if phase.number else "round"
 
     @property
-    def begun(self):
+    def has_started(self):
         return bool(self.training.reached)
 
     @property
@@ -160,7 +160,7 @@ class Rounds(Learner):
     def model(self):
         return self.training.reached
 
-    def run(self, watch):
+    def run(self, on_iteration):
         training, phase, state = self.training, self.phase, self.state
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
         # A phase may have millions of columns, so it is sent to each worker only once.
@@ -178,7 +178,7 @@ class Rounds(Learner):
             # If the computation of the state failed, this raises the error before the state is stored.
             engine.submit(_nothing, state).result()
             training.reached = [*before, (phase, state)]
-            if watch(loss / max(weight, np.finfo(float).tiny)):
+            if on_iteration(loss / max(weight, np.finfo(float).tiny)):
                 break
         return ""
 

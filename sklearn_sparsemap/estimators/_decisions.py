@@ -33,8 +33,8 @@ from ..structures import Structure
 from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
-from ._failures import leaves_whole
-from ._learners import Batch, hold_out, learn_online
+from ._failures import restore_on_error
+from ._learners import LBFGSLearner, hold_out, learn_online
 from ._monitor import Monitor, Progress
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
@@ -229,7 +229,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from samples with features and true values.
 
@@ -272,7 +272,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         progress = Progress(self, X, y, self._most_iter(solver))
         monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
         self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, rng)
-        monitor.take()
+        monitor.store()
         monitor.end()
         del self._start
         return self
@@ -281,12 +281,12 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         """Train over all solutions or, if the oracle is slow, over a pool of solutions that grows in rounds."""
         zeros = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
         if not task.problems.is_slow:
-            monitor.follow(self._learner(solver, task, X, zeros, rng))
+            monitor.run(self._learner(solver, task, X, zeros, rng))
             return
         model, pool = zeros, np.unique(task.gold > 0.0, axis=0)
         for left in range(_MOST_ROUNDS, -1, -1):
             own = task.over(decisions_of(Pool(pool), self._shape))
-            monitor.follow(self._learner(solver, own, X, model, rng))
+            monitor.run(self._learner(solver, own, X, model, rng))
             if left == 0 or monitor.stopped:
                 return
             model = monitor.model()
@@ -303,7 +303,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         if solver == "adagrad":
             return learn_online(self, task, X, model, self._most_iter(solver), rng)
         tol = _LBFGS_TOL if self.tol is None else self.tol
-        return Batch(
+        return LBFGSLearner(
             task, X, model, alpha=self.alpha, tol=tol, max_iter=self._most_iter(solver),
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip

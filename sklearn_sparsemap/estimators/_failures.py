@@ -21,10 +21,10 @@ _INEXACT = 1e-8
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
 
-def leaves_whole(method: Method) -> Method:
+def restore_on_error(method: Method) -> Method:
     """Decorate a training method so that its estimator remains consistent after any exception.
 
-    The estimator is then restored or, if `keep_if` says so, keeps the result of the last training step.
+    The estimator is then restored or, if `commit_if` says so, keeps the result of the last training step.
     """
 
     @wraps(method)
@@ -33,37 +33,37 @@ def leaves_whole(method: Method) -> Method:
         try:
             return method(estimator, *args, **kwargs)
         except BaseException:
-            if not _keep(estimator):
+            if not _commit(estimator):
                 # Keep the attributes that scikit-learn needs to end the callbacks of this call.
                 before |= {name: value for name, value in estimator.__dict__.items() if name.startswith(_OF_CALLBACKS)}
                 estimator.__dict__.clear()
                 estimator.__dict__.update(before)
             raise
         finally:
-            estimator.__dict__.pop("_kept", None)
+            estimator.__dict__.pop("_to_commit", None)
 
     return guarded
 
 
-def keep_if(estimator, begun, take=lambda: None):
+def commit_if(estimator, has_progress, take=lambda: None):
     """Keep the progress made from here on if an exception ends the training.
 
     Parameters
     ----------
     estimator : estimator
-        Within a method decorated by `leaves_whole`.
-    begun : callable
+        Within a method decorated by `restore_on_error`.
+    has_progress : callable
         Returns whether there is progress to keep.
     take : callable
         Stores the progress in the estimator.
     """
-    estimator._kept = begun, take
+    estimator._to_commit = has_progress, take
 
 
-def _keep(estimator):
+def _commit(estimator):
     """Keep the progress, if any; return whether there was any."""
-    begun, take = estimator.__dict__.get("_kept", (lambda: False, None))
-    if not begun():
+    has_progress, take = estimator.__dict__.get("_to_commit", (lambda: False, None))
+    if not has_progress():
         return False
     try:
         take()

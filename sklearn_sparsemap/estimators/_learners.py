@@ -9,14 +9,14 @@ from sklearn.model_selection import train_test_split
 
 from .._core.validation import pair_of
 from ..losses import LOSSES
-from ..training._columns import columns_of, merge_columns
+from ..training._columns import find_duplicates, find_scaled_duplicates
 from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs
 from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ..training._scores import linear_scores
-from ._failures import check_finite_loss, keep_if, warn_of_inference
+from ._failures import check_finite_loss, commit_if, warn_of_inference
 
 # Smallest duality gap at which inference in online training ends: the largest error of a loss.
 ONLINE_TOL = 1e-8
@@ -41,15 +41,15 @@ _MOST_DENSE_WEIGHTS = 2**24
 
 
 class Learner:
-    """Training of a model in steps. A subclass has `run`, `model` and `begun`.
+    """Training of a model in steps. A subclass has `run`, `model` and `has_started`.
 
     Attributes
     ----------
-    begun : bool
+    has_started : bool
         Whether there is a model to keep if training ends now.
     unconverged : int
         Number of samples whose inference did not converge.
-    columns : Columns or None
+    columns : DuplicateColumns or None
         The merged columns of its models, if any.
     step_name : str
         Name of a step in progress messages.
@@ -58,8 +58,8 @@ class Learner:
     columns, unconverged = None, 0
     step_name = "iteration"
 
-    def run(self, watch):
-        """Take all steps. After each, call `watch` with the loss, and stop if it returns True.
+    def run(self, on_iteration):
+        """Take all steps. After each, call `on_iteration` with the loss, and stop if it returns True.
 
         Returns
         -------
@@ -78,19 +78,19 @@ class Learner:
 
     def keep(self, monitor):
         """Store the progress in the estimator if training is interrupted."""
-        monitor.take()
+        monitor.store()
 
 
-class Epochs(Learner):
+class OnlineLearner(Learner):
     """Epochs of an online optimiser.
 
     Parameters
     ----------
     optimizer : optimizer
-    visit : callable
+    run_epoch : callable
         Visits all samples, and returns their mean loss.
     max_iter : int
-    columns : Columns, default=None
+    columns : DuplicateColumns, default=None
         The merged columns of the optimiser's weights.
     sparse_coef : bool, default=False
         Whether the user's model has sparse `coef`, if columns are merged.
@@ -100,21 +100,21 @@ class Epochs(Learner):
 
     step_name = "epoch"
 
-    def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False, is_enough=False):
-        self.optimizer, self.visit, self.max_iter, self.is_enough = optimizer, visit, max_iter, is_enough
+    def __init__(self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False):
+        self.optimizer, self.run_epoch, self.max_iter, self.is_enough = optimizer, run_epoch, max_iter, is_enough
         self.columns, self.sparse_coef = columns, sparse_coef
 
     @property
-    def begun(self):
+    def has_started(self):
         return self.optimizer.n_steps > 0
 
     @property
     def unconverged(self):
         return self.optimizer.unconverged
 
-    def run(self, watch):
+    def run(self, on_iteration):
         for _ in range(self.max_iter):
-            if watch(self.visit() + self.optimizer.penalty()):
+            if on_iteration(self.run_epoch() + self.optimizer.penalty()):
                 return ""
         if self.is_enough:
             return ""
@@ -125,10 +125,10 @@ class Epochs(Learner):
         return self.optimizer.model()
 
     def expand(self, model):
-        return model if self.columns is None else self.columns.expand(model, sparse_coef=self.sparse_coef)
+        return model if self.columns is None else self.columns.inverse_transform(model, sparse_coef=self.sparse_coef)
 
 
-class Batch(Learner):
+class LBFGSLearner(Learner):
     """L-BFGS on the objective over all samples.
 
     Parameters
@@ -154,13 +154,13 @@ class Batch(Learner):
         self._model, self._merged, self.losses = model, None, []
 
     @property
-    def begun(self):
+    def has_started(self):
         return bool(self.losses)
 
     def model(self):
-        return self._model if self._merged is None else self._merged.expand(self._model)
+        return self._model if self._merged is None else self._merged.inverse_transform(self._model)
 
-    def run(self, watch, task=None, max_iter=None):
+    def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
         if task is None:
             task, max_iter = self.task, self.max_iter
@@ -169,9 +169,9 @@ class Batch(Learner):
         X, start, merged = self.X.values, self.model(), None
         # Without a penalty, the weights of equal columns need not be equal.
         if self.alpha > 0.0 and sparse.issparse(X):
-            merged = merge_columns(X, task.n_outputs)
+            merged = find_scaled_duplicates(X, task.n_outputs)
         if merged is not None:
-            X, start = merged.X, merged.shrink(start)
+            X, start = merged.X, merged.transform(start)
         objective = BatchObjective(
             task, X, start, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
         )
@@ -179,7 +179,7 @@ class Batch(Learner):
         def after_iteration(model, loss):
             self._model, self._merged = model, merged
             self.losses.append(loss)
-            return watch(loss)
+            return on_iteration(loss)
 
         model, loss, message = minimize_lbfgs(
             objective, start, max_iter=max_iter, tol=self.tol, after_iteration=after_iteration
@@ -207,15 +207,15 @@ class Batch(Learner):
         self._model = optimizer.model()
 
 
-class PartialBatch(Batch):
+class PartialLBFGSLearner(LBFGSLearner):
     """L-BFGS on samples with unknown labels, a `PartialTask`.
 
     A smooth loss is minimised once. Otherwise, convex upper bounds of the loss are minimised after that, one after the
     other.
     """
 
-    def run(self, watch):
-        message = super().run(watch)
+    def run(self, on_iteration):
+        message = super().run(on_iteration)
         if LOSSES[self.task.loss].argmax == "gibbs":
             return message
         for _ in range(_MOST_ROUNDS):
@@ -224,13 +224,13 @@ class PartialBatch(Batch):
                 break
             model = self.model()
             scores = linear_scores(self.X.values, model, self.n_jobs)
-            message = super().run(watch, self.task.made_linear(scores, model.additional, self.n_jobs), left)
+            message = super().run(on_iteration, self.task.linearized(scores, model.additional, self.n_jobs), left)
             if best - self.losses[-1] <= self.tol * max(1.0, abs(best)):
                 break
         return message
 
 
-def new_model(task, X, solver):
+def zero_weights(task, X, solver):
     """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
 
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
@@ -242,7 +242,7 @@ def new_model(task, X, solver):
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
 
-def warm_model(estimator, structure, task, X, classes):
+def weights_of_last_fit(estimator, structure, task, X, classes):
     """Return a copy of the model of the last fit, for `warm_start`.
 
     Parameters
@@ -261,7 +261,7 @@ def warm_model(estimator, structure, task, X, classes):
         If the model has different features, labels or factors, or weights that are not finite.
     """
     estimator._check_same_structure(structure)
-    model = check_startable(estimator._current).astype(X.dtype).copy()
+    model = check_finite_weights(estimator._current).astype(X.dtype).copy()
     now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
     known = estimator.classes_.tolist() if structure.labelled else None
     if now != (model.coef.shape[0], known, estimator._structure.learned_shapes(task.n_outputs)):
@@ -274,7 +274,7 @@ def warm_model(estimator, structure, task, X, classes):
     return model
 
 
-def check_startable(model):
+def check_finite_weights(model):
     """Return a model from which training can continue; raise ValueError if its weights are not finite."""
     if np.isfinite(model.additional).all() and np.isfinite(model.intercept).all():
         return model
@@ -308,17 +308,17 @@ def relative(weights):
 
 def learn_online(estimator, task, X, model, max_iter, rng):
     """Return the learner of AdaGrad or MIRA over all samples, starting from `model`."""
-    columns, is_sparse = columns_of(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
+    columns, is_sparse = find_duplicates(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
     if columns is not None:
         shape = len(columns.multiplicity), task.n_outputs
         large = is_sparse and np.prod(shape) > _MOST_DENSE
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)
-    return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
+    return OnlineLearner(optimizer, make_epoch(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
 
 
-def visits(estimator, optimizer, task, X, rng, remember=True):
+def make_epoch(estimator, optimizer, task, X, rng, remember=True):
     """Return a function that visits all samples once, and returns their mean loss.
 
     Inference ends at a duality gap relative to the mean loss of the previous visit or, in the first visit, of the
@@ -328,7 +328,7 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
     is_rough = task.sequential and task.form.quadratic
     cuts = _first_cuts(len(X), optimizer) if is_rough else []
 
-    def visit():
+    def run_epoch():
         if estimator.shuffle:
             rng.shuffle(order)
         total = 0.0
@@ -340,7 +340,7 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
         cuts.clear()
         return total / total_weight
 
-    return visit
+    return run_epoch
 
 
 def _first_cuts(n_samples, optimizer):
@@ -349,14 +349,14 @@ def _first_cuts(n_samples, optimizer):
     return sorted({size, *(size * round(fraction * n_samples / size) for fraction in _FIRST_PARTS)})
 
 
-def learn_batch(estimator, optimizer, task, X, keep=False):
+def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
     If training is interrupted, completed steps are kept. With `keep`, the estimator's current state is kept even before
     the first step. A warning counts the samples whose inference did not converge.
     """
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
-    keep_if(estimator, lambda: keep or optimizer.n_steps > before)
+    commit_if(estimator, lambda: keep or optimizer.n_steps > before)
     loss = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
@@ -366,11 +366,11 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
 
 def new_optimizer(estimator, model, columns=None, sequential=True):
     """Make the online optimiser for an estimator's parameters; `sequential` tasks are learned sample by sample."""
-    kind = _kind(estimator, sequential)
-    return _configured(estimator, kind(model, average=estimator.average, columns=columns))
+    optimizer_class = _optimizer_class(estimator, sequential)
+    return _configured(estimator, optimizer_class(model, average=estimator.average, columns=columns))
 
 
-def _kind(estimator, sequential=True):
+def _optimizer_class(estimator, sequential=True):
     solver, _ = pair_of(estimator.solver, None)
     if not sequential or estimator._structure.uses_graphs:
         if solver == "mira":
@@ -383,7 +383,7 @@ def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    if type(optimizer) is not _kind(estimator):
+    if type(optimizer) is not _optimizer_class(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     return _configured(estimator, optimizer)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from .._core.annotations import Any, Callable
-from ._failures import check_finite_loss, keep_if, warn_of_convergence, warn_of_inference
+from ._failures import check_finite_loss, commit_if, warn_of_convergence, warn_of_inference
 
 if TYPE_CHECKING:
     # scikit-learn has no type annotations, so its decorator would hide those of the methods.
@@ -74,8 +74,8 @@ class Monitor:
     >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
     >>> from sklearn_sparsemap.estimators import Monitor
     >>> class Target(Monitor):
-    ...     def step(self, loss):
-    ...         return super().step(loss) or loss < 0.2
+    ...     def on_iteration(self, loss):
+    ...         return super().on_iteration(loss) or loss < 0.2
     >>> model = StructuredSparseMAPClassifier()
     >>> model.monitor_class = Target
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
@@ -103,12 +103,12 @@ class Monitor:
         """Number of steps; at least 1, also if the first model was optimal."""
         return max(1, len(self.losses))
 
-    def follow(self, learner: Any) -> None:
+    def run(self, learner: Any) -> None:
         """Run a learner."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         self._n_before = len(self.losses)
-        keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
-        self.message = learner.run(self.step)
+        commit_if(self.estimator, lambda: learner.has_started and not self.diverged, partial(learner.keep, self))
+        self.message = learner.run(self.on_iteration)
 
     def model(self) -> Any:
         """Return the model to keep if training ends now."""
@@ -119,7 +119,7 @@ class Monitor:
         names = [name for name in self.estimator._set_by_fit if hasattr(self.estimator, name)]
         return {name: getattr(self.estimator, name) for name in names} | self.estimator._outcome(self, model)
 
-    def take(self) -> None:
+    def store(self) -> None:
         """Store the model learned so far in the estimator."""
         vars(self.estimator).update(self.estimator._outcome(self, self.model()))
 
@@ -131,7 +131,7 @@ class Monitor:
             warn_of_inference(self.learner.unconverged)
         self.progress.end(lambda: self.attributes(self.model()))
 
-    def step(self, loss: float) -> bool:
+    def on_iteration(self, loss: float) -> bool:
         """Record the loss of a step; return whether to stop.
 
         Parameters

@@ -16,10 +16,10 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._failures import leaves_whole
-from ._learners import Epochs, held_out_fraction
+from ._failures import restore_on_error
+from ._learners import OnlineLearner, held_out_fraction
 from ._monitor import Monitor, Progress, with_callbacks
-from ._state.learned import Learned
+from ._state.fitted import FittedState
 
 
 class Partitions:
@@ -42,24 +42,24 @@ class Partitions:
         if isinstance(source, str | bytes | dict) or not (callable(source) or isinstance(source, Iterable)):
             raise ValueError(f"partitions must be a list of them, or a function that yields them; got {quoted(source)}")
         self.source, self.shuffle = source, shuffle
-        self.places = np.arange(len(source)) if isinstance(source, Sequence) else None
-        if self.places is not None and not len(source):
+        self.indices = np.arange(len(source)) if isinstance(source, Sequence) else None
+        if self.indices is not None and not len(source):
             raise ValueError("partitions is empty; give at least one")
 
-    def take(self, places):
+    def take(self, indices):
         """Return a selection of the partitions of a sequence."""
         found = copy(self)
-        found.places = places
+        found.indices = indices
         return found
 
     def parts(self, rng=None):
         """Yield the partitions; in a random order if they are a sequence and `rng` is given."""
-        if self.places is None:
+        if self.indices is None:
             source = self.source() if callable(self.source) else self.source
             for number, partition in enumerate(source):
                 yield read_partition(partition, number)
             return
-        order = self.places if rng is None or not self.shuffle else rng.permutation(self.places)
+        order = self.indices if rng is None or not self.shuffle else rng.permutation(self.indices)
         for number in order.tolist():
             yield read_partition(self.source[number], number)
 
@@ -69,7 +69,7 @@ class Partitions:
             return part
         raise ValueError("partitions yields none; give at least one")
 
-    def visit(self, estimator, optimizer, rng):
+    def run_epoch(self, estimator, optimizer, rng):
         """Let an optimiser visit all samples once; return their mean loss.
 
         Parameters
@@ -80,9 +80,9 @@ class Partitions:
         rng : RandomState
         """
         total = weight = 0.0
-        estimator._begin_pass()
+        estimator._reset_pass()
         for X, y in self.parts(rng):
-            task, X = estimator._take_in(X, y)
+            task, X = estimator._prepare_stream(X, y)
             if task is not None:
                 task, X = estimator._data_of(optimizer, task, X)
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
@@ -129,7 +129,7 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
+    A subclass has `_prepare_stream`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
     """
 
     # The class of the monitor that watches training, `Monitor` or a subclass.
@@ -140,7 +140,7 @@ class PartitionsMixin:
     _counts_samples = False
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit_partitions(
         self,
         partitions: Sequence[Any] | Iterable[Any] | Callable[[], Iterable[Any]],
@@ -208,12 +208,12 @@ class PartitionsMixin:
             raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
         if validation is not None:
             return source, Partitions([validation])
-        n = 0 if source.places is None else len(source.places)
+        n = 0 if source.indices is None else len(source.indices)
         if n < 2:
             raise ValueError("early_stopping holds out partitions of a sequence of two or more; pass validation")
         n_held = min(n - 1, int(np.ceil(held_out_fraction(self) * n)))
-        places = rng.permutation(n)
-        return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
+        indices = rng.permutation(n)
+        return source.take(np.sort(indices[n_held:])), source.take(np.sort(indices[:n_held]))
 
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         """Run the epochs; see `fit_partitions`."""
@@ -223,8 +223,8 @@ class PartitionsMixin:
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
-        monitor.follow(Epochs(optimizer, partial(source.visit, self, optimizer, rng), max_iter))
-        monitor.take()
+        monitor.run(OnlineLearner(optimizer, partial(source.run_epoch, self, optimizer, rng), max_iter))
+        monitor.store()
         self._end_partitions(source if held is None else held)
         monitor.end()
         return self
@@ -232,7 +232,7 @@ class PartitionsMixin:
     def _take_first(self, source, classes):
         """Lay out partitions until one has a usable sample, so that there is an optimiser."""
         for X, y in source.parts():
-            self._take_in(X, y, classes)
+            self._prepare_stream(X, y, classes)
             del X, y
             if self._learned.optimizer is not None:
                 return
@@ -246,7 +246,7 @@ class PartitionsMixin:
     def _sum_of_scores(self, source, model):
         """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
-        shadow._learned = Learned(model)
+        shadow._learned = FittedState(model)
         for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
@@ -260,7 +260,7 @@ class PartitionsMixin:
         """Return task and features in the form in which an optimiser learns from them."""
         return task, X
 
-    def _begin_pass(self):
+    def _reset_pass(self):
         """Reset the counts of an epoch."""
 
     def _configure_epoch(self, n_samples, number=0):

@@ -44,8 +44,18 @@ def _n_parts(problems):
     return problems.score_ptr[1:] - problems.score_ptr[:-1]
 
 
-def map_problems(structure, problems, *, n_jobs=None, many=True):
+def map_problems(structure, problems, *, n_jobs=None, many=True, check=True):
     """Compute the MAP structures of problems that are laid out for the kernels.
+
+    Parameters
+    ----------
+    structure : Structure
+    problems : Problems
+    n_jobs : int, default=None
+    many : bool, default=True
+        Whether error messages contain the index of the sample.
+    check : bool, default=True
+        Whether to raise ValueError if all structures of a problem are forbidden. If not, it has the value -inf.
 
     Returns
     -------
@@ -54,13 +64,6 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
     slot_ptr : array of shape (n_problems + 1,)
     values : array of shape (n_problems,)
     """
-    slots, slot_ptr, values = map_where_feasible(structure, problems, n_jobs)
-    check_feasible(values > -np.inf, many, structure, problems)
-    return slots, slot_ptr, values
-
-
-def map_where_feasible(structure, problems, n_jobs=None):
-    """Do the same as `map_problems`, but give problems in which all structures are forbidden the value -inf."""
     slot_ptr = offsets(problems.sizes[:, 0])
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
@@ -68,6 +71,8 @@ def map_where_feasible(structure, problems, n_jobs=None):
         _n_parts(problems),
         n_jobs,
     )
+    if check:
+        check_feasible(values > -np.inf, many, structure, problems)
     return slots, slot_ptr, values
 
 
@@ -245,7 +250,7 @@ def check_feasible(feasible, many, structure, problems):
     i = int(np.argmin(feasible))
     alone = take_problems(problems, np.array([i]))
     zeros = [readonly(np.zeros(len(array))) for array in (alone.scores, alone.additional)]
-    _, _, values = map_where_feasible(structure, alone._replace(scores=zeros[0], additional=zeros[1]))
+    _, _, values = map_problems(structure, alone._replace(scores=zeros[0], additional=zeros[1]), check=False)
     which = f"scores[{i}]" if many else "scores"
     if values[0] == -np.inf:
         what = f" (the sample of {which})" if many else ""

@@ -10,7 +10,7 @@ from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.shapes import split_flat
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
-from ..numerics.loops import Problems, take_problems
+from ..numerics.loops import Problems
 from ..structures._base import check_structure
 from ._masks import ORDINARY, rescale_masks
 
@@ -100,14 +100,10 @@ class StructureBatch:
         # Not by `copy`, which reads the dims of all problems again, as after unpickling.
         batch = object.__new__(type(self))
         batch.__dict__.update(self.__dict__)
+        batch.mask_offsets = None
         batch.problems = self.problems._replace(scores=readonly(scores), additional=readonly(additional))
         batch.rescale_masks()
         return batch
-
-    def take(self, rows):
-        """Return some of the problems, without the record of changes by `rescale_masks`."""
-        problems = take_problems(self.problems, rows)
-        return StructureBatch(self.structure, problems, self.problem_shapes, self.shape_ids[rows])
 
     @cached_property
     def _rows(self):

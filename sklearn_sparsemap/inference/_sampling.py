@@ -3,7 +3,6 @@
 import numpy as np
 
 from ..numerics.draw import draw_rows
-from ._places import bonus_for, require
 from ._public import marginal_inference
 
 
@@ -14,7 +13,8 @@ def draw_structures(structure, sample, n, rng):
     ----------
     structure : Structure
         It must have a marginal oracle.
-    sample : Problem
+    sample : StructureBatch
+        A batch of one problem.
     n : int
     rng : RandomState
 
@@ -30,14 +30,14 @@ def draw_structures(structure, sample, n, rng):
 
 def _draw_slots(structure, sample, n, rng):
     """Draw the part at each place from its marginals, given the parts at earlier places."""
-    places, bonus = structure.places(sample.dims), bonus_for(sample) + 40.0
-    given = sample.split_additional(sample.additional)
+    places, bonus = structure.places(sample.dims), _bonus_for(sample)
+    additional = sample.split_additional(sample.additional)
     # Draws with the same parts so far are grouped, because they have the same problem.
     groups = [(np.arange(n), sample.scores.copy(), ())]
     # Without places, each part is either on or off.
     choices = range(sample.n_parts) if places is None else places
     for choice in choices:
-        results = marginal_inference(structure, [s.reshape(sample.shape) for _, s, _ in groups], **given)
+        results = marginal_inference(structure, [s.reshape(sample.shape) for _, s, _ in groups], **additional)
         divided = []
         for (members, scores, parts), result in zip(groups, results):
             marginals = result.marginals.ravel()
@@ -45,23 +45,34 @@ def _draw_slots(structure, sample, n, rng):
             with np.errstate(divide="ignore"):
                 logits = np.log(np.maximum(p, 0.0))
             drawn = draw_rows(np.tile(logits, (len(members), 1)), rng)
-            for which in np.unique(drawn).tolist():
-                own = scores.copy()
-                part = choice if places is None else int(choice[which])
-                if places is None and not which:
-                    own[part] = -np.inf
-                    now = parts
+            for number in np.unique(drawn).tolist():
+                restricted = scores.copy()
+                if places is not None:
+                    # The alternatives of the drawn part are forbidden.
+                    restricted[choice] = -np.inf
+                    restricted[choice[number]] = scores[choice[number]]
+                    drawn_parts = (*parts, int(choice[number]))
+                elif number:
+                    restricted[choice] += bonus
+                    drawn_parts = (*parts, choice)
                 else:
-                    require(own, places, [part], bonus)
-                    now = (*parts, part)
-                divided.append((members[drawn == which], own, now))
+                    restricted[choice] = -np.inf
+                    drawn_parts = parts
+                divided.append((members[drawn == number], restricted, drawn_parts))
         groups = divided
     slots = np.full((n, int(sample.sizes[0])), -1, np.int32)
     for members, _, parts in groups:
+        # The slot of a part is the index of its place, if there are places.
+        filled = np.arange(len(parts))
         if places is None:
-            own = structure.slots_of(np.array(parts, np.int64), sample.dims)
-        else:
-            # The slot of a part is the index of its place.
-            own = np.arange(len(parts))
-        slots[members[:, None], own] = parts
+            filled = structure.slots_of(np.array(parts, np.int64), sample.dims)
+        slots[members[:, None], filled] = parts
     return slots
+
+
+def _bonus_for(sample):
+    """Return a number that exceeds any difference of the scores of two structures, by so much that no draw differs."""
+    scores, additional = (array[np.isfinite(array)] for array in (sample.scores, sample.additional))
+    # An additional part can be in each additional slot.
+    n_slots = max(1, int(sample.sizes[1]))
+    return 1.0 + 2.0 * (np.abs(scores).sum() + n_slots * np.abs(additional).max(initial=0.0)) + 40.0

@@ -57,11 +57,20 @@ class Groups:
         self.names = names
         self.n_groups, self.n_atoms = len(names), n_atoms
         self.group_indptr, self.group_atoms = (readonly(a, np.int64) for a in (group_indptr, group_atoms))
-        if not self._is_sound():
+        if not (
+            are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_indices(self.group_atoms, n_atoms)
+        ):
             raise ValueError("group_indptr and group_atoms do not cut atoms from 0 to n_atoms into groups")
-        self.family = _color_families(group_indptr, group_atoms, n_atoms)
+        # Groups that do not overlap are one family.
+        self.family = np.zeros(self.n_groups, dtype=np.int64)
+        if not self.is_partition:
+            self.family = _color_families(group_indptr, group_atoms, n_atoms)
         self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
-        self._set_features(atom_of)
+        self.atom_of = readonly(atom_of, np.int64)
+        if not are_indices(self.atom_of, n_atoms):
+            raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {n_atoms - 1}")
+        self.n_features = len(self.atom_of)
+        self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=n_atoms))
 
     @classmethod
     def partition(cls, group_of: ArrayLike, names: Sequence[Any] | None = None) -> Groups:
@@ -83,11 +92,6 @@ class Groups:
         indptr = np.arange(n_groups + 1, dtype=np.int64)
         return cls(names, indptr, indptr[:-1], n_groups, group_of)
 
-    def _is_sound(self):
-        return are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_indices(
-            self.group_atoms, self.n_atoms
-        )
-
     def _check(self, n_features=None):
         """Raise ValueError unless all indices are within bounds, on which kernels rely.
 
@@ -103,17 +107,14 @@ class Groups:
         self : Groups
         """
         n_features = self.n_features if n_features is None else n_features
-        features_fit = are_indices(self.atom_of, self.n_atoms, n_features)
-        if not (self._is_sound() and features_fit and are_indices(self.order, self.n_groups, self.n_groups)):
+        if not (
+            are_ends(self.group_indptr, len(self.group_atoms), self.n_groups)
+            and are_indices(self.group_atoms, self.n_atoms)
+            and are_indices(self.atom_of, self.n_atoms, n_features)
+            and are_indices(self.order, self.n_groups, self.n_groups)
+        ):
             raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
         return self
-
-    def _set_features(self, atom_of):
-        self.atom_of = readonly(atom_of, np.int64)
-        if not are_indices(self.atom_of, self.n_atoms):
-            raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {self.n_atoms - 1}")
-        self.n_features = len(self.atom_of)
-        self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
 
     @property
     def is_partition(self) -> bool:
@@ -155,9 +156,10 @@ class Groups:
         ValueError
             If an entry is not an atom.
         """
-        atom_of = check_ids(atom_of, n_groups=self.n_atoms, what="atom_of")
         other = copy(self)
-        other._set_features(atom_of)
+        other.atom_of = readonly(check_ids(atom_of, n_groups=self.n_atoms, what="atom_of"), np.int64)
+        other.n_features = len(other.atom_of)
+        other.sizes = self.group_sums(np.bincount(other.atom_of, minlength=self.n_atoms))
         return other
 
     def group_sums(self, of_atoms: ArrayLike) -> NDArray[Any]:
@@ -289,42 +291,38 @@ def as_groups(
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
     if callable(groups) or (isinstance(groups, str) and groups == "columns"):
         groups = resolve_function(groups, feature_names)
-    built = _from_any(groups, n_features, feature_groups, feature_names, names)
-    if not (allow_overlap or built.is_partition):
-        raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
-    return built
-
-
-def _from_any(groups, n_features, feature_groups, feature_names, names):
-    """Make groups from any form except functions; the parameters are those of `as_groups`."""
-    is_empty_list = isinstance(groups, dict | list | tuple) and not groups
-    if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
+    is_list = isinstance(groups, list | tuple)
+    if ((isinstance(groups, dict) or is_list) and not groups) or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
     if groups is None:
         return _one_for_each(n_features, feature_groups)
     if isinstance(groups, Groups):
         if n_features is not None and groups.n_features != n_features:
             raise ValueError(f"the groups have {groups.n_features} features, but there are {n_features}")
-        return groups._check()
-    if isinstance(groups, GroupOrder):
-        return _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
-    if isinstance(groups, str):
-        return _from_templates(groups, feature_groups, names)
-    if isinstance(groups, dict):
-        return _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
-    if _are_names_of_groups(groups, n_features, feature_names):
-        order = list(dict.fromkeys(groups if isinstance(groups, list | tuple) else groups.tolist()))
+        built = groups._check()
+    elif isinstance(groups, GroupOrder):
+        built = _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
+    elif isinstance(groups, str):
+        built = _from_templates(groups, feature_groups, names)
+    elif isinstance(groups, dict):
+        built = _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
+    elif _are_names_of_groups(groups, n_features, feature_names):
+        order = list(dict.fromkeys(groups if is_list else groups.tolist()))
         ids = list(map({name: place for place, name in enumerate(order)}.get, groups))
-        return _from_ids(ids, tuple(order) if names is None else names, "groups", n_features)
-    if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
+        built = _from_ids(ids, tuple(order) if names is None else names, "groups", n_features)
+    elif is_list and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
         names = range(len(groups)) if names is None else check_names(names, len(groups))
-        return _from_columns(groups, names, n_features, feature_names)
-    if isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
-        return _from_ids(groups, names, "groups", n_features)
-    raise ValueError(
-        "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
-        f"got {groups!r}"
-    )
+        built = _from_columns(groups, names, n_features, feature_names)
+    elif is_list or hasattr(groups, "__array__"):
+        built = _from_ids(groups, names, "groups", n_features)
+    else:
+        raise ValueError(
+            "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
+            f"got {groups!r}"
+        )
+    if not (allow_overlap or built.is_partition):
+        raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
+    return built
 
 
 def _are_names_of_groups(groups, n_features, feature_names):
@@ -454,9 +452,6 @@ def _color_families(group_indptr, group_atoms, n_atoms):
     """
     n_groups = len(group_indptr) - 1
     family = np.zeros(n_groups, dtype=np.int64)
-    if len(group_atoms) == n_atoms:
-        # No groups overlap.
-        return family
     # A bit set for each atom: the families that contain it already.
     taken = [0] * n_atoms
     atoms = group_atoms.tolist()

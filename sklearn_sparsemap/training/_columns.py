@@ -3,11 +3,11 @@
 Words that occur once cause many such columns: two of three in CoNLL-2000. Their weights have the same gradient at each
 step, and the same minimum. One column then represents all of them.
 
-Online learners update such weights equally, so the weight of the merged column is the sum of theirs (`Columns`). In
-CoNLL-2000 this saves a fifth of the entries and two thirds of the weights, and the most used weights are adjacent. For
-L-BFGS the penalty must be the same, so k equal columns are replaced by one column with sqrt(k) times the values, and
-their weights by one weight of sqrt(k) times the size (`Merging`). This is a rotation, under which the steps of L-BFGS
-are invariant.
+Online learners update such weights equally, so the weight of the merged column is the sum of theirs
+(`DuplicateColumns`). In CoNLL-2000 this saves a fifth of the entries and two thirds of the weights, and the most used
+weights are adjacent. For L-BFGS the penalty must be the same, so k equal columns are replaced by one column with
+sqrt(k) times the values, and their weights by one weight of sqrt(k) times the size (`ScaledDuplicateColumns`). This is
+a rotation, under which the steps of L-BFGS are invariant.
 """
 
 import numpy as np
@@ -69,23 +69,23 @@ def _distinct(kinds):
     return filled[first], counts
 
 
-def _expand_dense(coef, places, scale):
+def _expand_dense(coef, merged_of, scale):
     """Return the weights of all columns.
 
     Parameters
     ----------
     coef : array of shape (n_merged, n_outputs)
         Weights of the merged columns: `scale` times the weight of each of their columns.
-    places : int array of shape (n_features,)
+    merged_of : int array of shape (n_features,)
         The merged column of each column; -1 if it has no entries.
     scale : array of shape (n_merged,)
     """
-    wide = (coef / scale[:, None].astype(coef.dtype))[np.maximum(places, 0)]
-    wide[places < 0] = 0.0
+    wide = (coef / scale[:, None].astype(coef.dtype))[np.maximum(merged_of, 0)]
+    wide[merged_of < 0] = 0.0
     return wide
 
 
-class Columns:
+class DuplicateColumns:
     """Merged columns of features.
 
     Parameters
@@ -97,7 +97,7 @@ class Columns:
     rows : Rows
         The features in merged columns. The values of entries are unchanged; a weight of a merged column is a sum of
         equal weights.
-    places : int array of shape (n_features,)
+    merged_of : int array of shape (n_features,)
         The merged column of each column; -1 if it has no entries.
     multiplicity : array of shape (n_columns,)
         Number of columns that each merged column represents.
@@ -117,7 +117,7 @@ class Columns:
         self.cuts = readonly(np.concatenate([[0], np.cumsum(sizes)]), np.int64)
         numbers = np.full(len(chosen) + 1, -1, np.int32)
         numbers[by_rank] = self.cuts[ranks % N_PIECES] + ranks // N_PIECES
-        self.places, order = numbers[kinds], np.argsort(numbers[:-1])
+        self.merged_of, order = numbers[kinds], np.argsort(numbers[:-1])
         self.multiplicity = multiplicity[order].astype(np.float64)
         # Ones of one byte save memory, and so do indices of 32 bits.
         data = own.data if len(own.data) else np.ones(len(own.indices), np.int8)
@@ -128,15 +128,15 @@ class Columns:
         self.rows = make_rows(merged, X.dtype, lean=True)
         self.begins = begins_of_pieces(self.rows, self.cuts[1:-1])
 
-    def narrow(self, X):
+    def transform(self, X):
         """Convert CSR rows of original features so that their products with merged weights are the scores."""
-        places = self.places[X.indices]
-        known = places >= 0
+        merged = self.merged_of[X.indices]
+        known = merged >= 0
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
-        data = X.data[known] / self.multiplicity[places[known]]
-        return sparse.csr_array((data, places[known], indptr), shape=(X.shape[0], len(self.multiplicity)))
+        data = X.data[known] / self.multiplicity[merged[known]]
+        return sparse.csr_array((data, merged[known], indptr), shape=(X.shape[0], len(self.multiplicity)))
 
-    def expand(self, model, *, sparse_coef):
+    def inverse_transform(self, model, *, sparse_coef):
         """Return the model of all columns.
 
         Parameters
@@ -147,33 +147,33 @@ class Columns:
         """
         coef = model.coef
         if not sparse_coef and not sparse.issparse(coef):
-            wide = _expand_dense(coef, self.places, self.multiplicity)
+            wide = _expand_dense(coef, self.merged_of, self.multiplicity)
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)
         own_lengths = np.diff(coef.indptr)
-        lengths = np.where(self.places >= 0, own_lengths[self.places], 0)
+        lengths = np.where(self.merged_of >= 0, own_lengths[self.merged_of], 0)
         indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         data, indices = np.empty(indptr[-1], coef.dtype), np.empty(indptr[-1], coef.indices.dtype)
-        for start in range(0, len(self.places), _AT_ONCE):
+        for start in range(0, len(self.merged_of), _AT_ONCE):
             # The indices of all entries at once would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
-            places, own = self.places[chosen], lengths[chosen]
-            entries = ragged_indices(coef.indptr[places], own)
+            merged, n_entries = self.merged_of[chosen], lengths[chosen]
+            entries = ragged_indices(coef.indptr[merged], n_entries)
             target = slice(indptr[start], indptr[start] + len(entries))
             indices[target] = coef.indices[entries]
-            data[target] = coef.data[entries] / np.repeat(self.multiplicity[places], own)
-        wide = sparse.csr_array((data, indices, indptr), shape=(len(self.places), coef.shape[1]))
+            data[target] = coef.data[entries] / np.repeat(self.multiplicity[merged], n_entries)
+        wide = sparse.csr_array((data, indices, indptr), shape=(len(self.merged_of), coef.shape[1]))
         return LinearModel(wide if sparse_coef else wide.toarray(), model.intercept, model.additional)
 
 
-def columns_of(X, coef):
-    """Return `Columns` of sparse features with many entries if all weights are zero, else None."""
+def find_duplicates(X, coef):
+    """Return `DuplicateColumns` of sparse features with many entries if all weights are zero, else None."""
     if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
         return None
-    return Columns(X)
+    return DuplicateColumns(X)
 
 
-def merge_columns(X, n_outputs):
+def find_scaled_duplicates(X, n_outputs):
     """Return the merged columns of features for L-BFGS; None if merging would not save time.
 
     Parameters
@@ -187,10 +187,10 @@ def merge_columns(X, n_outputs):
         return None
     kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
     chosen, counts = _distinct(kinds)
-    return Merging(X, kinds, chosen, counts) if 0 < len(chosen) <= _WORTHWHILE * len(kinds) else None
+    return ScaledDuplicateColumns(X, kinds, chosen, counts) if 0 < len(chosen) <= _WORTHWHILE * len(kinds) else None
 
 
-class Merging:
+class ScaledDuplicateColumns:
     """Merged columns for L-BFGS, and the conversion of models between original and merged columns.
 
     Parameters
@@ -212,18 +212,18 @@ class Merging:
         columns.sum_duplicates()
         # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
-        self._scale, self._places = np.sqrt(counts[order]), np.append(np.argsort(order), -1)[kinds]
+        self._scale, self._merged_of = np.sqrt(counts[order]), np.append(np.argsort(order), -1)[kinds]
         merged = columns[:, chosen[order]]
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
-    def shrink(self, model):
+    def transform(self, model):
         """Return the model of the merged columns with the same scores."""
-        coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._places >= 0
-        np.add.at(coef, self._places[filled], model.coef[filled])
+        coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._merged_of >= 0
+        np.add.at(coef, self._merged_of[filled], model.coef[filled])
         return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
 
-    def expand(self, model):
+    def inverse_transform(self, model):
         """Return the model of all columns."""
-        coef = _expand_dense(model.coef, self._places, self._scale)
+        coef = _expand_dense(model.coef, self._merged_of, self._scale)
         return LinearModel(coef, model.intercept, model.additional)

@@ -151,13 +151,13 @@ def squared_norm(array):
     return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
 
 
-def encode_gold(structure, laid_out, n_outputs, codes):
+def encode_gold(structure, layout, n_outputs, codes):
     """Encode the gold structures of samples.
 
     Parameters
     ----------
     structure : Structure
-    laid_out : tuple
+    layout : tuple
         See `StructureTask`.
     n_outputs : int
     codes : sequence
@@ -173,7 +173,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
         If a gold structure is invalid; the message names the first one. If `encode` is not strict, the oracle checks
         the gold structures.
     """
-    dims, sizes, shapes = laid_out
+    dims, sizes, shapes = layout
     n = len(dims)
     if structure.codes_are_slots:
         # Codes are parts, so millions of labels need no loop.

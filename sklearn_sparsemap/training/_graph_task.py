@@ -116,53 +116,53 @@ class GraphTask(Task):
             groups.setdefault(id(layout.arrays), []).append(i)
         n_rows = {key: self.layouts[p[0]].n_variables // self.n_outputs for key, p in groups.items()}
         rows = [self.row_ptr[p][:, None] + np.arange(n_rows[key]) for key, p in groups.items()]
-        return [(places, own, self.layouts[places[0]]) for places, own in zip(groups.values(), rows)]
+        return [(samples, own, self.layouts[samples[0]]) for samples, own in zip(groups.values(), rows)]
 
     @cached_property
     def _gold(self):
         """Gold of each group: list of (marginals of the variables, marginals of the additional scores)."""
-        return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
+        return [tuple(map(np.array, zip(*(self.gold[i] for i in samples)))) for samples, _, _ in self._groups]
 
     @cached_property
-    def _own_memory(self):
+    def _gradient_memory(self):
         """Warm starts of `loss_gradient` between calls."""
         return SolutionMemory(_WARM_START_BYTES)
 
-    def _distinct(self, places):
+    def _distinct(self, samples):
         """Return the layouts of samples of a group: one for each sample, or a single one if all are the same."""
-        layouts = [self.layouts[i] for i in places]
+        layouts = [self.layouts[i] for i in samples]
         return layouts[:1] if all(layout is layouts[0] for layout in layouts) else layouts
 
     def _problems(self, scores, additional):
         """Yield the samples of each group: indices, rows, and the problems for the kernels."""
-        for places, rows, layout in self._groups:
-            own = scores[rows].reshape(len(places), -1)
-            expanded = [one.expanded(additional) for one in self._distinct(places)]
-            yield places, rows, GraphBatch(layout, own, np.array(expanded), numbers=np.array(places))
+        for samples, rows, layout in self._groups:
+            own = scores[rows].reshape(len(samples), -1)
+            expanded = [one.expanded(additional) for one in self._distinct(samples)]
+            yield samples, rows, GraphBatch(layout, own, np.array(expanded), numbers=np.array(samples))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         weights = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
         # Full-batch training solves the same samples again at the next call, so their solutions are stored.
-        known = self._own_memory if self.memory is None and not mean else self.memory
+        known = self._gradient_memory if self.memory is None and not mean else self.memory
         accuracy = ROUGH if mean else EXACT
 
         def solve(group, n_jobs):
-            gold, (places, _, problems) = group
-            memory = None if known is None else known.recall(self.numbers[places])
+            gold, (samples, _, problems) = group
+            memory = None if known is None else known.recall(self.numbers[samples])
             return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, accuracy), memory
 
         groups = list(zip(self._gold, self._problems(scores, additional)))
-        for (_, (places, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
+        for (_, (samples, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
             losses, du, dv, inexact = found
             if memory is not None:
-                known.keep(self.numbers[places], memory)
-            total += self.weights[places] @ losses
+                known.keep(self.numbers[samples], memory)
+            total += self.weights[samples] @ losses
             n_inexact += int(inexact.sum())
-            residuals[rows] = (weights[places, None] * du).reshape(*rows.shape, -1)
-            changes = weights[places, None] * dv
-            layouts = self._distinct(places)
+            residuals[rows] = (weights[samples, None] * du).reshape(*rows.shape, -1)
+            changes = weights[samples, None] * dv
+            layouts = self._distinct(samples)
             for own, change in zip(layouts, changes if len(layouts) > 1 else [changes.sum(axis=0)]):
                 joined += own.summed(change)
         return total, residuals, joined, n_inexact
@@ -171,8 +171,8 @@ class GraphTask(Task):
         found, late = np.empty(len(self.graphs), dtype=object), {}
 
         def solve(group, n_jobs):
-            places, _, problems = group
-            rounded = self._round(places, problems, n_jobs)
+            samples, _, problems = group
+            rounded = self._round(samples, problems, n_jobs)
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
                 own = problems.take(left)
@@ -183,15 +183,15 @@ class GraphTask(Task):
             return rounded
 
         groups = list(self._problems(scores, additional))
-        for (places, _, _), assignments in zip(groups, over_groups(solve, groups, n_jobs)):
-            for i, assignment in zip(places, assignments):
+        for (samples, _, _), assignments in zip(groups, over_groups(solve, groups, n_jobs)):
+            for i, assignment in zip(samples, assignments):
                 found[i] = assignment
         warn_of_time_limit(late, self.map_time_limit)
         return found
 
     def n_best(self, scores, additional, k, n_jobs):
         found = [None] * len(self.graphs)
-        groups = ((places, problems) for places, _, problems in self._problems(scores, additional))
+        groups = ((samples, problems) for samples, _, problems in self._problems(scores, additional))
         for i, layout, best in best_of_groups(groups, k, n_jobs, self.map_time_limit):
             found[i] = [(layout.shape_assignment(u), value) for u, value in best]
         return found
@@ -220,7 +220,7 @@ class GraphTask(Task):
         (u, joint), (v, other) = (gold_parts(graph, layout, assignment) for assignment in (first, second))
         return u - v, layout.summed(joint - other)
 
-    def _round(self, places, problems, n_jobs):
+    def _round(self, samples, problems, n_jobs):
         """Return assignments of samples by rounding the linear relaxation, or None for samples where this fails.
 
         If all variables are the parts of one structure, the best structure under the marginals is an assignment,
@@ -228,10 +228,10 @@ class GraphTask(Task):
         """
         layout = problems.layout
         if not (layout.structured and layout.single):
-            return [None] * len(places)
+            return [None] * len(samples)
         (whole,) = layout.structured.values()
         solutions, assignments = problems.relaxed_map(_ROUNDING_TOL, n_jobs), []
-        for i, u in zip(places, solutions.marginals):
+        for i, u in zip(samples, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
                 gold_parts(self.graphs[i], layout, assignment)
@@ -243,17 +243,17 @@ class GraphTask(Task):
     def marginals(self, scores, additional, n_jobs):
         u = np.empty_like(scores)
         gaps, objectives = np.empty((2, len(self.graphs)))
-        for places, rows, problems in self._problems(scores, additional):
+        for samples, rows, problems in self._problems(scores, additional):
             solutions = problems.sparsemap(_TOL, _MAX_ITER, n_jobs=n_jobs)
-            gaps[places], objectives[places] = np.abs(solutions.gap), solutions.objective
+            gaps[samples], objectives[samples] = np.abs(solutions.gap), solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives
 
     def in_shapes(self, scores):
         """Split values for the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
-        for places, rows, layout in self._groups:
-            for i, own in zip(places, scores[rows].reshape(len(places), -1)):
+        for samples, rows, layout in self._groups:
+            for i, own in zip(samples, scores[rows].reshape(len(samples), -1)):
                 found[i] = layout.shape_variables(own)
         return found
 

@@ -48,9 +48,9 @@ class PartialTask(StructureTask):
                 raise ValueError(f"no structure agrees with the known labels of y[{i}]: {error}") from error
         return codes
 
-    def take(self, places):
-        found = super().take(places)
-        found.codes = RaggedArray(self.codes, self.row_ptr)[places].values
+    def take(self, samples):
+        found = super().take(samples)
+        found.codes = RaggedArray(self.codes, self.row_ptr)[samples].values
         return found
 
     @property
@@ -89,7 +89,7 @@ class PartialTask(StructureTask):
             residuals, joined = residuals / total, joined / total
         return loss - own_loss, residuals, joined, n_inexact + own_inexact
 
-    def made_linear(self, scores, additional, n_jobs):
+    def linearized(self, scores, additional, n_jobs):
         """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores."""
         found = self.copy()
         found.__class__ = _LinearTask

@@ -94,7 +94,7 @@ class StructureTask(Task):
         self.varies, self.is_flat = not structure.fixed_size, structure.is_flat
 
     @cached_property
-    def laid_out(self):
+    def layout(self):
         """The results of `Structure.dims` and `Structure.layout` for all samples, and the shapes of their scores.
 
         A ValueError names the first sample whose shape is invalid for the structure.
@@ -123,7 +123,7 @@ class StructureTask(Task):
             As in `FenchelYoungLoss`.
         """
         self._set_loss(loss, temperature, cost)
-        self.gold, self.weights = encode_gold(self.structure, self.laid_out, self.n_outputs, gold), weights
+        self.gold, self.weights = encode_gold(self.structure, self.layout, self.n_outputs, gold), weights
         return self
 
     def under(self, loss, temperature, cost=None):
@@ -140,14 +140,14 @@ class StructureTask(Task):
         n_samples, largest = len(self.row_ptr) - 1, 1.0
         if LOSSES[self.loss].argmax == "gibbs":
             # The covariance of the parts is at most the squared norm of a structure.
-            largest = self.laid_out[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
+            largest = self.layout[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
         return np.broadcast_to(largest / self.temperature, n_samples)
 
-    def take(self, places):
-        found = super().take(places)
-        dims, sizes, shapes = self.laid_out
-        found.laid_out = *(readonly(a[places], np.int64) for a in (dims, sizes)), [shapes[i] for i in places]
-        slots, additional = (RaggedArray(*pair)[places] for pair in (self.gold[:2], self.gold[2:]))
+    def take(self, samples):
+        found = super().take(samples)
+        dims, sizes, shapes = self.layout
+        found.layout = *(readonly(a[samples], np.int64) for a in (dims, sizes)), [shapes[i] for i in samples]
+        slots, additional = (RaggedArray(*pair)[samples] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
         return found
@@ -155,19 +155,19 @@ class StructureTask(Task):
     @property
     def targets(self):
         """The targets, in the form that kernels take."""
-        dims, sizes, _ = self.laid_out
+        dims, sizes, _ = self.layout
         mask = readonly(np.zeros(self.n_additional) + self.mask)
         return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
 
     def epochs(self, optimizer, X, remember=True):
-        memory = new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
+        memory = new_memory(self.layout[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
         rows = optimizer.rows_of(X.values)
         return partial(optimizer.epoch, self.inference, self.form, rows, self.targets, memory=memory)
 
     @cached_property
     def _of_all_samples(self):
         """Arguments of kernels that are the same in each call of `loss_gradient`."""
-        memory = new_memory(self.laid_out[1], _WARM_START_BYTES if self.form.quadratic else 0)
+        memory = new_memory(self.layout[1], _WARM_START_BYTES if self.form.quadratic else 0)
         return self.targets, memory, readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
 
     def loss_gradient(self, scores, additional, n_jobs):
@@ -188,7 +188,7 @@ class StructureTask(Task):
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
 
     def _problems(self, scores, additional):
-        n, (dims, sizes, _) = len(self.row_ptr) - 1, self.laid_out
+        n, (dims, sizes, _) = len(self.row_ptr) - 1, self.layout
         return Problems(
             readonly(scores.ravel()),
             readonly(self.row_ptr * self.n_outputs, np.int64),
@@ -213,7 +213,7 @@ class StructureTask(Task):
         return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
 
     def difference(self, first, second):
-        (dims,), _, (shape,) = self.laid_out
+        (dims,), _, (shape,) = self.layout
         kinds = zip(self.structure.encode(first, dims), self.structure.encode(second, dims))
         return [
             np.subtract(*(np.bincount(slots[slots >= 0], minlength=size) for slots in kind))
@@ -232,7 +232,7 @@ class StructureTask(Task):
         """Split values for the scores of all samples into arrays in the shapes of the scores."""
         if self.is_flat:
             return values.reshape(-1, self.n_outputs)
-        flat, shapes = values.ravel(), self.laid_out[2]
+        flat, shapes = values.ravel(), self.layout[2]
         ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
         return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
 
@@ -246,7 +246,7 @@ class StructureTask(Task):
             weights = np.repeat(weights, np.diff(self.row_ptr))[known]
             return float(np.average(predicted[known] == codes[known], weights=weights))
         compared = []
-        for i, (own, found, dims) in enumerate(zip(gold, predicted, self.laid_out[0])):
+        for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):
             try:
                 if structure.fixed_size:
                     compared.append(structure.agreement(own, found, dims))

@@ -59,14 +59,14 @@ class Task:
             delattr(found, name)
         return found
 
-    def take(self, places):
+    def take(self, samples):
         """Return the task of some of the samples."""
         found = self.copy()
-        found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
+        found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[samples + 1] - self.row_ptr[samples])])
         for name in ("weights", *self.per_sample):
             values = getattr(self, name)
             if values is not None:
-                setattr(found, name, [values[i] for i in places] if isinstance(values, list) else values[places])
+                setattr(found, name, [values[i] for i in samples] if isinstance(values, list) else values[samples])
         return found
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):

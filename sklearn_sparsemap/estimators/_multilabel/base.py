@@ -21,10 +21,10 @@ from ...training._label_task import LabelTask
 from .._failures import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
-from .._state.learned import TrainingStateMixin
+from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import add_ancestors
-from .threshold import OLD_RULES, expected_cuts
+from .decisions import OLD_RULES, expected_cuts
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate

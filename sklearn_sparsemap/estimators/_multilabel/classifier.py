@@ -32,10 +32,10 @@ from ...losses._labels import LABEL_LOSSES
 from ...training._label_task import LabelTask
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._failures import leaves_whole
-from .._learners import learn_batch
+from .._failures import restore_on_error
+from .._learners import partial_fit_minibatch
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
-from .._state.learned import Learned
+from .._state.fitted import FittedState
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
 from .data import (
@@ -46,9 +46,8 @@ from .data import (
     read_constraints,
     validate_samples,
 )
-from .sets import ObservedLabelSets
+from .decisions import ObservedLabelSets, Tuning
 from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
-from .threshold import Tuning
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
@@ -325,7 +324,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.solver = solver
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(
         self,
         X: Any,
@@ -363,13 +362,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.alpha_ = solver.alpha
         self._store_label_sets(solver.training_part)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
-        monitor.follow(solver.learner)
-        monitor.take()
+        monitor.run(solver.learner)
+        monitor.store()
         solver.finish()
         monitor.end()
         return self
 
-    @leaves_whole
+    @restore_on_error
     def partial_fit(
         self,
         X: Any,
@@ -396,15 +395,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
-        task, X = self._take_in(X, y, classes, sample_weight)
+        task, X = self._prepare_stream(X, y, classes, sample_weight)
         if task is None:
             return self
-        self._learned = Learned(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
+        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, len(X), stream=True))
         self._tune_along(task, X)
-        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X))
+        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X))
         return self
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
         The task is None if all sample weights are zero.
@@ -415,13 +414,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             self._check_unchanged(hidden)
         X, task = self._validate_fit(X, y, classes, sample_weight, first, partial=True)
         if first:
-            self._learned = Learned(self._init_network(X.values, hidden or [], check_random_state(self.random_state)))
+            self._learned = FittedState(
+                self._init_network(X.values, hidden or [], check_random_state(self.random_state))
+            )
             self._sets, self._rule = None, "threshold"
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
             return None, X
         if self._learned.optimizer is None:
-            self._learned = Learned(optimizer=self._new_begin())
+            self._learned = FittedState(optimizer=self._make_optimizer())
         return task, X
 
     def _check_unchanged(self, hidden):
@@ -479,7 +480,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._loss = self.loss
         return X, LabelTask(graph, self._loss, gold=gold, weights=weights, known=known)
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         return MinibatchOptimizer(self._learned.model.copy(), check_random_state(self.random_state))
 
@@ -488,9 +489,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
     def _configure_epoch(self, n_samples, number=0):
-        self._learned = Learned(optimizer=self._configure(self._learned.optimizer, n_samples))
+        self._learned = FittedState(optimizer=self._configure(self._learned.optimizer, n_samples))
 
-    def _begin_pass(self):
+    def _reset_pass(self):
         self.n_violations_ = 0
 
     def _configure(self, optimizer, n_samples, stream=False):

@@ -15,10 +15,10 @@ from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._learners import Batch, Epochs, held_out_fraction, relative, visits
+from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds
-from .sets import ObservedLabelSets
+from .decisions import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
@@ -139,7 +139,7 @@ class NetworkComparison:
     def _visit(self, n_epochs):
         """Train for some epochs; return whether the loss is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return all(np.isfinite(self.learner.visit()) for _ in range(n_epochs))
+            return all(np.isfinite(self.learner.run_epoch()) for _ in range(n_epochs))
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
@@ -170,8 +170,8 @@ def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
     optimizer = MinibatchOptimizer(estimator._init_network(X.values, hidden, rng), rng)
     estimator._configure(optimizer, len(X))
-    visit = visits(estimator, optimizer, task, X, rng)
-    return Epochs(optimizer, visit, n_epochs or estimator._most_iter(), is_enough=n_epochs is not None)
+    run_epoch = make_epoch(estimator, optimizer, task, X, rng)
+    return OnlineLearner(optimizer, run_epoch, n_epochs or estimator._most_iter(), is_enough=n_epochs is not None)
 
 
 class LBFGSCrossValidation:
@@ -209,7 +209,7 @@ class LBFGSCrossValidation:
         self.training_part = self.task
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
         max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
-        self._new_learner = partial(Batch, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
+        self._new_learner = partial(LBFGSLearner, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
 
     def cross_validate(self):
         """Choose the strength of the penalty, and calibrate the estimator; return the solver that trains.
@@ -392,7 +392,7 @@ class AdamTraining:
             sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for _ in range(estimator.n_iter_):
-                twin.visit()
+                twin.run_epoch()
             evidence = estimator._evidence(twin.model(), X.values[held])
         return evidence, task, sets if task.known is None else None
 

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
-from .._failures import leaves_whole
+from .._failures import restore_on_error
 from .._monitor import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 from .path import GroupPath
@@ -258,7 +258,7 @@ n_jobs, verbose
         return getattr(self, "alpha_", 1.0)
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the strength by cross-validation, then fit all samples.
 

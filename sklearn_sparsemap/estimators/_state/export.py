@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from ..._core.export import ArraysMixin
 from . import plain  # noqa: F401, adds the forms of parts of models
-from .learned import Learned
+from .fitted import FittedState
 from .optimizers import read_optimizer, write_optimizer
 from .state import TrainingState
 
@@ -19,7 +19,7 @@ class LearnedArraysMixin(ArraysMixin):
     _special = "_learned"
 
     def _described(self):
-        """Return the parts of a `Learned` that have a plain form."""
+        """Return the parts of a `FittedState` that have a plain form."""
         if "_learned" not in vars(self):
             return None
         optimizer = self._learned.optimizer
@@ -37,7 +37,7 @@ class LearnedArraysMixin(ArraysMixin):
             optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
         for array in [model.coef, model.intercept, model.additional] if hasattr(model, "coef") else model.arrays:
             _check_weights(array)
-        self._learned = Learned(model, optimizer, learned["final"])
+        self._learned = FittedState(model, optimizer, learned["final"])
         self._check_whole()
 
 

@@ -167,9 +167,9 @@ def finish_mixture(total, start=None, fraction=None):
     return found
 
 
-def _scales_of_sums(n_own, n_before, fraction):
+def _scales_of_sums(n_new, n_before, fraction):
     """Return the factors of new and of earlier sums that give the new steps this fraction of the total weight."""
-    if fraction is None or not n_own or not n_before:
+    if fraction is None or not n_new or not n_before:
         return 1.0, 1.0
-    n = n_own + n_before
-    return fraction * n / n_own, (1.0 - fraction) * n / n_before
+    n = n_new + n_before
+    return fraction * n / n_new, (1.0 - fraction) * n / n_before

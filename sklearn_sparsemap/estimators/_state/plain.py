@@ -11,8 +11,7 @@ from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._network import Network
 from .._multilabel.calibration import Calibration
-from .._multilabel.sets import ObservedLabelSets
-from .._multilabel.threshold import GRID, OLD_RULES, Tuning
+from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
 from .._structured.graph_builder import GraphBuilder
 from .state import TrainingState
 

@@ -37,7 +37,7 @@ from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, object_array
 from .._failures import warn_of_gaps
 from .._state.export import LearnedArraysMixin
-from .._state.learned import Learned
+from .._state.fitted import FittedState
 from .data import (
     SEVERAL_LABELS,
     check_coef,
@@ -98,7 +98,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     # Attributes, in addition to the model, that a fit sets before training.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
     # The weights, from which training continues.
-    _learned = Learned()
+    _learned = FittedState()
     # Indices of the features whose weights a phase of training learns; None means all.
     _learned_columns = None
     # Array that is added to the additional scores: -inf for forbidden ones.
@@ -441,7 +441,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             # An optimiser that may continue has the same weights in its own form.
             model = copy(self._current)
             model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
-            self._learned = Learned(model, self._learned.optimizer, self._learned.final)
+            self._learned = FittedState(model, self._learned.optimizer, self._learned.final)
         return self
 
     @property
@@ -470,7 +470,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """Replace arrays of the model, and drop the optimiser, which holds the old arrays."""
         model = copy(self._current)
         vars(model).update(arrays)
-        self._learned = Learned(model, final=self._learned.final)
+        self._learned = FittedState(model, final=self._learned.final)
 
     def _check_whole(self):
         """Raise ValueError unless the fitted attributes are consistent.

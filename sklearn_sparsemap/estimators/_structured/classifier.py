@@ -27,22 +27,22 @@ from ...losses import LOSSES
 from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
-from .._failures import leaves_whole
+from .._failures import restore_on_error
 from .._learners import (
-    Batch,
-    PartialBatch,
+    LBFGSLearner,
+    PartialLBFGSLearner,
     adjust_optimizer,
-    check_startable,
+    check_finite_weights,
     hold_out,
-    learn_batch,
     learn_online,
-    new_model,
     new_optimizer,
+    partial_fit_minibatch,
     relative,
-    warm_model,
+    weights_of_last_fit,
+    zero_weights,
 )
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
-from .._state.learned import Learned
+from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
@@ -300,7 +300,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.constraints = constraints
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from labelled samples.
 
@@ -327,10 +327,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
         solver, _ = pair_of(self.solver, None)
         if self.warm_start and hasattr(self, "_structure"):
-            model = warm_model(self, structure, task, X.values, classes)
+            model = weights_of_last_fit(self, structure, task, X.values, classes)
             model = model.dense() if solver == "lbfgs" else model
         else:
-            model = new_model(task, X.values, solver)
+            model = zero_weights(task, X.values, solver)
         held_out = None
         if self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, gold, task)
@@ -339,9 +339,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         learner = self._learner(task, X, model)
         validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
-        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, Batch))
-        monitor.follow(learner)
-        monitor.take()
+        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, LBFGSLearner))
+        monitor.run(learner)
+        monitor.store()
         monitor.end()
         return self
 
@@ -359,14 +359,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         max_iter = self._most_iter(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, check_random_state(self.random_state))
-        kind = PartialBatch if isinstance(task, PartialTask) else Batch
+        kind = PartialLBFGSLearner if isinstance(task, PartialTask) else LBFGSLearner
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return kind(
             task, X, model.astype(np.float64), partial(LinearModel.astype, dtype=model.coef.dtype), alpha=self.alpha,
             tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
-    @leaves_whole
+    @restore_on_error
     def partial_fit(
         self,
         X: Any,
@@ -401,26 +401,28 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         check_choice("on_new_labels", on_new_labels, ("raise", "add"))
         if on_new_labels == "add":
             classes = add_labels(self, self._check_params(), y, classes)
-        task, X = self._take_in(X, y, classes, sample_weight)
-        self.loss_curve_.append(learn_batch(self, self._learned.optimizer, task, X, keep=goes_on))
+        task, X = self._prepare_stream(X, y, classes, sample_weight)
+        self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             solver, _ = pair_of(self.solver, None)
-            self._learned = Learned(new_model(task, X.values, solver))
+            self._learned = FittedState(zero_weights(task, X.values, solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
+        self._learned = FittedState(
+            optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
+        )
         return task, X
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
-        return new_optimizer(self, check_startable(self._learned.model))
+        return new_optimizer(self, check_finite_weights(self._learned.model))
 
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
@@ -461,9 +463,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X : RaggedArray
         gold : array or RaggedArray
         weights : array of shape (n_samples,)
-        columns : Columns or None
+        columns : DuplicateColumns or None
             The merged columns of the model, if any.
         """
         if columns is not None:
-            X = RaggedArray(columns.narrow(X.values), X.indptr, shapes=X.shapes)
+            X = RaggedArray(columns.transform(X.values), X.indptr, shapes=X.shapes)
         return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)

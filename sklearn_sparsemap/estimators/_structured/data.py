@@ -123,7 +123,7 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     if structure.is_flat:
         return X, encode_labels(labels, classes, X.indptr), classes
     check_padding(labels, X.lengths)
-    return X, RaggedArray(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
+    return X, RaggedArray._of_checked(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
 
 
 def _check_flat(estimator, X, y, reset, dtype):

@@ -93,10 +93,10 @@ class GraphBuilder:
                     raise ValueError(
                         f"its rows are variables of {n_outputs} values, those of the first sample variables of {first}"
                     )
-                own = learned_shapes(graph)
-                self.shapes = own if self.shapes is None else self.shapes
-                self._check_shapes(own)
-                layouts.append(graph.layout(own))
+                shapes = learned_shapes(graph)
+                self.shapes = shapes if self.shapes is None else self.shapes
+                self._check_shapes(shapes)
+                layouts.append(graph.layout(shapes))
             except ValueError as error:
                 raise ValueError(f"X[{i}]: {error}") from error
             graphs.append(graph)
@@ -133,16 +133,16 @@ class GraphBuilder:
                 )
         return [x[0] for x in X], [x[1:] for x in X]
 
-    def _check_shapes(self, own):
+    def _check_shapes(self, shapes):
         for name, shape in self.shapes.items():
-            if name not in own:
+            if name not in shapes:
                 raise ValueError(f"its graph has no factor named {name!r}, which the first graph has")
-            if own[name] != shape:
+            if shapes[name] != shape:
                 raise ValueError(
-                    f"the scores named {name!r} have shape {own[name]}, in other graphs {shape}; scores are tied by "
+                    f"the scores named {name!r} have shape {shapes[name]}, in other graphs {shape}; scores are tied by "
                     "name: use Pair(..., tied=True) for one score for all pairs"
                 )
-        unknown = [name for name in own if name not in self.shapes]
+        unknown = [name for name in shapes if name not in self.shapes]
         if unknown:
             raise ValueError(f"its graph has a factor named {unknown[0]!r}, which the first graph does not have")
 

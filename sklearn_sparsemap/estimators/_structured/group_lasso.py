@@ -18,14 +18,13 @@ from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._group_lasso.penalty import GroupPenalty
 from ...training._group_lasso.solver import GroupLassoSolver
-from .._failures import leaves_whole
-from .._learners import Batch, Learner, relative, warm_model
+from .._failures import restore_on_error
+from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
 from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
-from .._scales import warn_of_scales
-from .._state.learned import Learned
+from .._state.fitted import FittedState
 from .base import LinearStructuredModel
 from .graph_builder import resolve_structure
-from .groups import GroupsMixin
+from .groups import GroupsMixin, warn_of_scales
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
@@ -42,15 +41,15 @@ class GroupLassoLearner(Learner):
         self.solver, self.tol, self.max_iter = solver, tol, max_iter
 
     @property
-    def begun(self):
+    def has_started(self):
         return self.solver.n_iter > 0
 
     @property
     def unconverged(self):
         return self.solver.unconverged
 
-    def run(self, watch):
-        message = self.solver.run(self.tol, self.max_iter, watch)
+    def run(self, on_iteration):
+        message = self.solver.run(self.tol, self.max_iter, on_iteration)
         if not message:
             return ""
         return (
@@ -263,7 +262,7 @@ default=None
         self.verbose = verbose
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Select groups, and learn their weights.
 
@@ -290,7 +289,7 @@ default=None
         return self._minimise((X, y), features, self._new_solver(task, features, model))
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def _refit(self, data, X, solver):
         """Learn with another strength; see `_minimise`."""
         solver.restart(solver.penalty.with_alpha(self.alpha))
@@ -299,11 +298,11 @@ default=None
     def _minimise(self, data, X, solver):
         """Learn from laid-out samples; `data` are X and y in the user's form."""
         monitor = self.monitor_class(self, Progress(self, *data, self.max_iter))
-        monitor.follow(GroupLassoLearner(solver, self.tol, self.max_iter))
-        monitor.take()
+        monitor.run(GroupLassoLearner(solver, self.tol, self.max_iter))
+        monitor.store()
         monitor.end()
         if self.debias and not monitor.stopped:
-            self._learned = Learned(self._debiased(solver.task, X))
+            self._learned = FittedState(self._debiased(solver.task, X))
         return self
 
     def _prepare_fit(self, X, y, sample_weight):
@@ -313,7 +312,7 @@ default=None
         task.weights = relative(task.weights)
         warn_of_scales(X.values)
         if self.warm_start and hasattr(self, "_structure"):
-            model = warm_model(self, structure, task, X.values, classes)
+            model = weights_of_last_fit(self, structure, task, X.values, classes)
         else:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
         groups, group_weights = self._make_groups(X)
@@ -335,7 +334,7 @@ default=None
         narrow = LinearModel(model.coef[columns], model.intercept, model.additional)
         features = RaggedArray(X.values[:, columns], X.indptr, shapes=X.shapes)
         strength = _DEBIAS_ALPHA if self.debias is True else float(self.debias)
-        learner = Batch(
+        learner = LBFGSLearner(
             task, features, narrow, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
@@ -365,7 +364,7 @@ default=None
         """Return the attributes that a fit sets at its end, for its final model."""
         solver = monitor.learner.solver
         return {
-            "_learned": Learned(model),
+            "_learned": FittedState(model),
             "n_iter_": monitor.n_iter,
             "loss_curve_": list(monitor.losses),
             "objective_": solver.objective,

@@ -33,22 +33,22 @@ def add_labels(estimator, structure, y, classes):
     labels = sorted_labels([*known, *given, *(label for label in flat_labels(y) if label is not None)])
     if known and len(labels) > len(known):
         estimator._check_whole()
-        places, shapes_of = codes_of(known, labels), estimator._structure.learned_shapes
-        state = _with_more_outputs(estimator.get_training_state(), places, len(labels), shapes_of)
+        positions, shapes_of = codes_of(known, labels), estimator._structure.learned_shapes
+        state = _with_more_outputs(estimator.get_training_state(), positions, len(labels), shapes_of)
         mask = 0.0 if estimator.constraints is None else estimator._transition_mask(structure, labels).mask()
         state.attributes = state.attributes | {"classes_": labels, "_mask": mask}
         estimator.set_training_state(state)
     return labels
 
 
-def _with_more_outputs(state, places, n_outputs, shapes_of):
+def _with_more_outputs(state, positions, n_outputs, shapes_of):
     """Return the training state of a model with more outputs. The weights of the new outputs are zero.
 
     Parameters
     ----------
     state : TrainingState
         State of a linear model.
-    places : int array of shape (n_outputs_before,), ascending
+    positions : int array of shape (n_outputs_before,), ascending
         New index of each old output.
     n_outputs : int
         New number of outputs.
@@ -62,16 +62,16 @@ def _with_more_outputs(state, places, n_outputs, shapes_of):
     """
     n_features, n_before = state.shape
     before, after = shapes_of(n_before), shapes_of(n_outputs)
-    found = copy(state)
-    found.shape = n_features, n_outputs
-    found.places = state.places // n_before * n_outputs + places[state.places % n_before]
-    found.dense = {}
+    grown_state = copy(state)
+    grown_state.shape = n_features, n_outputs
+    grown_state.places = state.places // n_before * n_outputs + positions[state.places % n_before]
+    grown_state.dense = {}
     for slot, values in state.dense.items():
         grown = np.full(n_outputs + size_of(after), BLANK.get(slot, 0.0), values.dtype)
-        grown[:n_outputs][places] = values[:n_before]
+        grown[:n_outputs][positions] = values[:n_before]
         old, new = split_flat(values[n_before:], before), split_flat(grown[n_outputs:], after)
-        for name, own in old.items():
-            axes = [places if n != m else np.arange(n) for n, m in zip(own.shape, new[name].shape)]
-            new[name][np.ix_(*axes)] = own
-        found.dense[slot] = grown
-    return found
+        for name, scores in old.items():
+            axes = [positions if n != m else np.arange(n) for n, m in zip(scores.shape, new[name].shape)]
+            new[name][np.ix_(*axes)] = scores
+        grown_state.dense[slot] = grown
+    return grown_state

@@ -30,14 +30,13 @@ from ...structures import Structure
 from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
-from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
-from .._learners import learn_batch, relative, visits
+from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
+from .._learners import make_epoch, partial_fit_minibatch, relative
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
-from .._scales import warn_of_scales
-from .._state.learned import Learned
+from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
-from .groups import GroupsMixin
+from .groups import GroupsMixin, warn_of_scales
 from .phases import GroupPhase, final_state, kept_columns, wide_model
 from .size_warning import norms_before_shrinking, warn_of_sizes
 from .stream import LinearStructuredClassifier
@@ -318,7 +317,7 @@ default=None
         self.verbose = verbose
 
     @with_callbacks
-    @leaves_whole
+    @restore_on_error
     def fit(self, X: Any, y: Any) -> Self:
         """Select groups and learn their weights.
 
@@ -344,15 +343,15 @@ default=None
         X, _, classes, task = self._training_data(structure, X, y)
         task.weights = relative(task.weights)
         self._init_state(structure, classes, X)
-        self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
+        self._learned = FittedState(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
 
         def visit_with(optimizer):
-            return visits(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
+            return make_epoch(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
 
         return self._learn_phases(data, visit_with, len(X), norms)
 
-    @leaves_whole
+    @restore_on_error
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
@@ -378,13 +377,13 @@ default=None
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
-        task, X = self._take_in(X, y, classes)
+        task, X = self._prepare_stream(X, y, classes)
         optimizer = self._learned.optimizer
         self._configure(optimizer)
-        self._losses.append(learn_batch(self, optimizer, task, X))
+        self._losses.append(partial_fit_minibatch(self, optimizer, task, X))
         return self
 
-    @leaves_whole
+    @restore_on_error
     def finalize(self, X: Any = None, y: Any = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
@@ -423,20 +422,20 @@ default=None
         """
         task, X = self._validate_finalize(X, y)
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
-        first = self._learned.optimizer if is_stream else self._new_begin()
+        first = self._learned.optimizer if is_stream else self._make_optimizer()
         self._configure(first)
         exceeds = first.exceeds
         if self._has_penalty and (is_stream or exceeds):
             # Keep the shrinkage even if the following steps fail.
-            keep_if(self, lambda: True)
-            self._learned = Learned(optimizer=first, final=earlier)
+            commit_if(self, lambda: True)
+            self._learned = FittedState(optimizer=first, final=earlier)
             self._enforce_budget(first)
         last, loss = first, self._latest_loss
         if task is not None and self._has_penalty and self.debias is not None:
             last = self._debias_stream(first, task, X)
             loss = self._loss_of(last)
         final = final_state(first, last, loss, None if exceeds else earlier)
-        self._learned = Learned(wide_model(last, self.n_features_in_, self._weight_budget), final=final)
+        self._learned = FittedState(wide_model(last, self.n_features_in_, self._weight_budget), final=final)
         return self
 
     def _validate_finalize(self, X, y):
@@ -472,13 +471,13 @@ default=None
             n_steps = int(earlier["curve"][-1, 0])
         last.resume(LinearModel(model.coef[last.columns], model.intercept, model.additional), n_steps)
         rng = check_random_state(self.random_state)
-        visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
-        phase = GroupPhase(self, first, last, visit, self.debias_max_iter)
+        run_epoch = make_epoch(self, last, *self._data_of(last, task, X), rng, remember=False)
+        phase = GroupPhase(self, first, last, run_epoch, self.debias_max_iter)
         phase.run(partial(check_finite_loss, step_size=self._step_size))
         warn_of_inference(last.unconverged)
         return last
 
-    def _take_in(self, X, y, classes=None, sample_weight=None):
+    def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
@@ -486,12 +485,12 @@ default=None
             optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
             self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
         else:
-            optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
+            optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         if optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = pair_of(self.loss, None)[0]
         # From now on the optimiser has the weights, even if training is interrupted.
-        self._learned = Learned(optimizer=optimizer)
+        self._learned = FittedState(optimizer=optimizer)
         return task, X
 
     def _init_state(self, structure, classes, X):
@@ -504,7 +503,7 @@ default=None
     def _edit(self, **arrays):
         optimizer = self._learned.optimizer
         if optimizer is not None:
-            self._learned = Learned(self._current, final=final_state(optimizer, optimizer, self._loss))
+            self._learned = FittedState(self._current, final=final_state(optimizer, optimizer, self._loss))
         super()._edit(**arrays)
 
     def _check_params(self):
@@ -528,7 +527,7 @@ default=None
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         self._take_first(source, classes)
         return self._learn_phases(
-            (source.source, None), lambda optimizer: partial(source.visit, self, optimizer, rng), n_samples
+            (source.source, None), lambda optimizer: partial(source.run_epoch, self, optimizer, rng), n_samples
         )
 
     def _learn_phases(self, data, visit_with, n_samples, norms=None):
@@ -548,7 +547,7 @@ default=None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
-        monitor.follow(GroupPhase(self, first, first, visit_with(first), self.max_iter))
+        monitor.run(GroupPhase(self, first, first, visit_with(first), self.max_iter))
         # The last shrinkage enforces the budget.
         self._configure(first, n_samples)
         if self._has_penalty:
@@ -556,12 +555,12 @@ default=None
             warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
             last = self._debiasing_optimizer(first, n_samples)
-            monitor.follow(GroupPhase(self, first, last, visit_with(last), self.debias_max_iter))
-        monitor.take()
+            monitor.run(GroupPhase(self, first, last, visit_with(last), self.debias_max_iter))
+        monitor.store()
         monitor.end()
         return self
 
-    def _new_begin(self):
+    def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
         model = self._learned.model
         n_features, n_outputs, n_additional = model.sizes
@@ -678,7 +677,7 @@ default=None
     def _ended_phases(self, losses, first, last, model):
         """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its final model."""
         final = final_state(first, last, self._loss_of(last))
-        return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
+        return self._progress_of(losses) | {"_learned": FittedState(model, final=final)}
 
     def _progress_of(self, losses):
         """Return the attributes that are derived from the losses of all epochs."""

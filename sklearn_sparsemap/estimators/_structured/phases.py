@@ -5,11 +5,11 @@ from scipy import sparse
 
 from ...training._data import LinearModel
 from ...training._online.pairs import COUNT
-from .._learners import Epochs
-from .._state.learned import Learned
+from .._learners import OnlineLearner
+from .._state.fitted import FittedState
 
 
-class GroupPhase(Epochs):
+class GroupPhase(OnlineLearner):
     """A fixed number of epochs of a phase.
 
     Parameters
@@ -19,23 +19,23 @@ class GroupPhase(Epochs):
         The optimiser of the first phase.
     optimizer : GroupOptimizer
         The optimiser of this phase.
-    visit : callable
+    run_epoch : callable
         Visits all samples, and returns their mean loss.
     max_iter : int
     """
 
-    def __init__(self, estimator, first, optimizer, visit, max_iter):
-        super().__init__(optimizer, visit, max_iter)
+    def __init__(self, estimator, first, optimizer, run_epoch, max_iter):
+        super().__init__(optimizer, run_epoch, max_iter)
         self.estimator, self.first = estimator, first
         self.step_name = "training, epoch" if optimizer is first else "debiasing, epoch"
 
     @property
-    def begun(self):
+    def has_started(self):
         return self.first.n_steps > 0
 
-    def run(self, watch):
+    def run(self, on_iteration):
         for _ in range(self.max_iter):
-            if watch(self.visit()):
+            if on_iteration(self.run_epoch()):
                 break
         return ""
 
@@ -45,10 +45,10 @@ class GroupPhase(Epochs):
     def keep(self, monitor):
         """Store the model of the second phase after its first step; before that, the optimiser of the first phase."""
         if self.optimizer is not self.first and self.optimizer.n_steps:
-            monitor.take()
+            monitor.store()
         else:
             progress = self.estimator._progress_of(monitor.losses)
-            vars(self.estimator).update(progress, _learned=Learned(optimizer=self.first))
+            vars(self.estimator).update(progress, _learned=FittedState(optimizer=self.first))
 
 
 def kept_columns(optimizer, counts):

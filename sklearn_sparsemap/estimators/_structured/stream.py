@@ -1,7 +1,7 @@
 """The base class of linear structured estimators that also learn from streams and partitions of data."""
 
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.learned import TrainingStateMixin
+from .._state.fitted import TrainingStateMixin
 from .base import LinearStructuredModel
 from .data import given_classes
 from .graph_builder import resolve_structure

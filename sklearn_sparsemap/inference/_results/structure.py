@@ -157,21 +157,22 @@ class SparseMAPResult(SparseMAPSolutions):
     def support(self):
         """Slots, additional slots and weights of the solver's structures, including negligible ones; a row for each."""
         p, slots, additional_slots, weights = self._batch, self._slots, self._additional_slots, self._weights
-        structure, own = p.structure, p.structure.polytope_solver
-        if self._by_facets[0] and own.paths is not None:
+        structure, by_facets, sizes = p.structure, self._by_facets[0], p.sizes
+        if by_facets and structure.polytope_solver.paths is not None:
             # The paths are those of the flow of the additional marginals, with which another support may disagree.
-            paths, weights = own.paths(p.dims, readonly(self._flat), slots, additional_slots, weights)
+            paths, weights = structure.polytope_solver.paths(
+                p.dims, readonly(self._flat), slots, additional_slots, weights
+            )
             encoded = [structure.encode(path, p.dims) for path in paths]
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
-        elif self._by_facets[0]:
+        elif by_facets:
             limit = np.array([default_max_iter(p.n_parts) if self._max_iter is None else self._max_iter])
             none = np.empty((0, 0), np.int32)
             slots, additional_slots, weights, *_ = active_set(
-                structure.oracle, p.scores, p.additional, p.dims, p.sizes, AIM * self._tol, self._tol, limit,
+                structure.oracle, p.scores, p.additional, p.dims, sizes, AIM * self._tol, self._tol, limit,
                 none, none, np.empty(0), np.empty(p.n_parts),
             )  # fmt: skip
-        n = len(weights)
-        return slots.reshape(n, p.sizes[0]), additional_slots.reshape(n, p.sizes[1]), weights
+        return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
 
     def _supports(self, chosen):
         return [self.support]
@@ -189,7 +190,8 @@ class SparseMAPResult(SparseMAPSolutions):
 
     @cached_property
     def structures(self) -> list[Any]:
-        return [self._batch.structure.decode(slots, self._batch.dims) for slots in self.support[0][self._order]]
+        structure, dims = self._batch.structure, self._batch.dims
+        return [structure.decode(slots, dims) for slots in self.support[0][self._order]]
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:

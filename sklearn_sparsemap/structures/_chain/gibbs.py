@@ -16,7 +16,7 @@ from .._exp import exponentiate
 from .._sums import softmax
 from .counts import ANY_COUNT
 from .log_sums import shift_to_zero, sum_in_logs
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, places_of_ends
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
 
 _NARROW = 150.0
 SMALLEST = 1e-100
@@ -251,10 +251,3 @@ def sum_over_paths(scores, additional, dims, work):
 def chain_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the expected counts of states and of additional parts; return the log-partition."""
     return sum_over_paths(scores, additional, dims, work)
-
-
-def chain_marginal_work(dims):
-    """Return the length of `work` that `chain_marginals` needs."""
-    n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims)
-    n_additional = count_transitions(n_steps, n_states, layout) + n_states * (has_start + has_end)
-    return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states

@@ -8,7 +8,7 @@ from ..._core.annotations import Any, Mapping, NDArray
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
-from .gibbs import chain_marginal_work, chain_marginals
+from .gibbs import chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
 from .sampling import draw_paths
 
@@ -68,7 +68,9 @@ class LinearChain(Structure):
         return n_steps, n_transitions + has_start + has_end, n_steps * n_states
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return chain_marginal_work(dims)
+        n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims)
+        n_additional = count_transitions(n_steps, n_states, layout) + n_states * (has_start + has_end)
+        return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])

@@ -7,11 +7,11 @@ Tables are those of `map.py`, but with zeros after the largest count.
 
 import numpy as np
 
-from ..._core.jit import as_oracle, in_python, kernel
-from ..._core.lanes import WIDTH, load, padded, spread, store, total
-from .._chain.gibbs import SMALLEST, chain_marginal_work, copy_ends, has_small, prepare, sum_over_paths
+from ..._core.jit import as_oracle, kernel
+from ..._core.lanes import WIDTH, load, spread, store, total
+from .._chain.gibbs import SMALLEST, copy_ends, has_small, prepare, sum_over_paths
 from .._chain.log_sums import place_of_move, sum_in_logs
-from .._chain.map import NO_TRANSITIONS, count_transitions
+from .._chain.map import NO_TRANSITIONS
 from .._exp import exponentiate
 from .map import FEWEST, MOST, STATE, stride_of
 
@@ -167,13 +167,3 @@ def marginals_within(scores, additional, dims, work, slots, additional_slots):
         log_sum = sum_in_logs(dims, states, moves, expected, counted, stride_of(dims), scratch)
     copy_ends(dims, states, expected)
     return shift + log_sum
-
-
-def marginal_work_within(dims):
-    """Return the length of `work` that `marginals_within` needs."""
-    n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims[:5])
-    size = n_states * in_python(padded)(int(dims[MOST]) + 2)
-    n_transitions = count_transitions(n_steps, n_states, layout)
-    n_found = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
-    own = n_found + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
-    return max(own, chain_marginal_work(dims[:5]))

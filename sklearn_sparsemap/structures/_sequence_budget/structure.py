@@ -11,10 +11,11 @@ from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
 from .._base import as_flag, solver_in_tensors
+from .._chain.map import count_transitions
 from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain
 from .entering import ways_within
-from .gibbs import marginal_work_within, marginals_within
+from .gibbs import marginals_within
 from .map import FEWEST, MOST, STATE, best_path_within, has_counts
 
 # The number of entries of dims that describe the chain.
@@ -130,7 +131,12 @@ class SequenceBudget(LinearChain):
         return n_slots, n_additional, n_work
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return marginal_work_within(dims)
+        n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims[:_OF_CHAIN])
+        size = n_states * in_python(padded)(int(dims[MOST]) + 2)
+        n_transitions = count_transitions(n_steps, n_states, layout)
+        n_found = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
+        n_work = n_found + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
+        return max(n_work, super().marginal_work(dims[:_OF_CHAIN]))
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng, sample.dims[_OF_CHAIN:].tolist()))

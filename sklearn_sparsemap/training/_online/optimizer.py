@@ -49,7 +49,7 @@ class OnlineOptimizer:
         The initial model, whose type weights and state have. If its `coef` is sparse, only updated weights are stored.
     average : bool
         Whether `model` returns the average of the weights after each step.
-    columns : Columns, default=None
+    columns : DuplicateColumns, default=None
         The merged columns of `model`.
     """
 
@@ -64,7 +64,7 @@ class OnlineOptimizer:
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
-        dense = np.concatenate([model.intercept, model.additional], dtype=model.dtype)
+        dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         options = {"first_state": self._first_state, "average": average}
         if not sparse.issparse(model.coef):
             self._begin(new_dense(model.coef, dense, **options), average)

@@ -82,11 +82,11 @@ class Descent:
                         self.value = value + new_slope
                         return True
                     more = search.propose(value, new_slope)
-                if search.found and search.step > 0.0:
+                if search.succeeded and search.step > 0.0:
                     gain = 1.0 - new_slope / slope
                     self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
                     break
-                if not search.found and search.best.step > 0.0:
+                if not search.succeeded and search.best.step > 0.0:
                     # The search found a lower point at a kink, where the curvature is meaningless.
                     value, _, largest = self._try(search.best.step)
                     self.forget()
@@ -126,7 +126,7 @@ class LineSearch:
     ----------
     step : float
         The next step to evaluate; at the end, the last evaluated step.
-    found : bool
+    succeeded : bool
         Whether the last step satisfies the conditions, or is the best possible one.
     best : Point
         The best point so far, which need not satisfy the conditions.
@@ -134,7 +134,7 @@ class LineSearch:
 
     def __init__(self, value, slope, step):
         self.start = self.best = self._end = Point(0.0, value, slope)
-        self.step, self.found = min(step, _LONGEST), False
+        self.step, self.succeeded = min(step, _LONGEST), False
         self._bracketed, self._decreasing, self._n_calls = False, True, 0
         self._width, self._width_before = _LONGEST, 2.0 * _LONGEST
         self._low, self._high = 0.0, (1.0 + _MOST_GROWTH) * self.step
@@ -149,8 +149,8 @@ class LineSearch:
         # The last step is also the best possible one at the maximum, or if rounding ends the search.
         at_maximum = self.step == _LONGEST and value <= allowed and slope <= promised
         meets_conditions = value <= allowed and abs(slope) <= -CURVATURE * self.start.slope
-        self.found = meets_conditions or at_maximum or self._is_exhausted()
-        if self.found or self._n_calls >= _MOST_CALLS:
+        self.succeeded = meets_conditions or at_maximum or self._is_exhausted()
+        if self.succeeded or self._n_calls >= _MOST_CALLS:
             return False
         best, end = self.best, self._end
         is_reduced = self._decreasing and allowed < value <= best.value

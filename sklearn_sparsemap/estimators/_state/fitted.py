@@ -1,4 +1,4 @@
-"""Learned: the weights of an estimator, with the optimiser that continues their training."""
+"""FittedState: the weights of an estimator, with the optimiser that continues their training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .state import TrainingState
 _PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
 
 
-class Learned:
+class FittedState:
     """The weights of an estimator, with the optimiser that continues their training.
 
     Pickles store this object, and warm starts and `partial_fit` continue from it. It is replaced as a whole, except
@@ -45,10 +45,10 @@ class Learned:
 class TrainingStateMixin:
     """Holds the weights of an estimator in one object, and reads and writes its training state.
 
-    A subclass has `_set_by_fit`, and a method `_new_begin`, which returns an optimiser that continues from the model.
+    A subclass has `_set_by_fit`, and a method `_make_optimizer`: it returns an optimiser that starts from the model.
     """
 
-    _learned = Learned()
+    _learned = FittedState()
     # The kinds of training state that the estimator can read.
     _state_kinds: tuple[str, ...] = ()
     # The type of weights in training.
@@ -69,7 +69,7 @@ class TrainingStateMixin:
             If the estimator is not fitted.
         """
         check_is_fitted(self)
-        optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
+        optimizer = self._make_optimizer() if self._learned.optimizer is None else self._learned.optimizer
         known = vars(self)
         return TrainingState(
             **read_optimizer(optimizer),
@@ -110,13 +110,13 @@ class TrainingStateMixin:
             setattr(self, name, deepcopy(value) if name in state.progress else value)
         rng = check_random_state(self.random_state)
         optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
-        self._learned = Learned(optimizer=optimizer)
+        self._learned = FittedState(optimizer=optimizer)
         return self
 
     def _outcome(self, monitor, model):
         """Return the attributes that a fit sets at its end, for its final model."""
         return {
-            "_learned": Learned(model),
+            "_learned": FittedState(model),
             "n_iter_": monitor.n_iter,
             "loss_curve_": list(monitor.losses),
             "validation_scores_": list(monitor.scores),
