@@ -202,7 +202,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     ----------
     problems : GraphBatch
     keep : {"all", "marginals"}, default="all"
-        See `solve_graph`; ``"marginals"`` leaves out `joint`.
+        See `GraphSolver`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
         The `working_time` at which the method ends.
 

@@ -3,11 +3,12 @@
 A reduction has three methods, as in cvxpy:
 
 - ``accepts(out)`` returns the indices of the samples to which it applies, given the solutions so far.
-- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphBatch`, and their warm start.
+- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphBatch`, and their warm start; also
+  their magnitudes, if these are known.
 - ``invert(rows, solutions, out)`` converts solutions of the easier samples to solutions of the given ones, and writes
   them to `out`. It returns the indices of the samples that are not yet solved. `apply` is then called for them again.
 
-`solve_graph` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
+`GraphSolver` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
 `GrowingScores` to samples that do not converge, and `OtherSolver` to samples of tables. A fifth reduction, which fixes
 variables by bounds on the scores, is part of the kernels (`graphs/presolve.py`). For structures, masks are reduced in
 `inference/_masks.py`.
@@ -31,7 +32,7 @@ def solve_reduced(reduction, solve, out):
     reduction
         See the head of this file.
     solve : callable
-        ``solve(problems, warm)`` returns the solutions of samples.
+        ``solve(problems, warm, ...)`` returns the solutions of samples.
     out : GraphSolutions
         Solutions of all samples.
     """
