@@ -19,8 +19,7 @@ import numpy as np
 from ...graphs.rows import INFEASIBLE, NOT_CONVERGED
 from ...graphs.samples import N_ITER, STATUS
 
-# Magnitude of scores at which nearly all samples converge: the first magnitude of `GrowingScores`. Tuned on label sets.
-MAX_EASY = 10.0
+_MAX_EASY = 10.0  # first magnitude of the scores in `GrowingScores`; larger: fewer solves, each with more iterations
 _GROWTH = 10.0  # factor from one magnitude of the scores to the next; larger: fewer solves, each with more iterations
 
 
@@ -108,8 +107,8 @@ class GrowingScores:
         self._problems, self._sizes, self._far = problems, sizes, far
 
     def accepts(self, out):
-        rows = np.flatnonzero((out.statistics[:, STATUS] == NOT_CONVERGED) & (self._sizes > MAX_EASY))
-        self._scale, self._warm = MAX_EASY / self._sizes[rows], None
+        rows = np.flatnonzero((out.statistics[:, STATUS] == NOT_CONVERGED) & (self._sizes > _MAX_EASY))
+        self._scale, self._warm = _MAX_EASY / self._sizes[rows], None
         return rows
 
     def apply(self, rows):
