@@ -84,6 +84,42 @@ def naive_span_counts(y_true, y_pred):
     return n_true, n_pred, n_right
 
 
+# For each scheme, pairs of prefixes and whether the types are equal (None: it does not matter): where a span starts,
+# goes on, and ends before the second label.
+STRICT = {
+    "iob2": ([("*", "B", None)], [("BI", "I", True)], [("I", "OB", None), ("I", "I", False), ("B", "OB", None),
+             ("B", "I", False)]),
+    "ioe2": ([("OE", "IE", None), ("I", "IE", False)], [("I", "IE", True)], [("E", "*", None)]),
+    "bioes": ([("*", "BS", None)], [("BI", "IE", True)], [("SE", "*", None)]),
+    "bilou": ([("*", "BU", None)], [("BI", "IL", True)], [("UL", "*", None)]),
+}  # fmt: skip
+
+
+def naive_strict_spans(labels, scheme):
+    """The spans of a sequence, as a set of (first, after the last, type), label by label."""
+
+    def fits(pairs, before, now):
+        (prefix_before, kind_before), (prefix, kind) = split_label(before), split_label(now)
+        return any(
+            (first == "*" or prefix_before in first)
+            and (second == "*" or prefix in second)
+            and same in (None, kind == kind_before)
+            for first, second, same in pairs
+        )
+
+    starts, inside, ends = STRICT[scheme]
+    padded, spans, i = ["O", *labels, "O"], set(), 1
+    while i <= len(labels):
+        stop = i + 1
+        if fits(starts, padded[i - 1], padded[i]):
+            while stop <= len(labels) and fits(inside, padded[stop - 1], padded[stop]):
+                stop += 1
+            if fits(ends, padded[stop - 1], padded[stop]):
+                spans.add((i - 1, stop - 1, split_label(labels[i - 1])[1]))
+        i = stop
+    return spans
+
+
 def naive_f1(n_true, n_pred, n_right):
     """F1 from precision and recall, 0 where one is undefined."""
     if n_right == 0:

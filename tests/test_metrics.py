@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import sklearn.metrics
 from naive_metrics import (
     naive_accuracy,
     naive_attachment,
@@ -8,6 +9,7 @@ from naive_metrics import (
     naive_hierarchical_f1,
     naive_precision_at_k,
     naive_span_counts,
+    naive_strict_spans,
 )
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -17,10 +19,14 @@ from sklearn.metrics import f1_score
 from sklearn_sparsemap import MultilabelLPSparseMAP, RaggedArray
 from sklearn_sparsemap.factors import Hierarchy
 from sklearn_sparsemap.metrics import (
+    convert_spans,
     example_f1_score,
     example_f1_scorer,
     flat_accuracy_score,
     flat_accuracy_scorer,
+    flat_classification_report,
+    flat_f1_score,
+    flat_f1_scorer,
     hierarchical_f1_score,
     labeled_attachment_score,
     labeled_attachment_scorer,
@@ -34,10 +40,33 @@ from sklearn_sparsemap.metrics import (
     span_f1_score,
     span_f1_scorer,
     span_precision_recall_f1,
+    span_report,
     unlabeled_attachment_score,
     unlabeled_attachment_scorer,
 )
 
+REPORT = """\
+              precision    recall  f1-score   support
+
+         LOC       1.00      1.00      1.00         1
+        MISC       0.50      0.50      0.50         2
+         PER       1.00      1.00      1.00         1
+
+   micro avg       0.75      0.75      0.75         4
+   macro avg       0.83      0.83      0.83         4
+weighted avg       0.75      0.75      0.75         4
+"""
+STRICT_REPORT = """\
+              precision    recall  f1-score   support
+
+         LOC      0.000     0.000     0.000         1
+        MISC      0.500     0.500     0.500         2
+         PER      1.000     1.000     1.000         1
+
+   micro avg      0.667     0.500     0.571         4
+   macro avg      0.500     0.500     0.500         4
+weighted avg      0.500     0.500     0.500         4
+"""
 PREFIXES = {"IOB": "OBI", "IOE": "OIE", "IOBES": "OBIES"}
 
 
@@ -79,6 +108,91 @@ def test_spans_are_those_of_conlleval(scheme, types):
     assert span_f1_score(y_true, y_pred, average="macro") == pytest.approx(np.mean(f1))
     weights = [n_true[name] for name in types]
     assert span_f1_score(y_true, y_pred, average="weighted") == pytest.approx(np.average(f1, weights=weights))
+
+
+@pytest.mark.parametrize(("scheme", "prefixes"), {"iob2": "BI", "ioe2": "IE", "bioes": "BIES", "bilou": "BILU"}.items())
+def test_strict_spans_are_those_of_the_scheme(scheme, prefixes):
+    y_true, y_pred = random_labels(np.random.default_rng(1), prefixes, ["A", "B"])
+    true, pred = ([naive_strict_spans(sample, scheme) for sample in y] for y in (y_true, y_pred))
+    counts = sum(map(len, true)), sum(map(len, pred)), sum(len(a & b) for a, b in zip(true, pred))
+    row = span_precision_recall_f1(y_true, y_pred, scheme=scheme)["overall"]
+    assert 10 < counts[2] < counts[0]
+    assert (row["n_true"], row["n_pred"], row["n_correct"]) == counts
+    # Some of these labels are part of no span.
+    with pytest.raises(ValueError, match=r"y\[\d+\] has the label '.*' in step \d+, which is part of no span"):
+        convert_spans(y_true, scheme, "bioes")
+
+
+def random_spans(rng):
+    """Sequences in IOB2, in which spans of one type often touch."""
+    samples = []
+    for n in rng.integers(0, 9, size=20):
+        sample = []
+        while len(sample) < n:
+            kind, length = rng.choice(["A", "B", ""]), rng.integers(1, 4)
+            sample += ["O"] if not kind else [f"B-{kind}", *[f"I-{kind}"] * (length - 1)]
+        samples.append(sample)
+    return samples
+
+
+def test_spans_survive_the_conversion_between_schemes(draws):
+    schemes, n_changed = ["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"], 0
+    for seed in range(draws(10)):
+        y = random_spans(np.random.default_rng(seed))
+        counts = span_precision_recall_f1(y, y)["overall"]
+        for source in schemes:
+            converted = convert_spans(y, "iob2", source)
+            assert convert_spans(converted, source, "iob2") == y
+            assert span_precision_recall_f1(converted, converted, scheme=source)["overall"] == counts
+            n_changed += converted != y
+            for target in schemes:
+                assert convert_spans(convert_spans(converted, source, target), target, source) == converted
+    assert n_changed == 5 * draws(10)
+
+
+def test_conversion_of_spans():
+    y = [["B-A", "B-A", "I-A", "O", "B-B", "B-A"], []]
+    expected = {
+        "iob1": ["I-A", "B-A", "I-A", "O", "I-B", "I-A"],
+        "ioe1": ["E-A", "I-A", "I-A", "O", "I-B", "I-A"],
+        "ioe2": ["E-A", "I-A", "E-A", "O", "E-B", "E-A"],
+        "bioes": ["S-A", "B-A", "E-A", "O", "S-B", "S-A"],
+        "bilou": ["U-A", "B-A", "L-A", "O", "U-B", "U-A"],
+    }
+    for target, labels in expected.items():
+        assert convert_spans(y, "iob2", target) == [labels, []]
+    # As conlleval reads them, labels of no scheme have spans, too.
+    assert convert_spans([["I-A", "I-B", "E-B"], ["I"]], None, "bioes") == [["S-A", "B-B", "E-B"], ["S"]]
+    with pytest.raises(ValueError, match="cannot read the label 'L-A' as part of a span of the scheme 'bioes'"):
+        convert_spans([["L-A"]], "bioes", "bilou")
+    with pytest.raises(ValueError, match="target"):
+        convert_spans([["O"]], "iob2", "bio")
+
+
+def test_report_of_spans_is_that_of_seqeval():
+    y_true = [["O", "O", "B-MISC", "I-MISC", "B-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"], ["B-LOC"]]
+    y_pred = [["O", "O", "B-MISC", "I-MISC", "B-MISC", "I-MISC", "I-MISC"], ["B-PER", "I-PER", "O"], ["I-LOC"]]
+    # Printed by classification_report of seqeval 1.2.2, the second with mode="strict" and scheme=IOB2.
+    assert span_report(y_true, y_pred) == REPORT
+    assert span_report(y_true, y_pred, scheme="iob2", digits=3) == STRICT_REPORT
+    table = span_report(y_true, y_pred, output_dict=True)
+    assert table["micro avg"] == {"precision": 0.75, "recall": 0.75, "f1-score": 0.75, "support": 4}
+    assert table["MISC"]["support"] == 2
+    assert span_report([["O"]], [["O"]], output_dict=True)["macro avg"]["f1-score"] == 0.0
+
+
+def test_flat_f1_and_report_are_those_of_scikit_learn_over_all_steps():
+    y_true, y_pred = [["N", "V", "N"], ["V", "X"]], [["N", "N", "N"], ["V", "V"]]
+    flat = [*y_true[0], *y_true[1]], [*y_pred[0], *y_pred[1]]
+    assert flat_f1_score(y_true, y_pred) == sklearn.metrics.f1_score(*flat, average="weighted")
+    macro = sklearn.metrics.f1_score(*flat, labels=["N", "V"], average="macro")
+    assert flat_f1_score(y_true, y_pred, labels=["N", "V"], average="macro") == macro
+    weighted = sklearn.metrics.f1_score(*flat, average="micro", sample_weight=[2, 2, 2, 1, 1])
+    assert flat_f1_score(y_true, y_pred, average="micro", sample_weight=[2, 1]) == weighted
+    report = sklearn.metrics.classification_report(*flat, labels=["N", "V"], digits=3)
+    assert flat_classification_report(y_true, y_pred, labels=["N", "V"], digits=3) == report
+    with pytest.raises(ValueError, match=r"y_true\[0\] has 3 labels, but y_pred\[0\] has 1"):
+        flat_f1_score(y_true, [["N"], ["V", "V"]])
 
 
 @pytest.mark.parametrize(
@@ -363,6 +477,7 @@ def test_scorers():
     model = Parrot().fit(None, None)
     assert flat_accuracy_scorer(model, y_pred, y_true) == flat_accuracy_score(y_true, y_pred)
     assert sequence_accuracy_scorer(model, y_pred, y_true) == sequence_accuracy_score(y_true, y_pred)
+    assert flat_f1_scorer(model, y_pred, y_true) == flat_f1_score(y_true, y_pred)
     assert span_f1_scorer(model, y_pred, y_true) == span_f1_score(y_true, y_pred)
     heads, predicted, _ = random_heads(np.random.default_rng(2))
     expected = unlabeled_attachment_score(heads, predicted)

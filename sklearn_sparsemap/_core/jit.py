@@ -298,7 +298,9 @@ class Entry:
         return self._handle
 
     def __call__(self, *args):
-        return self.dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
+        # Not by the property, which costs another call of Python.
+        dispatcher = self.dispatcher if self._dispatcher is None else self._dispatcher
+        return dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
 
     def __reduce__(self):
         # Pickled by name, like any module-level function.
@@ -314,24 +316,24 @@ def _handle_of(oracle):
 def as_argument(value):
     """Return a value in the form kernels take: handles in place of compiled functions, also within tuples."""
     if isinstance(value, Entry):
-        return value.handle
+        return value.handle if value._handle is None else value._handle
     if isinstance(value, tuple) and value and isinstance(value[0], Entry):
         return type(value)(*map(as_argument, value))
     return _handle_of(value) if isinstance(value, Dispatcher) else value
 
 
-def table_of(kind, functions, spare):
+def table_of(table_class, functions, spare):
     """Return a table of compiled functions as kernels take it.
 
     Parameters
     ----------
-    kind : FunctionTable
+    table_class : FunctionTable
     functions : list of compiled functions
         They must outlive the table.
     spare : compiled function
         Fills tables of a fixed size, which only plain Numba has.
     """
-    return kind.of(list(map(as_argument, functions)), lambda: as_argument(spare))
+    return table_class.of(list(map(as_argument, functions)), lambda: as_argument(spare))
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from collections import deque
 from concurrent import futures
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from itertools import pairwise
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -42,7 +41,7 @@ def interruptible(function, stop):
     Python handles Ctrl-C in its main thread only, and not before a kernel there returns. So another thread notices it
     and tells the kernel to stop. Usually this is a watching thread, which costs about 5 us a call. If other code
     watches or handles signals, the main thread itself watches while the kernel runs in a worker thread, which costs up
-    to 100 us.
+    to 100 us. A function that another thread calls is called directly.
 
     Parameters
     ----------
@@ -51,16 +50,43 @@ def interruptible(function, stop):
     stop : callable
         Makes the function return soon. Called in another thread.
     """
-    return _interrupter()(function, stop)
-
-
-def _interrupter():
-    """Return the implementation of `interruptible` for this thread; only the main thread has a watch."""
-    return _watch().call if threading.current_thread() is threading.main_thread() else _call_directly
-
-
-def _call_directly(function, stop):
-    return function()
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    watch = _watch()
+    # Not by `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their time.
+    handler = _signal.getsignal(signal.SIGINT)
+    if handler is watch.handler:
+        # A nested call, from a kernel that calls back into Python. Ctrl-C ends both.
+        outer, watch.stop = watch.stop, lambda: (stop(), outer())
+        try:
+            return function()
+        finally:
+            watch.stop = outer
+            if watch.pressed:
+                raise KeyboardInterrupt
+    if handler is not signal.default_int_handler:
+        # A user's handler may not raise an exception, so it must run in the main thread.
+        return _call_in_worker(function, stop)
+    _signal.signal(signal.SIGINT, watch.handler)
+    before = signal.set_wakeup_fd(watch.wakeup_fd, warn_on_full_buffer=False)
+    if before != -1:
+        # Another file descriptor is in use, for example by an event loop that waits for signals.
+        signal.set_wakeup_fd(before)
+        _signal.signal(signal.SIGINT, handler)
+        return _call_in_worker(function, stop)
+    try:
+        watch.stop = stop
+        return function()
+    finally:
+        with watch.lock:
+            watch.stop = None
+        signal.set_wakeup_fd(-1)
+        # Setting a handler first runs the handlers of pending signals.
+        _signal.signal(signal.SIGINT, handler)
+        if watch.pressed:
+            watch.pressed = False
+            watch.drain()
+            raise KeyboardInterrupt
 
 
 def _call_in_worker(function, stop):
@@ -81,23 +107,37 @@ def _call_in_worker(function, stop):
 
 
 class _Watch:
-    """A thread that notices Ctrl-C while the main thread is in a kernel.
+    """A thread that notices Ctrl-C while the main thread is in a kernel; see `interruptible`.
 
     Python writes the number of a signal to a socket immediately, whatever its main thread does. The exception is raised
     after the kernel has returned: Numba converts its results to Python objects, and breaks if that is interrupted.
+
+    Attributes
+    ----------
+    handler : callable
+        The handler of SIGINT while a kernel runs.
+    wakeup_fd : int
+        The file descriptor to which Python writes signals.
+    stop : callable or None
+        Makes the running kernel return soon.
+    pressed : bool
+        Whether Ctrl-C was pressed while a kernel ran.
+    lock : threading.Lock
+        Held while `stop` is called.
     """
 
     def __init__(self):
         self._inbox, self._outbox = socket.socketpair()
         self._outbox.setblocking(False)
-        self._lock, self._drained = threading.Lock(), threading.Event()
-        self._stop, self._pressed = None, False
+        self.wakeup_fd = self._outbox.fileno()
+        self.lock, self._drained = threading.Lock(), threading.Event()
+        self.stop, self.pressed = None, False
         # One bound method object, so that it can be compared with other handlers.
-        self._handler = self._press
+        self.handler = self._press
         threading.Thread(target=self._look, name="sklearn_sparsemap_watch", daemon=True).start()
 
     def _press(self, *_):
-        self._pressed = True
+        self.pressed = True
 
     def _look(self):
         while True:
@@ -105,48 +145,11 @@ class _Watch:
             if byte == 0:
                 self._drained.set()
             elif byte == signal.SIGINT:
-                with self._lock:
-                    if self._stop is not None:
-                        self._stop()
+                with self.lock:
+                    if self.stop is not None:
+                        self.stop()
 
-    def call(self, function, stop):
-        """Call a function; see `interruptible`."""
-        # Not by `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their time.
-        handler = _signal.getsignal(signal.SIGINT)
-        if handler is self._handler:
-            # A nested call, from a kernel that calls back into Python. Ctrl-C ends both.
-            outer, self._stop = self._stop, lambda: (stop(), outer())
-            try:
-                return function()
-            finally:
-                self._stop = outer
-                if self._pressed:
-                    raise KeyboardInterrupt
-        if handler is not signal.default_int_handler:
-            # A user's handler may not raise an exception, so it must run in the main thread.
-            return _call_in_worker(function, stop)
-        _signal.signal(signal.SIGINT, self._handler)
-        before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
-        if before != -1:
-            # Another file descriptor is in use, for example by an event loop that waits for signals.
-            signal.set_wakeup_fd(before)
-            _signal.signal(signal.SIGINT, handler)
-            return _call_in_worker(function, stop)
-        try:
-            self._stop = stop
-            return function()
-        finally:
-            with self._lock:
-                self._stop = None
-            signal.set_wakeup_fd(-1)
-            # Setting a handler first runs the handlers of pending signals.
-            _signal.signal(signal.SIGINT, handler)
-            if self._pressed:
-                self._pressed = False
-                self._drain()
-                raise KeyboardInterrupt
-
-    def _drain(self):
+    def drain(self):
         """Wait until the thread has processed all earlier signals, so that they do not stop the next call."""
         self._drained.clear()
         self._outbox.send(b"\0")
@@ -154,7 +157,7 @@ class _Watch:
 
     def forget(self):
         """Reset the signal handler in a forked process, which has no watching thread."""
-        if _signal.getsignal(signal.SIGINT) is self._handler:
+        if _signal.getsignal(signal.SIGINT) is self.handler:
             _signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.set_wakeup_fd(-1)
         self._inbox.close()
@@ -189,29 +192,49 @@ def count_threads(n_jobs):
     return effective_n_jobs(n_jobs)
 
 
-# Its attribute `errors`: the exceptions of Python oracles in the kernel that this thread runs, or None.
-_deferred = threading.local()
+class _Deferred(threading.local):
+    """The exceptions of Python oracles in the kernel that this thread runs; None outside a kernel."""
+
+    errors = None
+
+
+_deferred = _Deferred()
 
 
 def deferred_errors():
     """Return the list to which a Python oracle appends its exception, or None if it has to raise it."""
-    return getattr(_deferred, "errors", None)
+    return _deferred.errors
 
 
-def _raise_after(function, *range_):
-    """Call a kernel for a range; raise an exception of a Python oracle only after the kernel has returned.
+def _run_ranges(function, cuts, left, results):
+    """Call a kernel for the ranges that no thread has taken yet, one after the other.
 
-    An exception that passes through compiled code leaks all arrays of that code.
+    An exception of a Python oracle is raised only after the kernel has returned: an exception that passes through
+    compiled code leaks all arrays of that code.
+
+    Parameters
+    ----------
+    function : callable
+    cuts : list of int
+        Range r goes from cuts[r] to cuts[r + 1].
+    left : deque of int
+        The ranges that are left. Its operations, and assignments to list entries, are thread-safe.
+    results : list
+        The results by range, filled in.
     """
-    before, _deferred.errors = deferred_errors(), []
-    try:
-        result, errors = function(*range_), _deferred.errors
-    finally:
-        _deferred.errors = before
-    if errors:
-        # `pop` avoids a reference cycle between the exception, its traceback and this list.
-        raise errors.pop()
-    return result
+    while left:
+        try:
+            number = left.popleft()
+        except IndexError:
+            return
+        before, _deferred.errors = _deferred.errors, []
+        try:
+            results[number], errors = function(cuts[number], cuts[number + 1]), _deferred.errors
+        finally:
+            _deferred.errors = before
+        if errors:
+            # `pop` avoids a reference cycle between the exception, its traceback and this list.
+            raise errors.pop()
 
 
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
@@ -237,29 +260,33 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     results : list
         The return values of the calls, in the order of the ranges.
     """
-    function = partial(_raise_after, function)
-    if len(costs) == 1:
-        one = partial(function, 0, 1)
-        return [one() if limit is None else _interrupter()(one, partial(limit.fill, 0))]
-    n_threads = count_threads(n_jobs)
-    if n_threads == 1:
-        n_ranges = 1 + int(np.sum(costs)) // cost_per_call
-    else:
-        n_ranges = n_threads * _RANGES_PER_THREAD
-        if cost_per_call == _COST_PER_CALL:
-            n_ranges = min(n_ranges, max(n_threads, int(np.sum(costs)) // _LEAST_COST))
-    cuts = [0, len(costs)] if n_ranges == 1 or len(costs) < 2 else cut_evenly(costs, n_ranges).tolist()
+    n_threads, n_ranges = 1, 1
+    if len(costs) > 1:
+        n_threads = count_threads(n_jobs)
+        if n_threads == 1:
+            n_ranges = 1 + int(np.sum(costs)) // cost_per_call
+        else:
+            n_ranges = n_threads * _RANGES_PER_THREAD
+            if cost_per_call == _COST_PER_CALL:
+                n_ranges = min(n_ranges, max(n_threads, int(np.sum(costs)) // _LEAST_COST))
+    cuts = [0, len(costs)] if n_ranges == 1 else cut_evenly(costs, n_ranges).tolist()
+    left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
+    run = partial(_run_ranges, function, cuts, left, results)
+    if n_threads > 1 and len(results) > 1:
+        # Each thread, including this one, takes the next range, which is cheaper than submitting each range.
+        run = partial(
+            together, lambda _: _run_ranges(function, cuts, left, results), min(n_threads, len(results)), left.clear
+        )
     if limit is None:
-        return _over_cuts(function, cuts, n_threads)
-    stopped = threading.Event()
+        run()
+        return results
 
     def stop():
-        stopped.set()
+        left.clear()
         limit[:] = 0
 
-    return interruptible(
-        lambda: _over_cuts(lambda *range_: None if stopped.is_set() else function(*range_), cuts, n_threads), stop
-    )
+    interruptible(run, stop)
+    return results
 
 
 @contextmanager
@@ -328,28 +355,6 @@ def together(function, n_threads, give_up):
             pool.shutdown()
     for own in running:
         own.result()
-
-
-def _over_cuts(function, cuts, n_threads):
-    """Call a function for each range between two cuts; return the results in order.
-
-    Each thread, including the calling one, takes the next remaining range, which is cheaper than submitting each range.
-    """
-    if n_threads == 1 or len(cuts) == 2:
-        return [function(start, stop) for start, stop in pairwise(cuts)]
-    # Deque operations and assignments to list entries are thread-safe.
-    left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
-
-    def work(_):
-        while True:
-            try:
-                number = left.popleft()
-            except IndexError:
-                return
-            results[number] = function(cuts[number], cuts[number + 1])
-
-    together(work, min(n_threads, len(results)), left.clear)
-    return results
 
 
 @lru_cache(maxsize=4)

@@ -120,8 +120,15 @@ def check_positive(name, value, *, integer=False, zero=False):
 
 
 def is_batch(scores, ndim):
-    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
+    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes.
+
+    Raises
+    ------
+    ValueError
+        If it is a RaggedArray with inconsistent attributes.
+    """
     if isinstance(scores, RaggedArray):
+        scores._check("scores[{}]")
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim == ndim + 1
@@ -145,6 +152,8 @@ def check_numbers(values, name):
     ValueError
         If they are not real numbers. (NumPy would drop the imaginary parts of complex numbers.)
     """
+    if sparse.issparse(values):
+        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
@@ -174,8 +183,6 @@ def check_scores(scores, ndim, name="scores"):
     -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not. Finite masks such as the minimum of float64
     become -1e100, so that sums of them are finite.
     """
-    if sparse.issparse(scores):
-        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     array = check_numbers(scores, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and it needs a part")
@@ -251,11 +258,10 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
     ValueError
         Names the first invalid sample.
     """
-    X = _as_sequence(X, n_axes)
     if isinstance(X, RaggedArray):
         X._check("X[{}]")
     else:
-        _check_sequence(X)
+        X = _as_sequence(X, n_axes)
         if n_axes > 1:
             X, shapes = _flatten_grids(X, n_axes)
             X = check_samples(X, n_features, dtype=dtype)
@@ -294,19 +300,6 @@ def _join_samples(X, n_features, dtype, allow_empty):
     return RaggedArray._join(samples, (dtype or np.float64) if are_numbers else None, "X[{}]")
 
 
-def _check_sequence(X):
-    """Raise ValueError, with a remedy for common mistakes, unless X is a sequence of samples."""
-    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
-        shape, remedy = getattr(X, "shape", ()), _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
-        raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
-    is_grouped = type(X).__name__.endswith("GroupBy")
-    if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
-        remedy = _FRAME_REMEDY if is_grouped else _SAMPLES_REMEDY
-        raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
-    if len(X) == 0:
-        raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
-
-
 def _check_finite_rows(values, indptr):
     """Raise ValueError that names the sample and the row of the first value that is not finite."""
     data = values.data if sparse.issparse(values) else values
@@ -323,14 +316,29 @@ def _check_finite_rows(values, indptr):
 
 
 def _as_sequence(X, n_axes):
-    """Return a stack of samples, a Series or an object column as a sequence; anything else unchanged."""
+    """Return samples as a sequence: those of a stack, a Series or an object column too.
+
+    Raises
+    ------
+    ValueError
+        If X is not a sequence of samples, with a remedy for common mistakes.
+    """
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
         # Other tools that pass blocks of samples may support 2-D arrays only, hence the object array of one column.
-        return X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
-    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
-        return list(X)
-    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
-        return X.tolist()
+        X = X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
+    elif isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
+        X = list(X)
+    elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
+        X = X.tolist()
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
+        shape, remedy = getattr(X, "shape", ()), _FRAME_REMEDY if hasattr(X, "columns") else _SAMPLES_REMEDY
+        raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
+    is_grouped = type(X).__name__.endswith("GroupBy")
+    if is_grouped or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+        remedy = _FRAME_REMEDY if is_grouped else _SAMPLES_REMEDY
+        raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
+    if len(X) == 0:
+        raise ValueError(f"X holds 0 samples, while at least 1 is required: {_SAMPLES_REMEDY}")
     return X
 
 

@@ -61,6 +61,14 @@ class FactorGraph:
            [0.583, 0.208, 0.208]])
     """
 
+    # The following attributes are those of `Structure`, for code that takes both.
+    labelled = repeats = False
+    marginal_oracle = None
+    no_marginals = (
+        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
+        "or one of these with a margin, 'margin_sparsemap' or 'hinge'"
+    )
+
     def __init__(self) -> None:
         self.factors: list[Factor] = []
         self.scored: list[Factor] = []
@@ -78,6 +86,10 @@ class FactorGraph:
     @property
     def names(self) -> list[str]:
         return list(self._arrays)
+
+    def of_shape(self, shape):
+        """Return the graph for samples of this shape, as a `GraphFunction` does: this one."""
+        return self
 
     def variables(self, shape: int | tuple[int, ...], name: str | None = None) -> Variables:
         """Add an array of binary variables.

@@ -2,9 +2,7 @@
 
 from collections import namedtuple
 
-from numba import types
-
-from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE, FunctionTable
+from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE, FunctionTable, by_address
 
 # Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
 COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
@@ -63,14 +61,11 @@ GraphArrays = namedtuple(
         "owners",
     ],
 )
-GRAPH_ARRAYS = types.NamedTuple(
-    [
-        INTS, INTS, INTS, FLOATS, FLOATS, FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS_2D,
-        INTS, INTS, FLOATS, INTS, FLOATS, FLOATS, FLOATS, INTS,
-        INTS, INTS_2D, FLOATS_2D, INTS, INTS, INTS, INTS, INTS,
-    ],
-    GraphArrays,
-)  # fmt: skip
+_TYPES = [
+    INTS, INTS, INTS, FLOATS, FLOATS, FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS_2D,
+    INTS, INTS, FLOATS, INTS, FLOATS, FLOATS, FLOATS, INTS,
+    INTS, INTS_2D, FLOATS_2D, INTS, INTS, INTS, INTS, INTS,
+]  # fmt: skip
 
 # The arrays of small graphs without pairs: those that all graphs use, and those of structures. A kernel with fewer
 # arrays as arguments is compiled faster.
@@ -89,9 +84,10 @@ StructureArrays = namedtuple(
 
 def _type_of(part):
     """Return the type of a namedtuple that has some of the arrays of a graph."""
-    return types.NamedTuple([GRAPH_ARRAYS[GraphArrays._fields.index(name)] for name in part._fields], part)
+    return by_address([_TYPES[GraphArrays._fields.index(name)] for name in part._fields], part)
 
 
+GRAPH_ARRAYS = _type_of(GraphArrays)
 SMALL_ARRAYS, STRUCTURE_ARRAYS = _type_of(SmallArrays), _type_of(StructureArrays)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
@@ -57,7 +57,7 @@ class LabelGraph:
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
         # Whether labels are independent, so that all inference has a closed form.
         self.is_plain = not self.constraints and not len(self.edges)
-        if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
+        if self.edges.shape != (len(self.edges), 2) or not are_indices(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):

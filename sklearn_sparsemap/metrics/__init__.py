@@ -18,17 +18,23 @@ from ._rankings import precision_at_k, propensity_scored_precision_at_k
 from ._regret import normalized_regret
 from ._sequences import (
     flat_accuracy_score,
+    flat_classification_report,
+    flat_f1_score,
     labeled_attachment_score,
     sequence_accuracy_score,
     unlabeled_attachment_score,
 )
-from ._spans import span_f1_score, span_precision_recall_f1
+from ._spans import convert_spans, span_f1_score, span_precision_recall_f1, span_report
 
 __all__ = [
+    "convert_spans",
     "example_f1_score",
     "example_f1_scorer",
     "flat_accuracy_score",
     "flat_accuracy_scorer",
+    "flat_classification_report",
+    "flat_f1_score",
+    "flat_f1_scorer",
     "hierarchical_f1_score",
     "labeled_attachment_score",
     "labeled_attachment_scorer",
@@ -45,6 +51,7 @@ __all__ = [
     "span_f1_score",
     "span_f1_scorer",
     "span_precision_recall_f1",
+    "span_report",
     "unlabeled_attachment_score",
     "unlabeled_attachment_scorer",
 ]
@@ -53,6 +60,8 @@ __all__ = [
 example_f1_scorer = make_scorer(example_f1_score)
 #: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 flat_accuracy_scorer = make_scorer(flat_accuracy_score)
+#: `flat_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
+flat_f1_scorer = make_scorer(flat_f1_score)
 #: `labeled_attachment_score` for the parameter ``scoring`` of scikit-learn's model selection.
 labeled_attachment_scorer = make_scorer(labeled_attachment_score)
 #: `parts_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.

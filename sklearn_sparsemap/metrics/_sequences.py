@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from operator import eq
+from typing import Literal
 
 import numpy as np
+from sklearn.metrics import classification_report, f1_score
 
-from .._core.annotations import Any, ArrayLike
+from .._core.annotations import Any, ArrayLike, Sequence
 from .._core.validation import check_sample_weight
 from ._flatten import check_same_lengths, flatten, flatten_pair, weighted_mean
 
@@ -41,6 +43,95 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
         raise ValueError("y_true has no labels; the accuracy of nothing is undefined")
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
     return weighted_mean(_is_equal(true, pred), weights)
+
+
+def flat_f1_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    average: Literal["micro", "macro", "weighted", "binary"] | None = "weighted",
+    pos_label: Any = 1,
+    sample_weight: ArrayLike | None = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Compute the F1 of labels over all positions of all samples, as sklearn-crfsuite does.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of labels
+        The gold and the predicted labels of each sample.
+    labels : sequence of labels, default=None
+        The labels to count, for example all but ``"O"``. By default, all that occur.
+    average : {"micro", "macro", "weighted", "binary"} or None, default="weighted"
+        As in :func:`sklearn.metrics.f1_score`. None returns the score of each label.
+    pos_label : label, default=1
+        The label to score, for ``average="binary"``.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples, which apply to each of their positions.
+    zero_division : {"warn", 0.0, 1.0, np.nan}, default="warn"
+        As in :func:`sklearn.metrics.f1_score`.
+
+    Returns
+    -------
+    score : float, or ndarray of shape (n_labels,) if `average` is None
+
+    Raises
+    ------
+    ValueError
+        If the samples or their lengths differ, or as :func:`sklearn.metrics.f1_score` does.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import flat_f1_score
+    >>> flat_f1_score([["N", "V", "N"], ["V"]], [["N", "N", "N"], ["V"]], labels=["N", "V"], average="macro")
+    0.733...
+    """
+    true, pred, lengths = flatten_pair(y_true, y_pred)
+    weights = None if sample_weight is None else np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
+    options = {"labels": labels, "average": average, "pos_label": pos_label, "zero_division": zero_division}
+    return f1_score(true, pred, sample_weight=weights, **options)
+
+
+def flat_classification_report(y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None, **options: Any) -> Any:
+    """Return a table with precision, recall, F1 and support of each label, over all positions of all samples.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of labels
+        The gold and the predicted labels of each sample.
+    labels : sequence of labels, default=None
+        The labels of the rows. By default, all that occur.
+    **options
+        ``digits``, ``output_dict``, ``target_names`` and others of :func:`sklearn.metrics.classification_report`, which
+        makes the table. ``sample_weight`` has one weight for each position.
+
+    Returns
+    -------
+    report : str or dict
+        As :func:`sklearn.metrics.classification_report` returns it.
+
+    Raises
+    ------
+    ValueError
+        If the samples or their lengths differ.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import flat_classification_report
+    >>> print(flat_classification_report([["N", "V", "N"], ["V"]], [["N", "N", "N"], ["V"]]))
+                  precision    recall  f1-score   support
+    <BLANKLINE>
+               N       0.67      1.00      0.80         2
+               V       1.00      0.50      0.67         2
+    <BLANKLINE>
+        accuracy                           0.75         4
+       macro avg       0.83      0.75      0.73         4
+    weighted avg       0.83      0.75      0.73         4
+    <BLANKLINE>
+    """
+    true, pred, _ = flatten_pair(y_true, y_pred)
+    return classification_report(true, pred, labels=labels, **options)
 
 
 def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:

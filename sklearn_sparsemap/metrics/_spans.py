@@ -1,4 +1,4 @@
-"""Metrics of labelled spans, with the conventions of conlleval."""
+"""Metrics of labelled spans, with the conventions of conlleval or of a scheme, and conversion between schemes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, Sequence
-from .._core.validation import check_choice
-from ._flatten import flatten_pair, weighted_mean
+from .._core.spans import SCHEMES
+from .._core.validation import check_choice, quoted
+from ._flatten import flatten, flatten_pair, weighted_mean
 
+_PREFIXES = "OBIES"  # the prefixes that conlleval reads, by their codes
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _OVERALL = "overall"  # row of a table for all types
-_PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
+_SCHEME_NAMES = (None, *SCHEMES)
 
 
 def span_f1_score(
@@ -22,6 +24,7 @@ def span_f1_score(
     *,
     average: Literal["micro", "macro", "weighted"] = "micro",
     labels: Sequence[Any] | None = None,
+    scheme: Literal["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"] | None = None,
 ) -> float:
     """Compute the F1 of labelled spans, like conlleval, the program of the CoNLL shared tasks.
 
@@ -40,6 +43,10 @@ def span_f1_score(
         number of gold spans.
     labels : sequence of str, default=None
         The types to count, such as ``["PER", "LOC"]``. By default, all types that occur.
+    scheme : {"iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"}, default=None
+        The scheme of the labels, read strictly, like seqeval with ``mode="strict"``: steps that do not form a span by
+        the rules of the scheme are outside, such as ``I-PER`` after ``O`` with ``"iob2"``. None reads all schemes but
+        ``"bilou"`` as conlleval does, and like seqeval by default.
 
     Returns
     -------
@@ -62,7 +69,7 @@ def span_f1_score(
     0.5
     """
     check_choice("average", average, ("micro", "macro", "weighted"))
-    _, counts = _count_spans(y_true, y_pred, labels)
+    _, counts = _count_spans(y_true, y_pred, labels, scheme)
     if average == "micro":
         return float(_precision_recall_f1(counts.sum(axis=0))[2])
     f1 = _precision_recall_f1(counts.T)[2]
@@ -71,7 +78,11 @@ def span_f1_score(
 
 
 def span_precision_recall_f1(
-    y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    scheme: Literal["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"] | None = None,
 ) -> dict[str, dict[str, float]]:
     """Compute precision, recall and F1 of labelled spans, overall and for each type, like conlleval.
 
@@ -81,6 +92,8 @@ def span_precision_recall_f1(
         The gold and the predicted labels of each sample; see `span_f1_score`.
     labels : sequence of str, default=None
         The types to count. By default, all types that occur.
+    scheme : str, default=None
+        As in `span_f1_score`.
 
     Returns
     -------
@@ -103,7 +116,7 @@ def span_precision_recall_f1(
     >>> table["NP"]
     {'precision': 0.5, 'recall': 1.0, 'f1': 0.66..., 'n_true': 1, 'n_pred': 2, 'n_correct': 1}
     """
-    types, counts = _count_spans(y_true, y_pred, labels)
+    types, counts = _count_spans(y_true, y_pred, labels, scheme)
     if _OVERALL in types:
         raise ValueError(
             f"a type of spans has the name {_OVERALL!r}, which the table uses for all types; rename it in the labels, "
@@ -117,22 +130,147 @@ def span_precision_recall_f1(
     return table
 
 
-def _count_spans(y_true, y_pred, labels):
+def span_report(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    scheme: Literal["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"] | None = None,
+    digits: int = 2,
+    output_dict: bool = False,
+) -> Any:
+    """Return a table with precision, recall, F1 and support of each type of spans, and their averages.
+
+    The figures and the form are those of seqeval's ``classification_report``.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of str
+        The gold and the predicted labels of each sample; see `span_f1_score`.
+    scheme : str, default=None
+        As in `span_f1_score`.
+    digits : int, default=2
+        Number of decimal places in the text.
+    output_dict : bool, default=False
+        Whether to return a dict instead of text.
+
+    Returns
+    -------
+    report : str or dict of dicts
+        A row for each type, in alphabetical order, and for the averages: ``micro avg`` counts spans of all types
+        together, ``macro avg`` is the mean over types, and ``weighted avg`` the mean weighted by the support, which is
+        the number of gold spans. The columns are ``precision``, ``recall``, ``f1-score`` and ``support``.
+
+    Raises
+    ------
+    ValueError
+        As in `span_f1_score`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import span_report
+    >>> print(span_report([["B-NP", "I-NP", "B-VP"]], [["B-NP", "I-NP", "B-NP"]]))
+                  precision    recall  f1-score   support
+    <BLANKLINE>
+              NP       0.50      1.00      0.67         1
+              VP       0.00      0.00      0.00         1
+    <BLANKLINE>
+       micro avg       0.50      0.50      0.50         2
+       macro avg       0.25      0.50      0.33         2
+    weighted avg       0.25      0.50      0.33         2
+    <BLANKLINE>
+    """
+    types, counts = _count_spans(y_true, y_pred, None, scheme)
+    support = counts[:, 0]
+    each = np.transpose(_precision_recall_f1(counts.T))
+    rows = dict(zip(types, each))
+    rows["micro avg"] = np.array(_precision_recall_f1(counts.sum(axis=0)))
+    rows["macro avg"] = each.mean(axis=0) if len(each) else np.zeros(3)
+    rows["weighted avg"] = support @ each / support.sum() if support.any() else np.zeros(3)
+    supports = [*support.tolist(), *[int(support.sum())] * 3]
+    names = ("precision", "recall", "f1-score", "support")
+    if output_dict:
+        return {row: dict(zip(names, [*values.tolist(), n])) for (row, values), n in zip(rows.items(), supports)}
+    width = max([len(row) for row in rows] + [digits])
+    lines = [" " * width + " " + "".join(f" {name:>9}" for name in names), ""]
+    for k, ((row, values), n) in enumerate(zip(rows.items(), supports)):
+        if k == len(types):
+            lines.append("")
+        lines.append(f"{row:>{width}} " + "".join(f" {value:>9.{digits}f}" for value in values) + f" {n:>9}")
+    return "\n".join(lines) + "\n"
+
+
+def convert_spans(
+    y: Any,
+    source: Literal["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"] | None,
+    target: Literal["iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"],
+) -> list[list[str]]:
+    """Convert label sequences from one scheme of spans to another.
+
+    Parameters
+    ----------
+    y : sequence of sequences of str
+        The labels of each sample.
+    source : {"iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"} or None
+        The scheme of `y`. None reads all schemes but ``"bilou"`` as conlleval does, also labels that no scheme allows,
+        such as ``I-PER`` after ``I-LOC``.
+    target : {"iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"}
+        The scheme of the result.
+
+    Returns
+    -------
+    converted : list of lists of str
+        The same spans in the other scheme.
+
+    Raises
+    ------
+    ValueError
+        If a sequence does not follow the scheme `source`; the message names the sample and the step.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import convert_spans
+    >>> convert_spans([["B-PER", "I-PER", "O", "B-LOC"]], "iob2", "bilou")
+    [['B-PER', 'L-PER', 'O', 'U-LOC']]
+    """
+    check_choice("source", source, _SCHEME_NAMES)
+    check_choice("target", target, tuple(SCHEMES))
+    flat, lengths = flatten(y, "y")
+    first = np.cumsum(lengths) - lengths
+    parsed = _parse_labels([flat], source)
+    (starts, ends, of_span), types = _spans(flat, lengths, parsed, source), parsed[-1]
+    begun, ended = (np.bincount(steps, minlength=len(flat) + 1) for steps in (starts, ends + 1))
+    is_outside = np.array([label == "O" for label in flat], bool)
+    wrong = np.flatnonzero(~is_outside & (np.cumsum(begun - ended)[:-1] == 0))
+    if len(wrong):
+        i = int(np.searchsorted(first + lengths, wrong[0], side="right"))
+        raise ValueError(
+            f"y[{i}] has the label {quoted(flat[wrong[0]])} in step {int(wrong[0] - first[i])}, which is part of no "
+            f"span in the scheme {source!r}; correct it, or pass source=None to read it as conlleval does"
+        )
+    touches = (ends[:-1] + 1 == starts[1:]) & (of_span[:-1] == of_span[1:]) & ~np.isin(starts[1:], first)
+    before, after = np.concatenate([[False], touches]), np.concatenate([touches, [False]])
+    converted = ["O"] * len(flat)
+    for span in zip(starts.tolist(), ends.tolist(), of_span.tolist(), before.tolist(), after.tolist()):
+        start, end, code, *sides = span
+        suffix = f"-{types[code]}" if types[code] else ""
+        letters = SCHEMES[target].letters(end + 1 - start, *sides)
+        converted[start : end + 1] = [letter + suffix for letter in letters]
+    return [converted[start : start + n] for start, n in zip(first.tolist(), lengths.tolist())]
+
+
+def _count_spans(y_true, y_pred, labels, scheme):
     """Return the types, and the numbers of gold, predicted and correct spans: array of shape (n_types, 3)."""
+    check_choice("scheme", scheme, _SCHEME_NAMES)
     true, pred, lengths = flatten_pair(y_true, y_pred)
-    index, prefixes, types_of_labels, types = _parse_labels(true, pred)
-    is_first = np.zeros(len(true), dtype=bool)
-    is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-    spans = []
-    for flat in (true, pred):
-        codes = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=len(flat))
-        spans.append(_spans(prefixes[codes], types_of_labels[codes], is_first))
-    (true_starts, true_ends, true_types), (pred_starts, pred_ends, pred_types) = spans
+    parsed = _parse_labels([true, pred], scheme)
+    types = parsed[-1]
+    true_starts, true_ends, true_types = _spans(true, lengths, parsed, scheme)
+    pred_starts, pred_ends, pred_types = _spans(pred, lengths, parsed, scheme)
     # Spans of one sequence have different starts, so the start identifies a span.
     _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
     is_correct = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
-    found = (true_types, pred_types, true_types[i][is_correct])
-    counts = np.stack([np.bincount(codes, minlength=len(types)) for codes in found], axis=1)
+    spans_of = (true_types, pred_types, true_types[i][is_correct])
+    counts = np.stack([np.bincount(codes, minlength=len(types)) for codes in spans_of], axis=1)
     if labels is not None:
         labels = [labels] if isinstance(labels, str) else list(dict.fromkeys(labels))
         known = {name: row for name, row in zip(types, counts)}
@@ -141,43 +279,65 @@ def _count_spans(y_true, y_pred, labels):
     return [types[i] for i in occurs], counts[occurs]
 
 
-def _spans(prefixes, types, is_first):
+def _spans(flat, lengths, parsed, scheme):
     """Find the spans in flat labels; return their first positions, last positions and types."""
-    before = np.concatenate([[_OUTSIDE], prefixes[:-1]]) if len(prefixes) else prefixes
-    is_new = is_first.copy()
-    is_new |= (prefixes == _BEGIN) | (prefixes == _SINGLE)
-    is_new |= (before == _OUTSIDE) | (before == _END) | (before == _SINGLE)
-    is_new[1:] |= types[1:] != types[:-1]
-    is_inside = prefixes != _OUTSIDE
-    starts = np.flatnonzero(is_new & is_inside)
-    # A span ends before the next label that is outside or begins another span.
-    goes_on = np.zeros(len(prefixes), dtype=bool)
-    goes_on[:-1] = is_inside[1:] & ~is_new[1:]
-    return starts, np.flatnonzero(is_inside & ~goes_on), types[starts]
+    index, prefixes, types, _ = parsed
+    n = len(flat)
+    numbers = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=n)
+    prefixes, types, is_first = prefixes[numbers], types[numbers], np.zeros(n, bool)
+    is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    before, same = np.full(n, _OUTSIDE), np.zeros(n, bool)
+    before[1:], same[1:] = prefixes[:-1], types[1:] == types[:-1]
+    if scheme is None:
+        is_new = is_first | ~same | (prefixes == _BEGIN) | (prefixes == _SINGLE)
+        is_new |= (before == _OUTSIDE) | (before == _END) | (before == _SINGLE)
+        is_inside = prefixes != _OUTSIDE
+        starts, goes_on = np.flatnonzero(is_new & is_inside), is_inside & ~is_new
+    else:
+        rules = SCHEMES[scheme]
+        before[is_first], same[is_first] = _OUTSIDE, False
+        pairs = before, prefixes, same.astype(np.int64)
+        starts, goes_on = np.flatnonzero(rules.table("starts")[pairs]), rules.table("continues")[pairs]
+    # A span ends before the next label that does not continue it.
+    breaks = np.append(np.flatnonzero(~goes_on), n)
+    ends = breaks[np.searchsorted(breaks, starts, side="right")] - 1
+    if scheme is not None:
+        # The label after the last one of a sequence is outside.
+        last = ends == n - 1
+        after = np.where(last, 0, ends + 1)
+        last |= is_first[after] if n else False
+        is_end = rules.table("ends")[
+            prefixes[ends], np.where(last, _OUTSIDE, prefixes[after]), np.where(last, 0, types[ends] == types[after])
+        ]
+        starts, ends = starts[is_end], ends[is_end]
+    return starts, ends, types[starts]
 
 
-def _parse_labels(true, pred):
+def _parse_labels(sequences, scheme):
     """Number the distinct labels; return a dict of these numbers, the prefixes, the codes of types, and the types."""
+    letters = _PREFIXES if scheme is None else SCHEMES[scheme].prefixes
     index = {}
     prefixes = []
     codes = []
     types = {}
     try:
-        distinct = dict.fromkeys(chain(true, pred))
+        distinct = dict.fromkeys(chain(*sequences))
     except TypeError:
         # A list or another unhashable object, which the check below names.
-        distinct = chain(true, pred)
+        distinct = chain(*sequences)
     for label in distinct:
         if not isinstance(label, str):
             raise ValueError(f"labels of spans must be strings such as 'B-NP' or 'O'; got {label!r}")
         prefix, _, name = label.partition("-")
-        if label != "O" and prefix not in _PREFIXES:
+        if label != "O" and (len(prefix) != 1 or prefix not in letters[1:]):
+            of_scheme = "" if scheme is None else f" of the scheme {scheme!r}"
             raise ValueError(
-                f"cannot read the label {label!r} as part of a span: labels are 'O' or one of B, I, E, S "
-                "followed by '-' and a type, such as 'B-NP'; score other labels by flat_accuracy_score"
+                f"cannot read the label {quoted(label)} as part of a span{of_scheme}: labels are 'O' or one of "
+                f"{', '.join(letters[1:])} followed by '-' and a type, such as 'I-NP'; score other labels by "
+                "flat_accuracy_score"
             )
         index[label] = len(index)
-        prefixes.append(_PREFIXES.get(prefix, _OUTSIDE))
+        prefixes.append(letters.index(prefix))
         # The type of an outside label has no effect, because it starts no span.
         codes.append(types.setdefault(name, len(types)))
     return index, np.array(prefixes, dtype=np.int64), np.array(codes, dtype=np.int64), list(types)

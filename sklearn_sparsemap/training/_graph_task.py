@@ -1,10 +1,11 @@
 """The task of samples with factor graphs."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 
+from .._core.shapes import size_of
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
@@ -77,19 +78,18 @@ class GraphTask(Task):
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
-        self.n_outputs, self.numbers = n_outputs, np.arange(len(graphs))
+        self.n_outputs, self.n_additional, self.numbers = n_outputs, size_of(additional_shapes), np.arange(len(graphs))
 
     @property
     def varies(self):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
     def learn(self, gold, weights, loss, temperature, cost=None):
-        """Return a task with a loss and with gold: an assignment of the variables of each sample."""
+        """Set the loss, and gold: an assignment of the variables of each sample. Return the task."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        found = self.copy()
-        found.gold, found.weights, found.loss, found.temperature = self._parts(gold), weights, loss, temperature
-        return found
+        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
+        return self
 
     def _parts(self, assignments):
         """Return the assignments of all samples as marginals; see `gold_parts`."""
@@ -105,7 +105,7 @@ class GraphTask(Task):
         task = self.copy()
         if remember:
             task.memory = SolutionMemory(_WARM_START_BYTES)
-        return lambda order: optimizer.epoch(task, X, order)
+        return partial(optimizer.epoch, task, X)
 
     @cached_property
     def _groups(self):

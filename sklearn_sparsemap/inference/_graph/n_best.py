@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..._core.jit import working_time
 from .exact import warn_of_time_limit
 
 
@@ -15,7 +16,7 @@ def best_of_groups(groups, k, n_jobs, map_time_limit, tol=1e-9):
     k : int
     n_jobs : int or None
     map_time_limit : float or None
-        As in `map_inference`.
+        Maximum number of seconds for all searches of a sample together. If it is over, the list ends, with a warning.
     tol : float, default=1e-9
 
     Yields
@@ -43,10 +44,14 @@ def _best_of(problem, k, n_jobs, tol, map_time_limit, late):
     k, n_jobs, tol, map_time_limit, late
         As in `best_of_groups`; `late` collects the possible losses of searches that are not complete.
     """
-    assignments = []
+    assignments, end = [], None if map_time_limit is None else working_time() + map_time_limit
     while len(assignments) < k:
+        left = None if end is None else end - working_time()
+        if assignments and left is not None and left <= 0.0:
+            late[problem.number_of(0)] = np.inf
+            break
         try:
-            best = problem.map(n_jobs, tol, map_time_limit)
+            best = problem.map(n_jobs, tol, left)
             late |= problem.late_of(best)
         except ValueError as error:
             if assignments and str(error).startswith("infeasible"):
