@@ -304,13 +304,13 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
         if hasattr(self, "part_nonconformity_"):
             return self._parts_within(found, of_samples, thresholds)
-        sets, truncated = [], np.zeros(len(found), bool)
-        for i, group in enumerate(of_samples):
-            own, truncated[i] = self._list(found, i, np.inf if by_class else thresholds[group])
-            if by_class:
-                own = [pair for pair in own if pair[1] <= _with_rounding(thresholds.get(pair[0], np.inf))]
-            sets.append(own)
-        self.truncated_ = truncated
+        limits = [np.inf if by_class else _with_rounding(thresholds[group]) for group in of_samples]
+        sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(self._lists(found, limits), limits)]
+        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
+        sets = [own[: self.max_size] for own in sets]
+        if by_class:
+            limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
+            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in sets]
         return sets
 
     def _parts_within(self, found, of_samples, thresholds):
@@ -394,17 +394,16 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             found[group] = _least_thresholds(own, most)
         return found
 
-    def _list(self, found, i, limit):
-        """Return the structures of a sample whose nonconformity is within a limit, and whether there are too many."""
+    def _lists(self, found, limits):
+        """Return the best structures of each sample: those within its limit and one more, at most ``max_size + 1``."""
         most = self.max_size + 1
-        size = min(_FIRST, most)
-        while True:
-            best = found.n_best(i, size)
-            if len(best) < size or size == most or best[-1][1] > _with_rounding(limit):
-                break
+        lists, left, size = [None] * len(found), list(range(len(found))), min(_FIRST, most)
+        while left:
+            for i, own in zip(left, found.n_best(left, size)):
+                lists[i] = own
+            left = [i for i in left if size < most and len(lists[i]) == size and lists[i][-1][1] <= limits[i]]
             size = min(_GROWTH * size, most)
-        inside = [pair for pair in best if pair[1] <= _with_rounding(limit)]
-        return inside[: self.max_size], len(inside) > self.max_size
+        return lists
 
     def _restore(self, fitted, learned):
         super()._restore(fitted, learned)

@@ -117,12 +117,17 @@ class ScoredStructures:
         """Return flat values of the unary parts of sample i in the shape of its scores."""
         return values.reshape(self.shapes[i])
 
-    def n_best(self, i, scores, k):
-        """Return the `k` best structures of sample i, for given scores of unary parts: list of (structure, parts)."""
-        own = scores.reshape(self.shapes[i])
-        found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
-        dims = self.task.layout[0][i]
-        return [(self.model._as_labels(s), self.structure.encode(s, dims)) for s, _ in found]
+    def n_best(self, chosen, scores, k):
+        """Return the `k` best structures of each chosen sample: lists of (structure, parts).
+
+        `chosen` are the indices of the samples, and `scores` those of the unary parts of all samples.
+        """
+        shaped, dims = [scores[i].reshape(self.shapes[i]) for i in chosen], self.task.layout[0]
+        lists = n_best(self.structure, shaped, k, n_jobs=self.model.n_jobs, **self.additional)
+        return [
+            [(self.model._as_labels(s), self.structure.encode(s, dims[i])) for s, _ in own]
+            for i, own in zip(chosen, lists)
+        ]
 
     def value(self, i, scores, parts):
         """Return the total score of a structure of sample i, given its parts."""
@@ -172,11 +177,14 @@ class ScoredGraphs:
         options = {"additional": self.additional, "n_jobs": self.model.n_jobs, "map_time_limit": None}
         return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
 
-    def n_best(self, i, scores, k):
-        graph, layout = self.task.graphs[i], self.task.layouts[i]
-        own = layout.shape_variables(scores)
-        found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
-        return [(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found]
+    def n_best(self, chosen, scores, k):
+        lists = []
+        for i in chosen:
+            graph, layout = self.task.graphs[i], self.task.layouts[i]
+            own = layout.shape_variables(scores[i])
+            found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
+            lists.append([(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found])
+        return lists
 
     def additional_bound(self, i):
         values = self.task.layouts[i].expanded(self._additional)
@@ -230,8 +238,9 @@ class ScoredLabelSets:
         best = self.graph.assign(np.array(scores), self.edge_scores, n_jobs=self.model.n_jobs)
         return np.array([self.value(i, own, labels) for i, (own, labels) in enumerate(zip(scores, best))])
 
-    def n_best(self, i, scores, k):
-        return [(self._shown(labels), labels) for labels in self.graph.n_best(scores, self.edge_scores, k)]
+    def n_best(self, chosen, scores, k):
+        lists = [self.graph.n_best(scores[i], self.edge_scores, k) for i in chosen]
+        return [[(self._shown(labels), labels) for labels in own] for own in lists]
 
     def _shown(self, labels):
         return self.model.classes_[labels.argmax()] if self.model._single else labels.astype(np.int64)

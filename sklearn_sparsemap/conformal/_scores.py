@@ -72,10 +72,13 @@ class Nonconformity:
                 costs[i][k] = distances[i]
         return costs
 
-    def n_best(self, i, k):
-        """Return the `k` structures of sample i with the smallest nonconformity: list of (structure, float)."""
-        found = self.samples.n_best(i, self.scores[i], k)
-        return sorted(((s, self._of(i, parts)) for s, parts in found), key=lambda pair: pair[1])
+    def n_best(self, chosen, k):
+        """Return the `k` structures of each chosen sample with the smallest nonconformity: lists of (structure, float).
+
+        `chosen` are the indices of the samples.
+        """
+        lists = zip(chosen, self.samples.n_best(chosen, self.scores, k))
+        return [sorted(((s, self._of(i, p)) for s, p in own), key=lambda pair: pair[1]) for i, own in lists]
 
     def _of(self, i, parts):
         offset = float(self.offsets[i])
@@ -117,10 +120,11 @@ class NonconformityWithEmpty:
         none = np.zeros((0, len(self.samples.model._current.intercept)))
         return [none if is_empty else next(costs) for is_empty in self.samples.is_empty]
 
-    def n_best(self, i, k):
-        if self.samples.is_empty[i]:
-            return [(self.samples.model._no_labels(), 0.0)]
-        return self._found.n_best(self._places[i], k)
+    def n_best(self, chosen, k):
+        places = [self._places[i] for i in chosen if not self.samples.is_empty[i]]
+        lists = iter(self._found.n_best(places, k) if places else [])
+        nothing = [(self.samples.model._no_labels(), 0.0)]
+        return [nothing if self.samples.is_empty[i] else next(lists) for i in chosen]
 
     def _fill(self, found, y, method):
         """Write the results for the samples that have steps; a ValueError names one without steps that has labels."""
