@@ -102,7 +102,7 @@ def test_a_result_its_pairs_and_its_pieces_make_one_picture(kind):
     result = sparsemap(structure, np.random.default_rng(1).normal(size=shape))
     pairs = list(zip(result.structures, result.weights.tolist()))
     displays = [
-        Display.from_predictions(result),
+        Display.from_result(result),
         Display.from_predictions(pairs, marginals=result.marginals, ax=plt.figure().subplots()),
         Display.from_predictions(
             result.structures[::-1], result.weights[::-1], marginals=result.marginals, ax=plt.figure().subplots()
@@ -483,7 +483,11 @@ def test_wrong_input_is_named(make, message):
 def test_solvers_converge_in_the_picture():
     scores = np.random.default_rng(0).normal(size=(9, 8))
     solvers = ("active_set", "pairwise", "cg")
-    display = ConvergenceDisplay.from_problem(DependencyTree(), scores, solvers=solvers, max_iter=200, n_points=40)
+    grid = np.unique(np.geomspace(2, 200, 40).round().astype(int)).tolist()
+    results = {
+        solver: [sparsemap(DependencyTree(), scores, solver=solver, max_iter=k) for k in grid] for solver in solvers
+    }
+    display = ConvergenceDisplay.from_result(results)
     assert list(display.lines_) == list(display.curves) == list(solvers)
     best = sparsemap(DependencyTree(), scores)
     np.testing.assert_allclose(display.best_objective, best.objective)
@@ -501,13 +505,15 @@ def test_solvers_converge_in_the_picture():
     assert_nothing_overlaps(display.figure_)
 
 
-def test_convergence_takes_two_axes():
+def test_convergence_takes_one_or_two_axes():
     results = [sparsemap(LinearChain(), np.eye(4), solver="cg", max_iter=k) for k in (2, 4, 8)]
     figure, axes = plt.subplots(1, 2)
-    display = ConvergenceDisplay.from_predictions({"mine": results}, quantity="gap", ax=axes)
+    display = ConvergenceDisplay.from_result({"mine": results}, quantity="gap", ax=axes)
     assert display.figure_ is figure and display.ax_[0] is axes[0] and axes[0].get_ylabel() == "duality gap"
-    with pytest.raises(ValueError, match="ax must be two axes"):
-        display.plot(ax=axes[0])
+    # One is divided.
+    assert len(display.plot(ax=plt.figure().subplots()).ax_) == 2
+    with pytest.raises(ValueError, match="ax must be 2 axes, or one, which is divided; got 3 axes"):
+        display.plot(ax=plt.figure().subplots(1, 3))
     with pytest.raises(ValueError, match="quantity='loss' is not one of"):
         display.plot(quantity="loss")
 
@@ -564,7 +570,7 @@ def literals_of(graph):
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
 def test_graphs_are_drawn_as_they_are(make, layout):
     graph = make()
-    display = FactorGraphDisplay.from_graph(graph, layout=layout)
+    display = FactorGraphDisplay(graph).plot(layout=layout)
     centers = np.array([circle.get_center() for circle in display.circles_])
     radius = display.circles_[0].get_radius()
     assert len(centers) == graph.n_variables
@@ -600,13 +606,13 @@ def test_graphs_are_drawn_as_they_are(make, layout):
         assert_nothing_overlaps(display.figure_)
     # The same each time, and the one or the other by itself.
     if layout == ("distance" if make is flat_graph else "grid"):
-        again = FactorGraphDisplay.from_graph(make())
+        again = FactorGraphDisplay(make()).plot()
         np.testing.assert_array_equal(centers, [circle.get_center() for circle in again.circles_])
 
 
 @pytest.mark.parametrize("make", [mixed_graph, crowded_graph])
 def test_lanes_keep_off_the_circles(make):
-    display = FactorGraphDisplay.from_graph(make())
+    display = FactorGraphDisplay(make()).plot()
     straight = [
         line
         for lines, factor in zip(display.lines_, [f for f in display.graph.factors if not isinstance(f, Pair)])
@@ -649,7 +655,7 @@ def test_variables_of_several_values_are_one_circle_each():
     graph.add(Budget([w[0], w[1], u[0, 0, 0]], 1))
     tables = {"down": np.random.default_rng(0).normal(size=(1, 3, 4, 4)), "across": np.eye(4)}
     scores = {"pixel": np.eye(4)[[[0, 1, 2], [3, 2, 1]]], "w": np.zeros(2)}
-    display = FactorGraphDisplay.from_graph(graph, {"pixel": scores["pixel"], "w": np.ones(2)}, additional=tables)
+    display = FactorGraphDisplay(graph, {"pixel": scores["pixel"], "w": np.ones(2)}, additional=tables).plot()
     assert display.names == [*(f"pixel[{i}, {j}]" for i in range(2) for j in range(3)), "w[0]", "w[1]"]
     assert len(display.circles_) == 8 and len(display.tables_) == 3 + 4 and display.pairs_ == []
     assert len(display.boxes_) == 1 and len(display.lines_[0]) == 3
@@ -664,8 +670,8 @@ def test_a_result_and_its_pieces_make_one_picture():
     result = lp_sparsemap(graph, scores, additional={"pairs": -0.5})
     displays = [
         FactorGraphDisplay.from_result(result),
-        FactorGraphDisplay.from_graph(result),
-        FactorGraphDisplay.from_graph(graph, result.marginals, additional={"pairs": -0.5}),
+        FactorGraphDisplay(result).plot(),
+        FactorGraphDisplay(graph, result.marginals, additional={"pairs": -0.5}).plot(),
     ]
     for display in displays:
         assert display.pair_scores == [-0.5] * 9
@@ -675,7 +681,7 @@ def test_a_result_and_its_pieces_make_one_picture():
 
 
 def test_negations_and_outputs_are_marked():
-    display = FactorGraphDisplay.from_graph(flat_graph(), additional={"pairs": [1.0, -2.0, 0.5, 0.0, 1.0]})
+    display = FactorGraphDisplay(flat_graph(), additional={"pairs": [1.0, -2.0, 0.5, 0.0, 1.0]}).plot()
     dots = [patch for patch in display.ax_.patches if isinstance(patch, Circle) and patch not in display.circles_]
     arrows = [patch for patch in display.ax_.patches if isinstance(patch, Polygon)]
     assert len(dots) == 3 and len(arrows) == 2
@@ -690,7 +696,7 @@ def test_negations_and_outputs_are_marked():
     colors = {line.get_color() for line in display.pairs_}
     assert len(colors) == 2 and display.pairs_[1].get_color() != display.pairs_[0].get_color()
     # Without scores, no signs.
-    display = FactorGraphDisplay.from_graph(flat_graph())
+    display = FactorGraphDisplay(flat_graph()).plot()
     assert display.pair_scores is None and len({line.get_color() for line in display.pairs_}) == 1
 
 
@@ -699,7 +705,7 @@ def test_graphs_in_which_all_pairs_are_joined_are_circles():
     u = graph.variables(7)
     i, j = np.triu_indices(7, 1)
     graph.add(Pair(u[i], u[j], name="pairs"))
-    display = FactorGraphDisplay.from_graph(graph)
+    display = FactorGraphDisplay(graph).plot()
     centers = np.array([circle.get_center() for circle in display.circles_])
     radii = np.linalg.norm(centers - centers.mean(axis=0), axis=1)
     np.testing.assert_allclose(radii, radii[0])
@@ -710,7 +716,7 @@ def test_parts_of_a_graph_stand_apart():
     graph = FactorGraph()
     u, v, _ = graph.variables(3), graph.variables(2), graph.variables(1)
     graph.add(Xor(u), Or(v))
-    display = FactorGraphDisplay.from_graph(graph, names=list("abcdef"))
+    display = FactorGraphDisplay(graph, names=list("abcdef")).plot()
     texts = [text.get_text() for text in display.ax_.texts]
     assert set("abcdef") <= set(texts) and display.legend_ is None
     assert_nothing_overlaps(display.figure_)
@@ -718,7 +724,7 @@ def test_parts_of_a_graph_stand_apart():
 
 def test_graphs_shrink_into_small_axes():
     figure, axes = plt.subplots(1, 2, figsize=(5, 2))
-    display = FactorGraphDisplay.from_graph(mixed_graph(), ax=axes[1])
+    display = FactorGraphDisplay(mixed_graph()).plot(ax=axes[1])
     assert display.ax_ is axes[1] and display.figure_ is figure and not axes[0].patches
     left, right = axes[1].get_xlim()
     bottom, top = axes[1].get_ylim()

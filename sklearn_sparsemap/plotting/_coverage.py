@@ -93,7 +93,7 @@ class ConformalCoverageDisplay(Display):
         -------
         display : ConformalCoverageDisplay
         """
-        first, second = self._start(ax, (8.0, 3.6), 1, 2)
+        first, second = self._start_panels(ax, (8.0, 3.6), 2, 2)
         ends = [self.levels.min(), self.levels.max()]
         first.plot(ends, ends, color=INK, lw=0.8, ls=":")
         (self.coverage_line_,) = first.plot(self.levels, self.coverages, color=COLORS[0], lw=1.5, marker="o", ms=4)

@@ -54,6 +54,11 @@ def _line_width(line, size):
     return np.ptp(xs) if len(xs) else 0.0
 
 
+def ink_on(color):
+    """Return the colour of a text that can be read on a colour, (r, g, b, a): dark or white."""
+    return INK if np.dot(color[:3], (0.299, 0.587, 0.114)) > 0.5 else "white"
+
+
 def rim(width):
     """Return the path effects that keep a text readable on top of lines."""
     withStroke = import_library("matplotlib.patheffects").withStroke

@@ -135,33 +135,6 @@ class FactorGraphDisplay(Drawing):
         """
         return cls(result, names=names).plot(ax=ax, layout=layout)
 
-    @classmethod
-    def from_graph(
-        cls,
-        graph: FactorGraph,
-        marginals: Any = None,
-        *,
-        additional: Any = None,
-        names: Any = None,
-        ax: Any = None,
-        layout: str = "auto",
-    ) -> Self:
-        """Draw a graph.
-
-        Parameters
-        ----------
-        graph, marginals, additional, names
-            As for the class.
-        ax, layout
-            As for `plot`.
-
-        Returns
-        -------
-        display : FactorGraphDisplay
-            With `ax_` and `figure_`.
-        """
-        return cls(graph, marginals, additional=additional, names=names).plot(ax=ax, layout=layout)
-
     def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:
         """Draw the graph.
 

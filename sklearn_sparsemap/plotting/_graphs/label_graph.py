@@ -119,34 +119,6 @@ class LabelGraphDisplay(Drawing):
         display = cls(np.asarray(estimator.classes_).tolist(), estimator.edges_, estimator.edge_scores_)
         return display.plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
 
-    @classmethod
-    def from_edges(
-        cls,
-        labels: Sequence[Any],
-        edges: ArrayLike,
-        scores: Any,
-        *,
-        n_edges: int = 20,
-        sign: Literal["attraction", "repulsion"] | None = None,
-        order: Sequence[Any] | None = None,
-        ax: Any = None,
-    ) -> Self:
-        """Draw the strongest of some edges.
-
-        Parameters
-        ----------
-        labels, edges, scores
-            As for the class.
-        n_edges, sign, order, ax
-            As for `plot`.
-
-        Returns
-        -------
-        display : LabelGraphDisplay
-            With `ax_` and `figure_`.
-        """
-        return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
-
     def plot(
         self,
         ax: Any = None,
