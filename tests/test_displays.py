@@ -1,6 +1,7 @@
 """Conventions of all displays, and the displays of learned weights and predictions, at few and at many items."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -10,11 +11,30 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from test_plotting import assert_nothing_overlaps, texts_of
 
-from sklearn_sparsemap import plotting
-from sklearn_sparsemap.plotting import FeatureTableDisplay, LabelConfusionDisplay, TransitionsDisplay
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    StructuredSparseMAPClassifier,
+    group_path,
+    plotting,
+    structured_group_lasso_path,
+)
+from sklearn_sparsemap.estimators import GroupPath
+from sklearn_sparsemap.plotting import (
+    CoefficientPathDisplay,
+    FeatureTableDisplay,
+    LabelConfusionDisplay,
+    LossCurveDisplay,
+    TransitionsDisplay,
+)
 
 CONSTRUCTORS = {"from_estimator", "from_predictions", "from_result", "from_path"}
 
@@ -139,3 +159,112 @@ def test_tables_are_drawn_on_given_axes():
         table.plot(axes[0])
     with pytest.raises(ValueError, match="no place in a grid that could be divided; give 4 axes"):
         table.plot(figure.add_axes((0, 0, 1, 1)))
+
+
+# -- Losses --------------------------------------------------------------------------------------------------------
+
+
+def problem(n=200):
+    X = np.random.default_rng(0).normal(size=(n, 6))
+    return X, np.where(X[:, 0] + X[:, 3] > 0, "up", "down")
+
+
+def test_losses_and_scores_are_those_of_the_estimator():
+    X, y = problem()
+    model = StructuredSparseMAPClassifier(solver="adagrad", early_stopping=True, max_iter=20, random_state=0)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), model), {"structuredsparsemapclassifier__alpha": [0.01]}, cv=2
+    )
+    model = search.fit(X, y).best_estimator_[-1]
+    display = LossCurveDisplay.from_estimator(search)
+    losses, scores = display.lines_[""]
+    np.testing.assert_array_equal(losses.get_ydata(), model.loss_curve_)
+    np.testing.assert_array_equal(losses.get_xdata(), np.arange(1, len(model.loss_curve_) + 1))
+    np.testing.assert_array_equal(scores.get_ydata(), model.validation_scores_)
+    assert [ax.get_ylabel() for ax in display.ax_] == ["training loss", "validation score"]
+    (dot,) = [line for line in display.ax_[1].lines if line is not scores]
+    assert dot.get_xydata().tolist() == [[1 + np.argmax(model.validation_scores_), max(model.validation_scores_)]]
+    assert display.legend_ is None
+    assert_nothing_overlaps(display.figure_)
+    # Without scores there is one panel; several models have names.
+    other = clone(model).set_params(early_stopping=False, alpha=1.0).fit(X, y)
+    assert len(LossCurveDisplay.from_estimator(other, ax=plt.figure().subplots()).ax_) == 1
+    both = LossCurveDisplay.from_estimator({"weak": model, "strong": other})
+    assert texts_of(both.legend_) == ["weak", "strong"] and [len(both.lines_[name]) for name in both.lines_] == [2, 1]
+    labels = MultilabelLPSparseMAP(max_iter=3, alpha=0.1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labels.fit(X, (X[:, :3] > 0).astype(int))
+    assert len(LossCurveDisplay.from_estimator(labels).losses[""]) == len(labels.loss_curve_)
+
+
+def test_wrong_losses_are_named():
+    for make, message in (
+        (lambda: LossCurveDisplay([]), "no losses to draw"),
+        (lambda: LossCurveDisplay({"a": [1.0]}, {"b": [1.0]}), "scores of 'b', but no losses"),
+        (lambda: LossCurveDisplay.from_estimator(StandardScaler()), "StandardScaler has no loss_curve_"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+# -- Paths of coefficients -----------------------------------------------------------------------------------------
+
+
+def test_paths_show_the_norms_of_features_and_groups():
+    X, y = problem()
+    groups = ["a", "a", "b", "b", "c", "c"]
+    path = alphas, coefs, _ = structured_group_lasso_path(X, y, n_alphas=5, eps=0.05, groups=groups)
+    display = CoefficientPathDisplay.from_path(path, names=list("uvwxyz"))
+    wanted = np.array([np.linalg.norm(coef, axis=0) for coef in coefs])
+    np.testing.assert_allclose(display.norms, wanted)
+    for line, column in zip(display.lines_, wanted.T, strict=True):
+        np.testing.assert_allclose(line.get_xydata(), np.column_stack([alphas, column]))
+    assert display.ax_.xaxis.get_inverted() and display.ax_.get_xscale() == "log"
+    strongest = np.argsort(-wanted.max(axis=0))
+    assert texts_of(display.legend_) == ["uvwxyz"[i] for i in strongest if wanted[:, i].any()]
+    sparse_path = structured_group_lasso_path(csr_array(X), y, n_alphas=5, eps=0.05, groups=groups)
+    np.testing.assert_allclose(CoefficientPathDisplay.from_path(sparse_path).norms, wanted, atol=1e-6)
+    grouped = CoefficientPathDisplay.from_path(path, groups=groups, n_names=1)
+    squares = (wanted**2).reshape(5, 3, 2).sum(axis=2)
+    np.testing.assert_allclose(grouped.norms, np.sqrt(squares))
+    assert grouped.names == ["a", "b", "c"] and len(texts_of(grouped.legend_)) == 1
+    assert grouped.legend_.get_title().get_text() == f"largest 1 of {(squares.max(axis=0) > 0).sum()}"
+
+
+def test_paths_of_budgets_need_their_models():
+    X, y = problem()
+    model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=50, random_state=0)
+    options = {"X_val": X[100:], "y_val": y[100:]}
+    path = group_path(model, X[:100], y[:100], [None, 1, 2], **options, names=list("abc"), return_estimators=True)
+    display = CoefficientPathDisplay.from_path(path)
+    assert display.strengths.tolist() == [1, 2, 3] and display.names == ["a", "b", "c"]
+    np.testing.assert_array_equal(display.norms, [path.estimators[i].group_norms_ for i in (1, 2, 0)])
+    assert ((display.norms > 0).sum(axis=1) == [1, 2, 3]).all()
+    for wrong, remedy in (
+        (group_path(model, X[:100], y[:100], [1, 2], **options), "group_path with return_estimators=True"),
+        (
+            GroupPath([0.1, 0.2], np.ones(2), np.ones((2, 1)), np.ones(2), [], []),
+            r"structured_group_lasso_path\(X, y, ",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"the path has no weights; call {remedy}"):
+            CoefficientPathDisplay.from_path(wrong)
+    for make, message in (
+        (lambda: CoefficientPathDisplay.from_path([1, 2]), "must be a result of .*; got list"),
+        (lambda: CoefficientPathDisplay.from_path(path, groups=[0, 1]), "leave groups at None"),
+        (lambda: CoefficientPathDisplay([1, 2], np.ones((3, 2))), "a row for each of the strengths"),
+        (lambda: CoefficientPathDisplay([1, 0], np.ones((2, 2))), "strengths must be positive"),
+        (lambda: CoefficientPathDisplay([1, 2], np.ones((2, 2)), names="a"), "names must be 2 names"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+@pytest.mark.parametrize("n", [5, 50])
+def test_names_of_paths_fit_beside_them(n):
+    strengths = np.geomspace(1, 0.01, 30)
+    norms = np.maximum(0.0, np.linspace(-3, 1, n) - np.log10(strengths)[:, None])
+    display = CoefficientPathDisplay(strengths, norms, [f"group {i}" for i in range(n)]).plot()
+    assert len(texts_of(display.legend_)) == min((norms > 0).any(axis=0).sum(), 8) and len(display.lines_) == n
+    assert_nothing_overlaps(display.figure_)

@@ -28,8 +28,8 @@ class ConvergenceDisplay(Display):
     Parameters
     ----------
     curves : dict of str -> dict of str -> array-like
-        For each solver, by the name in the legend, a dict of four arrays of one length: ``"n_iter"``, increasing numbers
-        of iterations, and ``"objective"``, ``"gap"`` and ``"n_structures"`` of its solutions after these.
+        For each solver, by the name in the legend, a dict of four arrays of one length: ``"n_iter"``, increasing
+        numbers of iterations, and ``"objective"``, ``"gap"`` and ``"n_structures"`` of its solutions after these.
 
     Attributes
     ----------
