@@ -36,7 +36,7 @@ def close_figures():
 @pytest.mark.parametrize("sign", [None, "attraction", "repulsion"])
 def test_the_strongest_edges_are_drawn_by_sign_and_strength(sign):
     labels, edges, scores = random_graph(9)
-    display = LabelGraphDisplay(labels, edges, scores).plot(n_edges=12, sign=sign)
+    display = LabelGraphDisplay(labels, edges, scores).plot(n_edges=12, min_strength=0.0, sign=sign)
     of_sign = {"attraction": scores > 0, "repulsion": scores < 0}.get(sign, scores != 0)
     wanted = np.sort(np.abs(scores[of_sign]))[::-1][:12]
     shown = display.shown_edges_
@@ -53,6 +53,21 @@ def test_the_strongest_edges_are_drawn_by_sign_and_strength(sign):
     legend = texts_of(display.legend_)
     assert len(legend) == (2 if sign is None else 1)
     assert all(text.startswith(("attract (", "repel (\N{MINUS SIGN}")) for text in legend)
+
+
+def test_weak_edges_are_cut_and_counted():
+    edges, scores = [[0, 1], [1, 2], [2, 3], [3, 4], [0, 2]], [-2.0, 0.5, -0.1, 0.099, 1e-4]
+    display = LabelGraphDisplay(list("abcde"), edges, scores).plot()
+    assert display.scores[display.shown_edges_].tolist() == [-2.0, 0.5, -0.1]
+    assert display.shown_labels_.size == 4
+    note = "2 below 5 % of the largest not drawn"
+    assert texts_of(display.legend_) == ["attract (0.5)", "repel (\N{MINUS SIGN}0.1 to \N{MINUS SIGN}2)", note]
+    assert_nothing_overlaps(display.figure_)
+    assert len(display.plot(min_strength=0.0).lines_) == 5 and len(texts_of(display.legend_)) == 2
+    # The largest of the sign that is drawn counts.
+    assert len(display.plot(sign="attraction", min_strength=0.1).lines_) == 2
+    with pytest.raises(ValueError, match="min_strength must be a fraction from 0 to 1; got 5"):
+        display.plot(min_strength=5)
 
 
 def test_lines_end_at_their_labels():

@@ -116,6 +116,23 @@ def name_axis(axis, names, *, across=None, size=10.0):
     return labels
 
 
+def round_ticks(low, high, n=4):
+    """Return at least `n` round numbers in an interval of a logarithmic axis, as few as possible."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    for digits in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)):
+        ticks = np.outer(powers, digits).ravel()
+        ticks = ticks[(ticks >= low) & (ticks <= high)]
+        if len(ticks) >= n:
+            return ticks
+    # The interval is narrow: a constant step, of which about n fit in.
+    unit = 10.0 ** np.floor(np.log10(high - low))
+    for step in unit * np.array([5.0, 2.0, 1.0, 0.5, 0.2, 0.1]):
+        ticks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+        if len(ticks) >= n:
+            break
+    return ticks
+
+
 def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 

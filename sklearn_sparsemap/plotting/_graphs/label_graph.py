@@ -85,6 +85,7 @@ class LabelGraphDisplay(Drawing):
         estimator: Any,
         *,
         n_edges: int = 20,
+        min_strength: float = 0.05,
         sign: Literal["attraction", "repulsion"] | None = None,
         order: Sequence[Any] | None = None,
         ax: Any = None,
@@ -96,7 +97,7 @@ class LabelGraphDisplay(Drawing):
         estimator : MultilabelLPSparseMAP
             Fitted, with a label graph; or a pipeline or a search around it. (Any object with ``classes_``, ``edges_``
             and ``edge_scores_``.)
-        n_edges, sign, order, ax
+        n_edges, min_strength, sign, order, ax
             As for `plot`.
 
         Returns
@@ -117,13 +118,14 @@ class LabelGraphDisplay(Drawing):
                 'label a sample; fit it with label_graph="full" and loss="sparsemap"'
             )
         display = cls(np.asarray(estimator.classes_).tolist(), estimator.edges_, estimator.edge_scores_)
-        return display.plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
+        return display.plot(ax=ax, n_edges=n_edges, min_strength=min_strength, sign=sign, order=order)
 
     def plot(
         self,
         ax: Any = None,
         *,
         n_edges: int = 20,
+        min_strength: float = 0.05,
         sign: Literal["attraction", "repulsion"] | None = None,
         order: Sequence[Any] | None = None,
     ) -> Self:
@@ -134,7 +136,9 @@ class LabelGraphDisplay(Drawing):
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         n_edges : int, default=20
-            Number of edges; the strongest ones are drawn.
+            Maximum number of edges; the strongest ones are drawn.
+        min_strength : float, default=0.05
+            Edges weaker than this fraction of the strongest one are left out; the legend counts them.
         sign : {"attraction", "repulsion"}, default=None
             The kind of edges. By default, both.
         order : sequence of labels, default=None
@@ -148,15 +152,19 @@ class LabelGraphDisplay(Drawing):
         Raises
         ------
         ValueError
-            If no edge has the sign, the edges join more than 200 labels, or `order` lacks one of these or names one
-            twice.
+            If no edge has the sign, the edges join more than 200 labels, `order` lacks one of these or names one twice,
+            or `min_strength` is not from 0 to 1.
         """
         check_positive("n_edges", n_edges, integer=True)
+        if not 0.0 <= min_strength <= 1.0:
+            raise ValueError(f"min_strength must be a fraction from 0 to 1; got {min_strength!r}")
         check_choice("sign", sign, _SIGNS)
         wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
         shown = np.flatnonzero(wanted)[:n_edges]
         if not len(shown):
             raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
+        is_weak = np.abs(self.scores[shown]) < min_strength * np.abs(self.scores[shown[0]])
+        shown, n_weak = shown[~is_weak], int(is_weak.sum())
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
             used = self._given_order(order, used)
@@ -182,6 +190,8 @@ class LabelGraphDisplay(Drawing):
             places *= across, np.clip(down, 1.0, min(_WIDEST, 1.4 * across))
         ends = np.concatenate([places, places + np.column_stack([widths, np.zeros(len(used))])])
         entries = self._entries(self.scores[shown])
+        if n_weak:
+            entries.append((f"{n_weak} below {100 * min_strength:g} % of the largest not drawn", {"lw": 0.0}))
         scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
         ax = self.ax_
         self.lines_, self.texts_ = [], []
