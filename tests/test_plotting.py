@@ -258,6 +258,57 @@ def test_names_of_states_are_strokes_and_numbers_are_lines():
     assert all(thin.get_linewidth() < 0.5 * thick.get_linewidth() for thin, thick in zip(names.paths_, numbers.paths_))
 
 
+@pytest.mark.parametrize(("n", "lengths"), [(5, [5]), (12, [12]), (13, [7, 6]), (50, [10] * 5), (49, [10] * 4 + [9])])
+@pytest.mark.parametrize("labels", [None, ["sun", "rain", "snow"]])
+def test_long_chains_are_wrapped_into_lines(n, lengths, labels):
+    rng = np.random.default_rng(0)
+    paths = [(rng.integers(0, 3, n), 0.6), (rng.integers(0, 3, n), 0.4)]
+    named = [([labels[i] for i in path], p) for path, p in paths] if labels else paths
+    words = [f"word {i}" for i in range(n)]
+    truth = named[0][0]
+    display = ChainDisplay(named, labels=labels, words=words, y_true=truth).plot()
+    axes = np.ravel(display.ax_)
+    first = 0
+    for k, (ax, length) in enumerate(zip(axes, lengths, strict=True)):
+        steps = np.arange(first, first + length)
+        assert [text.get_text() for text in ax.get_xticklabels()] == words[first : first + length]
+        np.testing.assert_allclose(ax.images[0].get_array().filled(0.0), display.marginals[steps].T)
+        # Cells are as wide in all lines.
+        assert ax.get_xlim() == (-0.5, lengths[0] - 0.5)
+        for line, (path, _) in zip(display.paths_[2 * k : 2 * k + 2], paths, strict=True):
+            x = line.get_xdata()
+            assert set(range(length)) <= set(x.tolist())
+            np.testing.assert_array_equal(line.get_ydata().round(), path[first + x])
+            # It goes on towards the next line.
+            assert (x[-1] == length) == (first + length < n) and (x[0] == -1) == (first > 0)
+        first += length
+    assert texts_of(display.legend_) == ["p = 0.60", "p = 0.40", "truth"]
+    if labels:
+        assert_nothing_overlaps(display.figure_)
+    one = display.plot(max_steps=None)
+    assert isinstance(one.ax_, plt.Axes) and len(one.paths_) == 2
+
+
+def test_lines_of_a_chain_divide_given_axes():
+    figure, (left, right) = plt.subplots(1, 2)
+    display = ChainDisplay([(np.zeros(20, int), 1.0)]).plot(right)
+    assert len(display.ax_) == 2 and display.figure_ is figure and not left.lines and not right.lines
+    assert ChainDisplay([(np.zeros(20, int), 1.0)]).plot(max_steps=5, ax=figure.subplots(4)).ax_.shape == (4,)
+    with pytest.raises(ValueError, match="ax must be 2 axes, or one"):
+        ChainDisplay([(np.zeros(20, int), 1.0)]).plot(figure.subplots(1, 3))
+    with pytest.raises(ValueError, match="max_steps must be a positive int; got 0"):
+        ChainDisplay([(np.zeros(20, int), 1.0)]).plot(max_steps=0)
+
+
+@pytest.mark.parametrize("n", [5, 12, 50])
+def test_probabilities_of_rankings_do_not_overlap(n):
+    rng, base = np.random.default_rng(0), np.arange(n)
+    rankings = [rng.permutation(base[:3]).tolist() + base[3:].tolist() for _ in range(8)]
+    display = RankingDisplay(rankings, [0.6, 0.3, 0.08, 0.004, 0.004, 0.004, 0.004, 0.004]).plot()
+    assert isinstance(display.ax_, plt.Axes) and len(display.ax_.texts) > n
+    assert_nothing_overlaps(display.figure_)
+
+
 def test_probabilities_of_cells_keep_away_from_lines():
     rng = np.random.default_rng(0)
     for _ in range(3):

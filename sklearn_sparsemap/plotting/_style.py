@@ -110,10 +110,14 @@ def name_axis(axis, names, *, across=None, size=10.0):
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
     if across is not None and max(text_width(name, size) for name in names) > 0.92 * across:
-        above = axis.get_ticks_position() == "top"
-        for label in axis.get_ticklabels():
-            label.set(rotation=45, ha="left" if above else "right", rotation_mode="anchor")
+        rotate(axis.get_ticklabels(), above=axis.get_ticks_position() == "top")
     return labels
+
+
+def rotate(labels, *, above=False):
+    """Set the labels of an axis aslant, so that they are apart; `above` if they are above the axes."""
+    for label in labels:
+        label.set(rotation=45, ha="left" if above else "right", rotation_mode="anchor")
 
 
 def round_ticks(low, high, n=4):
@@ -133,7 +137,7 @@ def round_ticks(low, high, n=4):
     return ticks
 
 
-def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
+def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room=None):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 
     Parameters
@@ -146,6 +150,8 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
         Whether the names of columns are above the grid.
     colors : dict, default=SHADES
         Parameters of `imshow`. By default, those of probabilities.
+    room : int, default=None
+        Number of columns for which the axes have room. By default, those of `cells`.
 
     Returns
     -------
@@ -156,16 +162,18 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
     n_rows, n_cols = cells.shape
     shown = np.ma.masked_less_equal(cells, 0.0) if colors is SHADES else np.ma.masked_invalid(cells)
     image = ax.imshow(shown, aspect="auto", interpolation="none", zorder=0, **colors)
-    ax.set(xlim=(-0.5, n_cols - 0.5), ylim=(n_rows - 0.5, -0.5))
-    for place in range(n_rows + 1):
-        ax.axhline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
-    for place in range(n_cols + 1):
-        ax.axvline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
+    room = n_cols if room is None else room
+    ax.set(xlim=(-0.5, room - 0.5), ylim=(n_rows - 0.5, -0.5))
+    right, bottom = n_cols - 0.5, n_rows - 0.5
+    for edge in np.arange(n_rows + 1) - 0.5:
+        ax.plot([-0.5, right], [edge, edge], color=FAINT, lw=0.8, zorder=1)
+    for edge in np.arange(n_cols + 1) - 0.5:
+        ax.plot([edge, edge], [-0.5, bottom], color=FAINT, lw=0.8, zorder=1)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     if top:
         ax.xaxis.tick_top()
-    size = np.array(size_in_points(ax)) / (n_cols, n_rows)
+    size = np.array(size_in_points(ax)) / (room, n_rows)
     font = float(np.clip(0.7 * size[1], 6.0, 10.0))
     name_axis(ax.xaxis, col_names, across=size[0], size=font)
     name_axis(ax.yaxis, row_names, size=font)
