@@ -228,6 +228,29 @@ def test_dollars_are_no_formulas():
     assert {"$a", "b$"} <= {text for text, _ in visible_texts(figure)}
 
 
+@pytest.mark.parametrize(("n", "limit"), [(5, 24), (12, 24), (50, 100)])
+def test_trees_with_many_ties_are_limited(n, limit):
+    rng = np.random.default_rng(0)
+    words = np.arange(n)
+    trees = [(words + 1 + rng.integers(1, n + 1, size=n)) % (n + 1) for _ in range(40)]
+    weights = np.linspace(2, 1, 40) / 60
+    display = TreeDisplay(trees, weights)
+    everything = display.plot(max_arcs=n * n + 1)
+    probability = {arc: display.marginals[arc[0], arc[1] - 1] for arc in everything.arcs_}
+    assert len(probability) > limit and len(texts_of(everything.legend_)) == 5
+    display.plot()
+    shown = set(display.arcs_)
+    first = {(int(head), m + 1) for m, head in enumerate(trees[0])}
+    assert len(shown) == limit and first <= shown
+    left = max(p for arc, p in probability.items() if arc not in shown)
+    assert all(probability[arc] >= left for arc in shown - first)
+    left = f"{left:.2f}"
+    assert texts_of(display.legend_)[-1] == f"{len(probability) - limit} arcs up to {left} not drawn"
+    assert max(display.figure_.get_size_inches()) < 12 if n < 50 else True
+    with pytest.raises(ValueError, match="max_arcs must be a positive int; got 0"):
+        display.plot(max_arcs=0)
+
+
 def test_chains_have_their_paths():
     labels = ["sun", "rain", "snow"]
     paths = [(["sun", "rain", "rain"], 0.7), (["sun", "sun", "rain"], 0.3)]
