@@ -29,6 +29,7 @@ from sklearn_sparsemap import (
 )
 from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.plotting import (
+    ChainDisplay,
     CoefficientPathDisplay,
     FeatureTableDisplay,
     LabelConfusionDisplay,
@@ -61,6 +62,17 @@ def test_constructors_have_one_naming_and_take_axes(name):
         ax = inspect.signature(getattr(display, maker)).parameters["ax"]
         assert ax.kind is ax.KEYWORD_ONLY and ax.default is None
     assert list(inspect.signature(display.plot).parameters)[:2] == ["self", "ax"]
+
+
+def test_displays_are_drawn_in_subfigures():
+    figure = plt.figure(figsize=(8, 8), layout="constrained")
+    above, below = figure.subfigures(2, 1)
+    display = TransitionsDisplay(np.eye(3), ["a", "b", "c"]).plot(above.subplots())
+    assert display.figure_ is above
+    path = np.zeros(20, int)
+    chain = ChainDisplay([(path, 1.0)]).plot(below.subplots())
+    assert len(chain.ax_) == 2
+    assert_nothing_overlaps(figure)
 
 
 # -- Pairs of labels -----------------------------------------------------------------------------------------------

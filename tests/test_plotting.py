@@ -713,7 +713,12 @@ def test_circles_are_shaded_by_their_marginals():
     zero = display.marginals == 0
     assert zero.any() and (light[zero] == 3.0).all() and (light[~zero] < 3.0).all()
     texts = [text.get_text() for text in display.ax_.texts]
-    assert texts.count("Exactly 1") == 3 and texts.count("Exclusive") == 4 and texts.count("links[1, 3]") == 1
+    assert (
+        texts.count("Exactly 1") == 3
+        and texts.count("Exclusive") == 4
+        and texts.count("1, 3") == 1
+        and "links[1, 3]" in display.names
+    )
     numbers = [f"{u:.2f}" for u in display.marginals if u >= 0.005]
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None
@@ -811,15 +816,85 @@ def test_graphs_shrink_into_small_axes():
 
 
 def test_large_graphs_are_refused():
-    with pytest.raises(ValueError, match=r"has 210 variables and 29 factors; .* more than 200 and 400 cannot be read"):
-        FactorGraphDisplay(matching_graph(14, 15))
+    with pytest.raises(ValueError, match=r"has 210 variables and 29 factors; .* 200 and 400 cannot be read.*heatmap"):
+        FactorGraphDisplay(matching_graph(14, 15)).plot()
     graph = FactorGraph()
     u = graph.variables(30)
     i, j = np.triu_indices(30, 1)
     graph.add(Pair(u[i], u[j], name="pairs"))
     with pytest.raises(ValueError, match="has 30 variables and 435 factors"):
-        FactorGraphDisplay(graph)
-    FactorGraphDisplay(matching_graph(10, 20))
+        FactorGraphDisplay(graph).plot()
+    FactorGraphDisplay(matching_graph(10, 20)).plot()
+
+
+DAYS, STAFF = ["Mon", "Tue", "Wed"], ["Ann", "Bob", "Eve", "Max"]
+
+
+def shift_graph():
+    """A schedule of three axes, and a row of days."""
+    graph = FactorGraph()
+    shift, opened = graph.variables((3, 2, 4), name="shift"), graph.variables(3, name="open")
+    graph.add(*[OrOut([*shift[day].ravel(), opened[day]]) for day in range(3)])
+    return graph
+
+
+def test_schedules_are_heat_maps():
+    graph = shift_graph()
+    rng = np.random.default_rng(0)
+    marginals = {"shift": rng.random((3, 2, 4)) * (rng.random((3, 2, 4)) < 0.6), "open": np.array([1.0, 0.25, 0.0])}
+    axis_names = {"shift": (DAYS, ["am", "pm"], STAFF), "open": [DAYS]}
+    display = FactorGraphDisplay(graph, marginals, axis_names=axis_names).plot(layout="heatmap")
+    first, second = display.images_
+    np.testing.assert_allclose(first.get_array().filled(0.0), marginals["shift"].reshape(6, 4))
+    np.testing.assert_allclose(second.get_array().filled(0.0), marginals["open"][None])
+    names = [[text.get_text() for text in axis.get_ticklabels()] for ax in display.ax_ for axis in (ax.yaxis, ax.xaxis)]
+    assert names == [[f"{day} {time}" for day in DAYS for time in ("am", "pm")], STAFF, ["open"], DAYS]
+    assert [text.get_text() for text in display.ax_[1].texts] == ["1.00", "0.25"]
+    assert display.circles_ == display.boxes_ == [] and display.legend_ is None
+    assert_nothing_overlaps(display.figure_)
+    # The same from a result, in one part of a figure, with indices for names.
+    result = lp_sparsemap(graph, {"shift": rng.normal(size=(3, 2, 4)), "open": np.zeros(3)})
+    figure, (left, right) = plt.subplots(1, 2)
+    again = FactorGraphDisplay.from_result(result, layout="heatmap", ax=right)
+    assert again.figure_ is figure and not left.images
+    np.testing.assert_allclose(again.images_[0].get_array().filled(0.0), result.marginals["shift"].reshape(6, 4))
+    assert [text.get_text() for text in again.ax_[0].get_yticklabels()][:3] == ["0, 0", "0, 1", "1, 0"]
+
+
+def test_large_schedules_are_heat_maps():
+    u = np.random.default_rng(0).random((7, 3, 20))
+    graph = FactorGraph()
+    graph.variables((7, 3, 20))
+    display = FactorGraphDisplay(graph, u).plot(layout="heatmap")
+    assert isinstance(display.ax_, plt.Axes) and len(display.ax_.texts) == u.size
+    assert_nothing_overlaps(display.figure_)
+    named = FactorGraphDisplay(graph, u, axis_names=("abcdefg", "xyz", range(20))).plot(layout="heatmap")
+    assert named.ax_.get_yticklabels()[4].get_text() == "b y"
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_graphs_of_estimators(is_constant):
+    rng = np.random.default_rng(0)
+    graph = matching_graph(2, 3)
+    X = [rng.normal(size=(6, 2)) for _ in range(30)]
+    best = [x[:, 0].reshape(2, 3) for x in X]
+    y = [
+        np.isin(np.arange(6).reshape(2, 3), [b[0].argmax(), 3 + np.delete(np.arange(3), b[0].argmax())[0]])
+        for b in best
+    ]
+    model = StructuredSparseMAPClassifier(lambda x: graph, alpha=0.01).fit(X, y)
+    marginals = model.predict_marginals(X[:1])[0]
+    if is_constant:
+        # The graph itself, as the structure of the classifier.
+        model.set_params(structure=graph)
+        model.predict_marginals = lambda X: [marginals]
+    display = FactorGraphDisplay.from_estimator(model, X[0], layout="heatmap", axis_names=(["a", "b"], "xyz"))
+    np.testing.assert_allclose(display.images_[0].get_array().filled(0.0), np.asarray(marginals).reshape(2, 3))
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["x", "y", "z"]
+    assert len(FactorGraphDisplay.from_estimator(model, X[0]).circles_) == 6
+    chain = StructuredSparseMAPClassifier("chain").fit(X[:2], [[0, 1] * 3, [1, 0] * 3])
+    with pytest.raises(ValueError, match=r"the structures of the estimator are no factor graphs; .* 'chain'"):
+        FactorGraphDisplay.from_estimator(chain, X[0])
 
 
 @pytest.mark.parametrize(
@@ -834,6 +909,19 @@ def test_large_graphs_are_refused():
         (lambda: FactorGraphDisplay(flat_graph(), additional={"pairs": [1.0]}), r"there must be \(5,\) pair scores"),
         (lambda: FactorGraphDisplay(matching_graph(), names=["a"]), "names must be 12 names"),
         (lambda: FactorGraphDisplay(matching_graph()).plot(layout="round"), "layout='round' is not one of"),
+        (lambda: FactorGraphDisplay(matching_graph()).plot(layout="heatmap"), "a heat map shows marginals"),
+        (lambda: FactorGraphDisplay(shift_graph(), axis_names=[DAYS]), r"must be a dict .* \['shift', 'open'\]"),
+        (lambda: FactorGraphDisplay(shift_graph(), axis_names={"u": [DAYS]}), "has 'u'; the graph has"),
+        (
+            lambda: FactorGraphDisplay(matching_graph(), np.zeros((3, 4)), axis_names=[DAYS]).plot(layout="heatmap"),
+            "axis_names of 'links' must be 2 lists",
+        ),
+        (
+            lambda: FactorGraphDisplay(matching_graph(), np.zeros((3, 4)), axis_names=[DAYS, DAYS]).plot(
+                layout="heatmap"
+            ),
+            "axis_names of 'links' must be 4 names; got 3",
+        ),
         (
             lambda: FactorGraphDisplay(lp_sparsemap(matching_graph(), np.ones((3, 4))), np.zeros((3, 4))),
             "a result brings its own marginals",

@@ -12,6 +12,7 @@ DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 ATTRACTS, REPELS = {"color": COLORS[3], "linestyle": "-"}, {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
+_READABLE = 8.0  # points; names of ticks are rotated rather than smaller
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
 
 
@@ -31,9 +32,11 @@ def as_text(probability):
 
 def size_in_points(ax):
     """Return width and height of axes, in points."""
-    if ax.figure.get_layout_engine() is not None:
+    # The whole figure, if the axes are in a subfigure.
+    figure = ax.figure.figure
+    if figure.get_layout_engine() is not None:
         # The layout engine moves the axes when it draws.
-        ax.figure.draw_without_rendering()
+        figure.draw_without_rendering()
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
 
@@ -102,15 +105,21 @@ def name_axis(axis, names, *, across=None, size=10.0):
     axis : matplotlib Axis
     names : sequence of str
     across : float, default=None
-        Points for each name; wider names are rotated.
+        Points for each name; wider names are smaller, or rotated.
     size : float, default=10.0
         Font size in points.
     """
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
-    if across is not None and max(text_width(name, size) for name in names) > 0.92 * across:
-        rotate(axis.get_ticklabels(), above=axis.get_ticks_position() == "top")
+    widest = max(text_width(name, size) for name in names) if across is not None else 0.0
+    if widest and widest > 0.92 * across:
+        fitting = size * 0.92 * across / widest
+        if fitting >= min(size, _READABLE):
+            for label in axis.get_ticklabels():
+                label.set_fontsize(fitting)
+        else:
+            rotate(axis.get_ticklabels(), above=axis.get_ticks_position() == "top")
     return labels
 
 
