@@ -28,12 +28,16 @@ from sklearn_sparsemap import (
     structured_group_lasso_path,
 )
 from sklearn_sparsemap.estimators import GroupPath
+from sklearn_sparsemap.inspection import Explanation
 from sklearn_sparsemap.plotting import (
     ChainDisplay,
     CoefficientPathDisplay,
+    ConvergenceDisplay,
+    ExplanationDisplay,
     FeatureTableDisplay,
     LabelConfusionDisplay,
     LossCurveDisplay,
+    PartsDisplay,
     TransitionsDisplay,
 )
 
@@ -280,3 +284,46 @@ def test_names_of_paths_fit_beside_them(n):
     display = CoefficientPathDisplay(strengths, norms, [f"group {i}" for i in range(n)]).plot()
     assert len(texts_of(display.legend_)) == min((norms > 0).any(axis=0).sum(), 8) and len(display.lines_) == n
     assert_nothing_overlaps(display.figure_)
+
+
+# -- Explanations --------------------------------------------------------------------------------------------------
+
+
+def test_explanations_list_no_bars_of_zero():
+    entries = [(f"feature {i}", 0, "a", value) for i, value in enumerate([2.0, -1.0, 0.011, 0.009, 1e-5, 0.0, 0.0])]
+    display = ExplanationDisplay(Explanation(["a"], ["b"], 1.02001, entries)).plot()
+    names = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert [name.partition(" @")[0] for name in names] == ["feature 0", "feature 1", "feature 2", "4 others"]
+    widths = [bar.get_width() for bar in display.ax_.patches]
+    np.testing.assert_allclose(widths, [2.0, -1.0, 0.011, 0.00901])
+
+
+@pytest.mark.parametrize("n", [3, 50])
+def test_explanations_can_be_read(n):
+    values = np.random.default_rng(0).normal(size=n)
+    entries = [(f"word[{i}]=something", i, "label", value) for i, value in enumerate(values)]
+    display = ExplanationDisplay(Explanation(["a"], ["b"], values.sum(), entries)).plot()
+    assert len(display.ax_.patches) == min(n, 13)
+    assert_nothing_overlaps(display.figure_)
+
+
+# -- Legends -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "rows"), [(5, 3), (50, 1)])
+def test_legends_below_use_the_width(n, rows):
+    rng = np.random.default_rng(0)
+    parts = [rng.random(n) < 0.3 for _ in range(6)]
+    display = PartsDisplay(parts, [0.33, 0.3, 0.12, 0.11, 0.08, 0.06], y_true=parts[0]).plot()
+    assert_nothing_overlaps(display.figure_)
+    tops = {round(text.get_window_extent().y0) for text in display.legend_.get_texts()}
+    assert len(texts_of(display.legend_)) == 6 and len(tops) <= rows
+    # The legend takes no room from the bars.
+    assert display.ax_.get_window_extent().width > 0.8 * display.figure_.bbox.width
+
+
+@pytest.mark.parametrize("n", [5, 50])
+def test_ticks_of_convergence_do_not_overlap(n):
+    n_iter = np.arange(2, n + 2)
+    curve = {"n_iter": n_iter, "objective": -np.exp(-0.3 * n_iter), "gap": np.exp(-n_iter), "n_structures": n_iter}
+    assert_nothing_overlaps(ConvergenceDisplay({"cg": curve}).plot().figure_)

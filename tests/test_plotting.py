@@ -376,7 +376,7 @@ def test_matchings_have_their_frames():
 @pytest.mark.parametrize(
     "display",
     [
-        MatchingDisplay([([0, 1], 1.0)], col_names=["a very long name", "b"]),
+        MatchingDisplay([([0, 1], 1.0)], col_names=["a very, very long name", "b"]),
         PartsDisplay([([0, 1], 1.0)], names=["a very, very long name, and some more", "b"]),
         ChainDisplay([([0, 1], 1.0)], words=["a very, very long name, and some more", "b"]),
     ],

@@ -67,7 +67,7 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
         f"{times[1]:>11.2f}"
     )
     if n_rows == 10:
-        graphs_shown, shown = graphs, [solved[0].marginals for solved in results]
+        shown = [solved[0] for solved in results]
 
 # %%
 # The picture
@@ -78,11 +78,10 @@ INK = "#222222"
 figure = plt.figure(figsize=(13, 8.4), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
 titles = "one factor: Matching", "10 Xor, 15 AtMostOne"
-for ax, title, graph, marginals in zip(above.subplots(1, 2), titles, graphs_shown, shown):
-    display = FactorGraphDisplay(graph, marginals)
-    display.plot(layout="heatmap", ax=ax)
+for ax, title, result in zip(above.subplots(1, 2), titles, shown):
+    FactorGraphDisplay.from_result(result, layout="heatmap", ax=ax)
     ax.set_title(title, fontsize=13, color=INK)
-apart = np.abs(shown[0] - shown[1]).max()
+apart = np.abs(shown[0].marginals - shown[1].marginals).max()
 above.supxlabel(f"largest difference of the two: {apart:.0e}", fontsize=11, color=INK)
 ax = below.subplots()
 ax.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)

@@ -7,7 +7,7 @@ import numpy as np
 from .._core.annotations import Any, NDArray, Self
 from .._core.validation import check_choice
 from ._base import Display
-from ._style import INK, lay_bare
+from ._style import INK, lay_bare, tick_whole_numbers
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -173,6 +173,8 @@ class ConvergenceDisplay(Display):
         for each in axes:
             each.set_xlabel("iteration")
             lay_bare(each)
+            tick_whole_numbers(each.xaxis)
+        tick_whole_numbers(axes[1].yaxis)
         # The numbers of structures grow with the iterations, so this corner is free.
         self.legend_ = axes[1].legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
         return self

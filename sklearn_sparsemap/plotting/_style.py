@@ -146,6 +146,15 @@ def round_ticks(low, high, n=4):
     return ticks
 
 
+def tick_whole_numbers(axis):
+    """Put plain whole numbers at round places of a logarithmic axis of counts."""
+    ticks = np.unique(round_ticks(*axis.get_view_interval()).round())
+    # Long numbers need room.
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 7])
+    axis.set_major_formatter("{x:,.0f}")
+    axis.set_minor_locator(import_library("matplotlib.ticker").NullLocator())
+
+
 def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room=None):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 
@@ -219,8 +228,7 @@ def legend_below(ax, handles):
     if labels is not None:
         below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi
     widths = [text_width(handle.get_label(), size) + 5.2 * size for handle in handles]
-    available = max(size_in_points(ax)[0], 240.0)
-    n_columns = len(handles) if sum(widths) <= available else max(1, int(available // max(widths)))
+    n_columns = _fitting_columns(widths, max(size_in_points(ax)[0], 240.0))
     return ax.legend(
         handles=handles,
         loc="upper center",
@@ -234,3 +242,12 @@ def legend_below(ax, handles):
         columnspacing=1.5,
         labelcolor=INK,
     )
+
+
+def _fitting_columns(widths, available):
+    """Return the largest number of columns of a legend that fit; entries fill one column after the other."""
+    for n_columns in range(len(widths), 1, -1):
+        # matplotlib splits the entries in this way, too.
+        if sum(column.max() for column in np.array_split(widths, n_columns)) <= available:
+            return n_columns
+    return 1

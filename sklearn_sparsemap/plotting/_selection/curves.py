@@ -12,13 +12,12 @@ from .._style import (
     DASHES,
     INK,
     MUTED,
-    import_library,
     lay_bare,
     legend_above,
     rim,
-    round_ticks,
     size_in_points,
     text_width,
+    tick_whole_numbers,
 )
 
 _FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
@@ -274,7 +273,7 @@ class GroupPathDisplay(Display):
         units = " or ".join(text for kind, text in (("budget", "the budget"), ("alpha", "alpha")) if kind in kinds)
         ax.set(xscale="log", xlabel=f"nonzero weights; at the points, {units}", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
-        self._tick(ax)
+        tick_whole_numbers(ax.xaxis)
         lay_bare(ax)
         self.legend_ = None
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
@@ -283,15 +282,6 @@ class GroupPathDisplay(Display):
         for place, (name, line) in enumerate(self.lines_.items()):
             self._label_points(ax, line, labels[name][0], place % 2 == 0, labels[name][1])
         return self
-
-    @staticmethod
-    def _tick(ax):
-        """Put plain numbers at round places of the axis of weights, which is logarithmic."""
-        ticks = np.unique(round_ticks(*ax.get_xlim()).round())
-        # Long numbers need room.
-        ax.set_xticks(ticks[:: 1 + len(ticks) // 7])
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.xaxis.set_minor_locator(import_library("matplotlib.ticker").NullLocator())
 
     @staticmethod
     def _label_points(ax, line, labels, above, best):
