@@ -15,6 +15,7 @@ from ._style import (
     MUTED,
     SHADES,
     draw_grid,
+    font_of_cells,
     import_library,
     ink_on,
     lay_bare,
@@ -69,9 +70,8 @@ class LabelPairsDisplay(Display):
         cells, colors = self._cells()
         self.image_, (across, down) = draw_grid(ax, cells, self.labels, self.labels, colors=colors)
         ax.set(ylabel=self._axes[0], xlabel=self._axes[1])
-        # All texts have one size, at which they fit into a cell.
-        size = min(9.0, 0.35 * down, 0.9 * across / widest / 8.0) if widest else 9.0
-        if size >= 5.0:
+        size = font_of_cells(texts.values(), across, 0.35 * down)
+        if size:
             shades = self.image_.cmap(self.image_.norm(cells))
             for (i, j), text in texts.items():
                 write(ax, (j, i), text, size, color=ink_on(shades[i, j]), zorder=5)

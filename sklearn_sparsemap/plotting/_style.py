@@ -12,6 +12,7 @@ DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 ATTRACTS, REPELS = {"color": COLORS[3], "linestyle": "-"}, {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
+_SMALLEST = 5.0  # points; smaller texts of cells are left out
 _READABLE = 8.0  # points; names of ticks are rotated rather than smaller
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
 
@@ -144,6 +145,20 @@ def round_ticks(low, high, n=4):
         if len(ticks) >= n:
             break
     return ticks
+
+
+def font_of_cells(texts, across, height):
+    """Return one font size, of at most 9 points, at which all texts fit into cells; None if they cannot be read.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    across, height : float
+        Width of a cell and largest height of its text, in points.
+    """
+    widest = max((text_width(text, 9.0) for text in set(texts)), default=0.0)
+    size = min(9.0, height, 0.9 * 9.0 * across / max(widest, 1.0))
+    return size if size >= _SMALLEST else None
 
 
 def tick_whole_numbers(axis):

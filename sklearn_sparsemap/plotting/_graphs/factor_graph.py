@@ -274,7 +274,7 @@ class FactorGraphDisplay(Drawing):
         axes = [self._start(ax, size)] if len(maps) == 1 else None
         if axes is None:
             axes = self._start_panels(ax, size, len(maps), height_ratios=[len(each.cells) for each in maps])
-        self.images_ = [each.draw(own, len(maps) > 1) for each, own in zip(maps, axes)]
+        self.images_ = [each.draw(panel, len(maps) > 1) for each, panel in zip(maps, axes)]
         self.legend_ = None
         return self
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from .._base import check_names
-from .._style import INK, as_text, draw_grid, text_width, write
+from .._style import INK, as_text, draw_grid, font_of_cells, text_width, write
 
 
 class HeatMap:
@@ -37,10 +37,10 @@ class HeatMap:
                 f"axis_names of {name!r} must be {len(shape)} lists, one for each axis; got {axis_names!r}"
             )
         what = f"axis_names of {name!r}"
-        axes = [check_names(what, own, n) or list(map(str, range(n))) for own, n in zip(axis_names, shape)]
+        axes = [check_names(what, names, n) or list(map(str, range(n))) for names, n in zip(axis_names, shape)]
         *above, self.col_names = axes
         self.name, self.cells = name, marginals.reshape(-1, shape[-1])
-        apart = ", " if all(own is None for own in axis_names) else " "
+        apart = ", " if all(names is None for names in axis_names) else " "
         self.row_names = [apart.join(names) for names in product(*above)] if above else [name]
         self.block = int(np.prod(shape[1:-1])) if len(shape) > 2 else 0
         names = max(text_width(row, 10.0) for row in self.row_names) / 72
@@ -55,9 +55,8 @@ class HeatMap:
         if is_named and self.row_names != [self.name]:
             ax.set_ylabel(self.name, color=INK, parse_math=False)
         texts = {place: as_text(value) for place, value in np.ndenumerate(self.cells) if value}
-        widest = max((text_width(text, 9.0) for text in set(texts.values())), default=1.0)
-        size = min(9.0, 0.5 * down, 0.9 * 9.0 * across / widest)
-        if size >= 5.0:
+        size = font_of_cells(texts.values(), across, 0.5 * down)
+        if size:
             for (row, column), text in texts.items():
                 write(ax, (column, row), text, size, va="center_baseline", zorder=5)
         return image

@@ -155,16 +155,7 @@ class LabelGraphDisplay(Drawing):
             If no edge has the sign, the edges join more than 200 labels, `order` lacks one of these or names one twice,
             or `min_strength` is not from 0 to 1.
         """
-        check_positive("n_edges", n_edges, integer=True)
-        if not 0.0 <= min_strength <= 1.0:
-            raise ValueError(f"min_strength must be a fraction from 0 to 1; got {min_strength!r}")
-        check_choice("sign", sign, _SIGNS)
-        wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
-        shown = np.flatnonzero(wanted)[:n_edges]
-        if not len(shown):
-            raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
-        is_weak = np.abs(self.scores[shown]) < min_strength * np.abs(self.scores[shown[0]])
-        shown, n_weak = shown[~is_weak], int(is_weak.sum())
+        shown, n_weak = self._strongest(n_edges, min_strength, sign)
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
             used = self._given_order(order, used)
@@ -175,7 +166,6 @@ class LabelGraphDisplay(Drawing):
             )
         if order is None:
             used = used[order_by_strength(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))]
-        place_of = {label: place for place, label in enumerate(used.tolist())}
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
         places, sides = _ring(len(used))
@@ -194,24 +184,42 @@ class LabelGraphDisplay(Drawing):
             entries.append((f"{n_weak} below {100 * min_strength:g} % of the largest not drawn", {"lw": 0.0}))
         scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
         ax = self.ax_
-        self.lines_, self.texts_ = [], []
-
-        largest = np.abs(self.scores[shown]).max()
-        # Many edges are drawn with thinner lines, and the strongest on top.
-        thin = min(1.0, (40 / len(shown)) ** 0.5)
-        for place, edge in enumerate(shown):
-            path = _curve(*(places[place_of[label]] for label in self.edges[edge].tolist()))
-            score = self.scores[edge]
-            lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
-            style = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}
-            zorder = 3.0 - place / len(shown)
-            self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
+        self._draw_edges(shown, dict(zip(used.tolist(), places)), scale)
+        self.texts_ = []
         ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
         for name, place, side in zip(names, places, sides):
             style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "zorder": 5}
             start = place[0] + (_GAP + _DOT) * side, place[1]
             self.texts_.append(write(ax, start, name, _FONT * scale, **style))
         return self
+
+    def _strongest(self, n_edges, min_strength, sign):
+        """Return the edges that are drawn, and the number of edges that are left out because they are weak."""
+        check_positive("n_edges", n_edges, integer=True)
+        check_positive("min_strength", min_strength, zero=True)
+        if min_strength > 1.0:
+            raise ValueError(f"min_strength must be a fraction from 0 to 1; got {min_strength!r}")
+        check_choice("sign", sign, _SIGNS)
+        wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
+        shown = np.flatnonzero(wanted)[:n_edges]
+        if not len(shown):
+            raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
+        is_weak = np.abs(self.scores[shown]) < min_strength * np.abs(self.scores[shown[0]])
+        return shown[~is_weak], int(is_weak.sum())
+
+    def _draw_edges(self, shown, places, scale):
+        """Draw edges between the places of their labels, the strongest on top."""
+        self.lines_ = []
+        largest = np.abs(self.scores[shown]).max()
+        # Many edges are drawn with thinner lines.
+        thin = min(1.0, (40 / len(shown)) ** 0.5)
+        for rank, edge in enumerate(shown):
+            path = _curve(*(places[label] for label in self.edges[edge].tolist()))
+            score = self.scores[edge]
+            lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
+            look = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}
+            caps = {"dash_capstyle": "butt", "solid_capstyle": "butt"}
+            self.lines_ += self.ax_.plot(*path.T, lw=lw, zorder=3.0 - rank / len(shown), **caps, **look)
 
     def _given_order(self, order, used):
         """Return the numbers of the labels of an order, which must have those that edges join."""

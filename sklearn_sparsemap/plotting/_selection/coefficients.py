@@ -105,8 +105,8 @@ class CoefficientPathDisplay(Display):
             If `path` is neither, or has no weights, or names or groups do not match it.
         """
         read = _read_budgets if hasattr(path, "budgets") else _read_strengths
-        strengths, norms, own_names, unit = read(path, groups)
-        return cls(strengths, norms, own_names if names is None else names, unit).plot(ax=ax, n_names=n_names)
+        strengths, norms, default_names, unit = read(path, groups)
+        return cls(strengths, norms, default_names if names is None else names, unit).plot(ax=ax, n_names=n_names)
 
     def plot(self, ax: Any = None, *, n_names: int = 8) -> Self:
         """Draw the curves.

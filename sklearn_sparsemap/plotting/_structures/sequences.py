@@ -12,6 +12,7 @@ from .._style import (
     MUTED,
     as_text,
     draw_grid,
+    font_of_cells,
     import_library,
     legend_below,
     name_axis,
@@ -222,9 +223,8 @@ def _write_cells(ax, cells, steps, courses, across, down):
     left corner. `across` and `down` are the size of a cell in points.
     """
     texts = {place: as_text(value) for place, value in np.ndenumerate(cells) if value}
-    widest = max((text_width(text, 9.0) for text in set(texts.values())), default=1.0)
-    size = min(9.0, 0.32 * down, 0.9 * 9.0 * across / widest)
-    if size < 5.0:
+    size = font_of_cells(texts.values(), across, 0.32 * down)
+    if size is None:
         return
     for (row, step), text in texts.items():
         reach = 0.5 * text_width(text, size) / across, 0.5 * size / down
