@@ -48,7 +48,7 @@ def parse_arguments():
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--max-iter", type=int)
     parser.add_argument("--loss", choices=("sparsemap", "logistic"), default="sparsemap")
-    parser.add_argument("--decision", choices=("threshold", "seen"), default="threshold")
+    parser.add_argument("--decision", choices=("threshold", "observed_sets"), default="threshold")
     parser.add_argument("--peers", action="store_true", help="one-vs-rest logistic regression, too")
     parser.add_argument("--speed", action="store_true", help="only times")
     return results.parse(parser)

@@ -35,8 +35,8 @@ MODELS = {
     "hinge, tree": {"loss": "hinge", "label_graph": "tree"},
     "SparseMAP, no edges, L-BFGS": {"solver": "lbfgs"},
     "SparseMAP, no edges, L-BFGS, rules": {"solver": "lbfgs", "constraints": "hierarchy"},
-    "SparseMAP, no edges, L-BFGS, seen sets": {"solver": "lbfgs", "decision": "seen"},
-    "SparseMAP, full, seen sets": {"label_graph": "full", "decision": "seen"},
+    "SparseMAP, no edges, L-BFGS, seen sets": {"solver": "lbfgs", "decision": "observed_sets"},
+    "SparseMAP, full, seen sets": {"label_graph": "full", "decision": "observed_sets"},
     **{f"conditional, {edges}": edges for edges in ("none", "full", "low rank", "by input")},
 }
 

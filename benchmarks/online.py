@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._fitting import new_optimizer, relative
+from sklearn_sparsemap.estimators._learners import new_optimizer, relative
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.metrics import span_f1_score
 from sklearn_sparsemap.training._columns import Columns

@@ -89,7 +89,7 @@ def fraction_integral(model, corpus):
     for X, _ in corpus.batches(range(len(corpus.heads))[:SOME]):
         graphs = [second_order_tree(*sample) for sample in X]
         scores = [(sample[0] @ model.coef_.ravel()).reshape(graph["tree"].shape) for sample, graph in zip(X, graphs)]
-        for _, problems in problems_by_graph(graphs, scores, model.additional_scores_)[0]:
+        for problems in problems_by_graph(graphs, scores, model.additional_scores_)[0]:
             u = relax(problems, 1e-6).marginals
             found.append((np.minimum(u, 1.0 - u) < INTEGRAL).all())
     return np.mean(found)

@@ -25,7 +25,7 @@ import numpy as np
 import results
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, group_path
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, perceptron_path
 from sklearn_sparsemap.datasets import load_conllu
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, arc_templates
 from sklearn_sparsemap.penalties import GroupOrder
@@ -132,7 +132,7 @@ class Bench:
             random_state=seed,
         )
         X_dev, dev = self.held[0]
-        path = group_path(
+        path = perceptron_path(
             model, self.X, self.heads, budgets, unit="weights", X_val=X_dev, y_val=dev, return_estimators=True,
             n_jobs=self.args.threads, warm_start=True,
         )  # fmt: skip

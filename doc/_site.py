@@ -89,9 +89,9 @@ RELATED = [
     ["estimators.cross_val_marginals", "StructuredSparseMAPClassifier", "RaggedArray"],
     ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
     ["GroupLassoPerceptron", "penalties.groups_from", "penalties.as_groups"],
-    ["GroupLassoPerceptron", "group_path", "stability_selection"],
+    ["GroupLassoPerceptron", "perceptron_path", "stability_selection"],
     ["StructuredGroupLasso", "StructuredGroupLassoCV", "structured_group_lasso_path", "GroupLassoPerceptron"],
-    ["group_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
+    ["perceptron_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
     ["structured_group_lasso_path", "plotting.CoefficientPathDisplay", "plotting.GroupPathDisplay"],
     ["plotting.LossCurveDisplay", "plotting.MemoryCurveDisplay", "StructuredSparseMAPClassifier"],
     ["stability_selection", "estimators.StabilitySelection"],
@@ -160,8 +160,7 @@ SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/infer
 # The order within a section: the easiest first.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_ranking.py"),
-    *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py",
-      "plot_dag_orderings.py"),
+    *("plot_predict_then_optimise.py", "plot_restored_picture.py", "plot_conformal_words.py", "plot_dag_orderings.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),
     *("plot_schedule.py", "plot_sudoku.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),

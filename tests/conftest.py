@@ -31,8 +31,9 @@ with suppress(ImportError):
 
 def pytest_collection_finish():
     """Refuse kernels that are used where a module of tests is imported: each worker would compile them."""
-    jit = sys.modules.get("sklearn_sparsemap._core.jit")
-    if jit is not None:
+    if "numba" in sys.modules:
+        from internals import jit
+
         used = jit.compile_statistics()
         assert not any(used.values()), f"importing the tests compiled or loaded kernels: {used}"
 
@@ -65,7 +66,7 @@ def draws(request):
 @pytest.fixture
 def mended(monkeypatch):
     """The samples that operations of PyTorch leave to the compiled solver."""
-    from sklearn_sparsemap.torch import _native
+    from internals import native as _native
 
     found, mend = [], _native.NativeSolution.mend
 

@@ -18,10 +18,10 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
-    group_path,
     lp_sparsemap,
     map_inference,
     marginal_inference,
+    perceptron_path,
     sparsemap,
 )
 from sklearn_sparsemap.factors import (
@@ -310,7 +310,7 @@ def estimator_cases():
     yield (
         "groups/path",
         lambda: [
-            getattr(group_path(path, X, y, budgets=[1, 2, 3], X_val=X, y_val=y), name)
+            getattr(perceptron_path(path, X, y, budgets=[1, 2, 3], X_val=X, y_val=y), name)
             for name in ("best_budget", "scores")
         ],
     )

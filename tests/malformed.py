@@ -21,10 +21,10 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     RaggedArray,
     StructuredSparseMAPClassifier,
-    group_path,
     lp_sparsemap,
     map_inference,
     n_best,
+    perceptron_path,
     sparsemap,
     stability_selection,
 )
@@ -212,7 +212,7 @@ def run_flat(cases):
             "log likelihood": lambda: gibbs.log_likelihood(make(), FLAT_Y),
             "sample": lambda: gibbs.sample(make()),
             "finalize": lambda: lasso.finalize(make(), FLAT_Y),
-            "path": lambda: group_path(lasso, make(), FLAT_Y, [1], cv=2),
+            "path": lambda: perceptron_path(lasso, make(), FLAT_Y, [1], cv=2),
             "stability": lambda: stability_selection(lasso, make(), FLAT_Y),
             "save": lambda: save_partition("nowhere/0.npz", make(), FLAT_Y),
             "ragged": lambda: RaggedArray(make(), STARTS),
@@ -287,7 +287,7 @@ def run_structured(cases):
         if hold is in_list:
             cases.run(f"{title}: explain", lambda: explain(chain, make()[2]))
         cases.run(f"{title}: mixing", lambda: ParameterMixing(chain, n_rounds=1).fit(make(), CHAIN_Y))
-        cases.run(f"{title}: path", lambda: group_path(lasso, make(), CHAIN_Y, [1], cv=2))
+        cases.run(f"{title}: path", lambda: perceptron_path(lasso, make(), CHAIN_Y, [1], cv=2))
         cases.run(f"{title}: save", lambda: save_partition("nowhere/0.npz", make(), CHAIN_Y))
 
 

@@ -28,8 +28,6 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.factors._label_constraints import Count
-from sklearn_sparsemap.factors._tables import OneValueEach
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 # The meaning of a factor for its literals, most of them the output last.
@@ -61,7 +59,7 @@ def holds(factor, p):
         return sum(p) == factor.k
     if type(factor) in counted:
         return counted[type(factor)]
-    if isinstance(factor, Count):
+    if type(factor).__name__ == "Count":
         low, high = factor.bounds()
         return low <= sum(p) <= high
     return bool(MEANING[type(factor)](list(p)))
@@ -102,7 +100,7 @@ def polytopes(case):
             tables = np.broadcast_to(case.additional[factor.name], (*factor.pairs_shape, k, k)).reshape(-1, k * k)
             cells = np.hstack([np.repeat(np.eye(k), k, axis=0), np.tile(np.eye(k), (k, 1))])
             found += [(own, cells, table, None) for own, table in zip(literals.indices.reshape(-1, 2 * k), tables)]
-        elif isinstance(factor, OneValueEach):
+        elif type(factor).__name__ == "ExactlyOne":
             k = factor.n_states
             found += [(own, np.eye(k), np.zeros(k), None) for own in literals.indices.reshape(-1, k)]
         elif isinstance(factor, Knapsack):

@@ -49,6 +49,21 @@ class Instance:
         options = {} if isinstance(self.structure, told_by_scores) else self.structure._params()
         return enumerate_all[type(self.structure)](self.scores, **self.additional, **options)
 
+    def problem(self):
+        """Return the arrays that oracles and solvers take: scores, additional scores, dims and sizes."""
+        names = self.structure.additional_names
+        given = {name: np.asarray(self.additional[name], float) for name in names if name in self.additional}
+        dims = self.structure.dims(self.scores.shape, {name: array.shape for name, array in given.items()})
+        arrays = [
+            np.array(self.scores, float).ravel(),
+            np.concatenate([np.zeros(0), *map(np.ravel, given.values())]),
+            np.array(dims, np.int64),
+            np.array(self.structure.layout(dims), np.int64),
+        ]
+        for array in arrays:
+            array.flags.writeable = False
+        return tuple(arrays)
+
     def __repr__(self):
         return f"{self.structure!r} {self.scores.shape} with {sorted(self.additional)}"
 

@@ -15,20 +15,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from internals import IS_LINKED, digest_of, jit, size_of, with_modules
+from internals import compile_ahead as _compile_ahead
 from numba import types
-
-from sklearn_sparsemap import _compile_ahead
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.compile.mode import IS_LINKED
-from sklearn_sparsemap._core.compile.sources import digest_of, size_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
 # A user's module whose kernels need neither scikit-learn nor long to compile.
-SMALL = """
+SMALL = with_modules("""
 import numpy as np
 from numba import types
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_OUT, compile_statistics, copy_into, entry, kernel
+from {jit} import FLOATS, FLOATS_OUT, compile_statistics, copy_into, entry, kernel
 
 @entry(types.void(FLOATS_OUT, FLOATS))
 def copy(target, source):
@@ -85,13 +82,13 @@ def use():
     copy(copied, np.array([1.0, 2.0]))
     scale(copied, 2.0)
     print(total(copied), compile_statistics()["compiled"])
-"""
-PUBLIC = """
+""")
+PUBLIC = with_modules("""
 from sklearn_sparsemap import marginal_inference
-from sklearn_sparsemap._core.jit import compile_statistics
+from {jit} import compile_statistics
 from sklearn_sparsemap.structures import Simplex
 print(marginal_inference(Simplex(), [0.0, 0.0]).marginals.sum(), compile_statistics()["compiled"])
-"""
+""")
 
 
 def environment(**variables):
@@ -375,11 +372,11 @@ class Touch:
         return open, (self._path, "w")
 
 
-USE_FEATURES = """
+USE_FEATURES = with_modules("""
 import sklearn_sparsemap.compile
 from sklearn_sparsemap import compile
-from sklearn_sparsemap._compile_ahead import main
-from sklearn_sparsemap._core.jit import compile_statistics
+from {compile_ahead} import main
+from {jit} import compile_statistics
 from sklearn_sparsemap.features import TemplateVectorizer
 
 # Whichever of the two was imported first, the name of the package is the function.
@@ -393,7 +390,7 @@ try:
     main(["trees", "tree"])
 except SystemExit as left:
     print(left.code)
-"""
+""")
 
 
 AHEAD = "import runpy; runpy.run_module('sklearn_sparsemap.compile', run_name='__main__', alter_sys=True)"
@@ -429,13 +426,13 @@ def test_a_first_use_that_takes_long_says_so_once_for_each_part(monkeypatch, cap
     monkeypatch.setattr(jit._Patience, "said", set())
 
     def entry_of(module):
-        return SimpleNamespace(__module__=module, __wrapped__=environment)
+        return SimpleNamespace(__module__=f"{PACKAGE.name}.{module}", __wrapped__=environment)
 
     modules = ("structures._chain.map", "structures._chain.flow.solver", "graphs.newton", "graphs.newton", "_core.jit")
     for module in modules:
-        with jit._Patience.of_user(entry_of(f"sklearn_sparsemap.{module}")):
+        with jit._Patience.of_user(entry_of(module)):
             time.sleep(0.1)
-    with jit._Patience.of_user(entry_of("sklearn_sparsemap.training._online.loop")):
+    with jit._Patience.of_user(entry_of("training._online.loop")):
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
     first, *others = caplog.messages

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from internals import Problems, rescale_masks
 
 from sklearn_sparsemap import map_inference, marginal_inference, sparsemap
-from sklearn_sparsemap.inference._masks import raise_masks
-from sklearn_sparsemap.numerics.loops import Problems
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, LinearProgram, Matching, Ranking, Simplex, Subset
 
 MASKS = (-1e3, -1e7, -1e10, -1e14, float(np.finfo(np.float32).min))
@@ -87,7 +86,7 @@ def test_masks_move_only_if_they_outweigh_all_other_scores():
         sizes = np.array([[2, 0, 0, 0]])
         none = np.array([0])
         problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), none, none, np.zeros((1, 1)), sizes)
-        return raise_masks(problems)[0].scores.tolist()
+        return rescale_masks(problems)[0].scores.tolist()
 
     def margin(n):
         return 50.0 + 2.0 * (1.0 + np.log(n))

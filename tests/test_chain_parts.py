@@ -5,14 +5,29 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from internals import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    entry,
+    grow,
+    into,
+    link,
+    max_marginals,
+    new_chain,
+    new_forest,
+    new_prices,
+    out_of,
+    price_of,
+    solve_forest,
+    switch_on,
+)
 from numba import types
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_2D, entry
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.structures._chain.flow.forest import grow, into, link, new_forest, out_of, settle, switch_on
-from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals, new_prices, price_of
-from sklearn_sparsemap.structures._chain.flow.scores import new_chain
 
 
 def random_chain(rng, scale):
@@ -154,7 +169,7 @@ def _settled(scores, additional, dims, arcs, total):
             switch_on(chain, forest, t + 1, j)
         link(forest, out_of(width, t) + i, into(width, t + 1) + j)
     grow(chain, forest)
-    settle(chain, forest, total)
+    solve_forest(chain, forest, total)
     out = np.empty(n + arcs.shape[0])
     for p in range(n):
         out[p] = forest.u[p // dims[1] * width + p % dims[1]]

@@ -8,17 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, jit, kernel, mode, with_modules
 from numba import njit, types
 from numba.core.runtime import _nrt_python as nrt
 from numpy.testing import assert_array_equal
 
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.compile import mode
-from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, kernel
-
 # The code imports modules of the tests, too.
 IMPORTS = f"import sys; sys.path.append({str(Path(__file__).resolve().parent)!r})\n"
-USE_ALL = """
+USE_ALL = with_modules("""
 import json, warnings
 import numpy as np
 from registry import RANDOM
@@ -26,7 +23,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference,
     marginal_inference, sparsemap
 )
-from sklearn_sparsemap._core.jit import compile_statistics
+from {jit} import compile_statistics
 from sklearn_sparsemap.factors import Budget, FactorGraph, Imply, Pair, StructureFactor, Xor
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 
@@ -68,7 +65,7 @@ with warnings.catch_warnings():
     lasso = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
     keep("groups", lasso.fit(rows, labels[:, 0]).predict(rows))
 print(json.dumps([found, compile_statistics()]))
-"""
+""")
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +111,11 @@ def test_without_the_compiler_all_results_are_the_same(without_the_compiler, cap
     assert n_numbers > 600
 
 
-LANES = """
+LANES = with_modules("""
 import numpy as np
 from numba import types
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, entry
-from sklearn_sparsemap._core.lanes import WIDTH, load, pick, store, total
+from {jit} import FLOATS, FLOATS_2D_OUT, entry
+from {lanes} import WIDTH, load, pick, store, total
 
 @entry(types.float64(FLOATS, types.int64, FLOATS_2D_OUT, types.int64, types.int64))
 def use(array, offset, table, place, one):
@@ -132,7 +129,7 @@ for wrong in ((end + 1, 0, 0), (0, ends + 1, 0), (0, 0, 8)):
         use(np.ones(8), wrong[0], np.zeros((3, 4)), wrong[1], wrong[2])
     except IndexError:
         print("IndexError")
-"""
+""")
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
@@ -147,10 +144,10 @@ def test_trees_by_facets_read_within_their_arrays(without_the_compiler):
     assert without_the_compiler[1:] == ["32"]
 
 
-PLAIN = """
+PLAIN = with_modules("""
 import numpy as np
 from sklearn_sparsemap import map_inference, marginal_inference
-from sklearn_sparsemap._core.compile import mode
+import {mode} as mode
 from sklearn_sparsemap.structures import CustomStructure, Simplex
 
 def fail(scores):
@@ -161,7 +158,7 @@ try:
     map_inference(CustomStructure(fail), np.ones(3))
 except KeyError as error:
     print(error.args[0])
-"""
+""")
 
 
 def test_plain_numba(run):

@@ -1,14 +1,16 @@
 """Many Python threads that compile, fit and predict at once: the results of one thread alone."""
 
+from internals import with_modules
+
 # In a process of its own, whose kernels nothing has loaded yet: the threads meet in the compiler and its caches.
-MANY_THREADS = """
+MANY_THREADS = with_modules("""
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap._core.jit import _entries, compile_statistics
+from {jit} import _entries, compile_statistics
 from sklearn_sparsemap.structures import CustomStructure, Matching, Simplex
 
 N_THREADS, N_ROUNDS = 12, 4
@@ -66,7 +68,7 @@ assert all((values == expected[k]).all() for k, values in found)
 used = sum(entry._dispatcher is not None for entry in _entries)
 assert sum(compile_statistics().values()) == used > 5, (compile_statistics(), used)
 print(len(found))
-"""
+""")
 
 
 def test_many_threads_compile_fit_and_predict_at_once(fresh_python):

@@ -6,6 +6,7 @@ from itertools import product
 import naive
 import numpy as np
 import pytest
+from internals import Forest, n_best_in_forest
 from naive_conformal import naive_reduced_costs, naive_risk_threshold, naive_threshold
 from scipy import sparse
 from scipy.special import logsumexp
@@ -28,7 +29,6 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import AtMost, Hierarchy
 from sklearn_sparsemap.features import TemplateVectorizer
-from sklearn_sparsemap.inference._forests import Forest, n_best_in_forest
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Ranking, Segmentation, Subset
 

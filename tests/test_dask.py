@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import replace
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -15,7 +16,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
-    group_path,
+    perceptron_path,
     stability_selection,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
@@ -77,7 +78,7 @@ def on_threads():
         mixing = ParameterMixing(estimator, n_shards=3, n_rounds=2, random_state=0, n_jobs=2)
         # By the engine of threads, whatever client is current.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sklearn_sparsemap.distributed._engines.current_client", lambda: None)
+            replace(patch, "distributed", "current_client", lambda: None)
             found[name] = mixing.fit(*data)
         assert found[name].client_ is None
     return found
@@ -150,7 +151,7 @@ def test_data_that_lie_on_workers_already(client):
     assert_same(clone(mixing).set_params(client=None).fit(futures), expected, X)
     # Without a client they are computed by dask's own threads.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_sparsemap.distributed._engines.current_client", lambda: None)
+        replace(patch, "distributed", "current_client", lambda: None)
         found = clone(mixing).set_params(client=None).fit(*apart)
         assert found.client_ is None
         assert_same(found, expected, X)
@@ -199,9 +200,9 @@ def test_searches_by_joblib(client, halving):
 def test_groups_by_joblib(client):
     X, y = flat(0)
     with joblib.parallel_config(backend="dask"):
-        path = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
+        path = perceptron_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
         stability = stability_selection(clone(FLAT_GROUPS).set_params(budget=1), X, y, n_resamples=4, random_state=0)
-    expected = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
+    expected = perceptron_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
     np.testing.assert_array_equal(path.split_scores, expected.split_scores)
     assert stability.frequencies.tolist() == [1.0, 0.0, 0.0]
 

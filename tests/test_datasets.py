@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from internals import datasets_lines as _lines
 
 from sklearn_sparsemap.datasets import (
-    _lines,
     dump_conllu,
     load_conll,
     load_conllu,

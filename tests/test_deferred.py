@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import replace
 from naive_perceptron import DualAverager
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -15,7 +16,6 @@ from test_perceptron import optimizer_of, random_problem, run
 from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
-from sklearn_sparsemap.training._online import groups as groups_module
 
 
 @pytest.mark.parametrize("entries", [100, 2])
@@ -23,7 +23,7 @@ from sklearn_sparsemap.training._online import groups as groups_module
 @pytest.mark.parametrize("loss", ["perceptron", "crf"])
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain(), DependencyTree()])
 def test_deferred_shrinkage_is_the_dense_algorithm(structure, loss, kind, entries, monkeypatch):
-    monkeypatch.setattr(groups_module, "_ENTRIES_PER_SAMPLE", entries)
+    replace(monkeypatch, "training", "_ENTRIES_PER_SAMPLE", entries)
     rng = np.random.default_rng(4)
     samples, gold, n_outputs = random_problem(structure, rng)
     group_of, d = np.repeat(np.arange(4), 3), np.array([1.0, 0.5, 2.0, 1.5])
@@ -110,7 +110,7 @@ def test_a_stream_selects_at_any_time_however_it_is_cut():
 def test_memory_is_bounded(budget, monkeypatch):
     X, y, truth = sensors(4000)
     free = quick(**budget).fit(X, y)
-    monkeypatch.setattr(groups_module, "_MOST_WEIGHTS", 60)
+    replace(monkeypatch, "training", "_MOST_WEIGHTS", 60)
     bounded = quick(**budget).fit(X, y)
     assert free.memory_curve_.max() == 2 * 36 and bounded.memory_curve_[-1] <= 20
     # Only half as many are kept, and the selected ones are among them.

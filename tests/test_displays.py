@@ -23,7 +23,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     StructuredSparseMAPClassifier,
-    group_path,
+    perceptron_path,
     plotting,
     structured_group_lasso_path,
 )
@@ -252,13 +252,13 @@ def test_paths_of_budgets_need_their_models():
     X, y = problem()
     model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=50, random_state=0)
     options = {"X_val": X[100:], "y_val": y[100:]}
-    path = group_path(model, X[:100], y[:100], [None, 1, 2], **options, names=list("abc"), return_estimators=True)
+    path = perceptron_path(model, X[:100], y[:100], [None, 1, 2], **options, names=list("abc"), return_estimators=True)
     display = CoefficientPathDisplay.from_path(path)
     assert display.strengths.tolist() == [1, 2, 3] and display.names == ["a", "b", "c"]
     np.testing.assert_array_equal(display.norms, [path.estimators[i].group_norms_ for i in (1, 2, 0)])
     assert ((display.norms > 0).sum(axis=1) == [1, 2, 3]).all()
     for wrong, remedy in (
-        (group_path(model, X[:100], y[:100], [1, 2], **options), "group_path with return_estimators=True"),
+        (perceptron_path(model, X[:100], y[:100], [1, 2], **options), "perceptron_path with return_estimators=True"),
         (
             GroupPath([0.1, 0.2], np.ones(2), np.ones((2, 1)), np.ones(2), [], []),
             r"structured_group_lasso_path\(X, y, ",

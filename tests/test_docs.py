@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sklearn_sparsemap import RaggedArray
+
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
@@ -157,7 +159,7 @@ def test_short_names_in_backticks_become_links(site):
             "sklearn_sparsemap.sparsemap": "function",
             "sklearn_sparsemap.torch.sparsemap": "function",
             "sklearn_sparsemap.RaggedArray": "class",
-            "sklearn_sparsemap._core.ragged.RaggedArray": "class",
+            f"{RaggedArray.__module__}.RaggedArray": "class",
             "sklearn_sparsemap.RaggedArray.from_list": "method",
             "sklearn_sparsemap.losses.Loss": "class",
             "sklearn_sparsemap.metrics.Loss": "class",

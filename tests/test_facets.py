@@ -6,6 +6,37 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from internals import (
+    BY_FACETS,
+    FLOATS,
+    GAVE_UP,
+    HIDES_TIES,
+    INFEASIBLE,
+    INTS,
+    WIDTH,
+    Direction,
+    _spread_of_paths,
+    active_set,
+    add_set,
+    certify_rows,
+    complete_face,
+    copy_into,
+    entry,
+    evaluate,
+    fill_rows,
+    larger,
+    largest,
+    load,
+    minimum_cuts,
+    new_cuts,
+    new_rows,
+    pick,
+    readonly,
+    sparsemax,
+    spread,
+    store,
+    total,
+)
 from interpreted import interpreted
 from numba import njit, types
 from registry import RANDOM, Instance
@@ -13,31 +44,8 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._core.jit import FLOATS, INTS, copy_into, entry, readonly
-from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.active_set import active_set
-from sklearn_sparsemap.numerics.certificate import certify_rows
-from sklearn_sparsemap.numerics.face import Direction, complete_face
-from sklearn_sparsemap.numerics.facets import HIDES_TIES
-from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
-from sklearn_sparsemap.numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE
-from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._chain.flow.choice import _spread_of_paths
-from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
-from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
-from sklearn_sparsemap.structures._subset.facets import subset_facets, subset_products
-from sklearn_sparsemap.structures._tree.cuts import fill_rows, tree_facets, tree_products
-from sklearn_sparsemap.structures._tree.separation import minimum_cuts
-from sklearn_sparsemap.structures._tree.sets import add_set
 
-SOLVED_BY_FACETS = {
-    DependencyTree: (tree_facets, tree_products),
-    Matching: (matching_facets, matching_products),
-    Subset: (subset_facets, subset_products),
-    LinearChain: (chain_interior_point, chain_products),
-}
 NO_ROWS, NO_WEIGHTS = np.empty((0, 0), np.int32), np.empty(0)
 LIMIT = np.array([100_000])
 
@@ -135,13 +143,8 @@ def test_spread_of_paths_is_that_of_what_paths_are_worth():
 
 def run(solver, instance, limit=LIMIT):
     """Solve with a compiled solver; return what it returns, the marginals, and the problem."""
-    samples, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
-    sample = samples[0]
-    problem = (
-        readonly(sample.scores), readonly(sample.additional), readonly(sample.dims, np.int64),
-        readonly(sample.sizes, np.int64),
-    )  # fmt: skip
-    marginals = np.empty(len(sample.scores))
+    problem = instance.problem()
+    marginals = np.empty(instance.scores.size)
     found = solver(instance.structure.oracle, *problem, 1e-12, 1e-9, limit, NO_ROWS, NO_ROWS, NO_WEIGHTS, marginals)
     return found, marginals, problem
 
@@ -159,8 +162,8 @@ def products_of_face(instance, problem, found, marginals, direction):
 
 
 def compare(instance, counts, name, rng):
-    solver, products = SOLVED_BY_FACETS[type(instance.structure)]
-    found, u, problem = run(solver, instance)
+    polytope_solver = instance.structure.polytope_solver
+    found, u, problem = run(polytope_solver.solve, instance)
     expected, w, _ = run(active_set, instance)
     message = f"{name}: {instance!r} {instance.scores.tolist()} {instance.additional}"
     if expected[3] == INFEASIBLE:
@@ -180,7 +183,7 @@ def compare(instance, counts, name, rng):
     direction, zero = readonly(rng.normal(size=len(u))), readonly(np.zeros(len(problem[1])))
     out, additional_out = np.zeros(len(u)), np.zeros(len(problem[1]))
     rows = found[0].ravel(), found[1].ravel(), found[2]
-    products(problem[2], readonly(u), *rows, direction, zero, out, additional_out)
+    polytope_solver.products(problem[2], readonly(u), *rows, direction, zero, out, additional_out)
     unary = products_of_face(instance, problem, expected, w, direction)
     np.testing.assert_allclose(out, unary, atol=1e-7, err_msg=message)
     counts["derivatives"] += 1
@@ -265,7 +268,7 @@ def test_multipliers_of_a_matching_bound_its_gap():
     rng, n_open = np.random.default_rng(6), 0
     for family, instance in random_instances(Matching, rng):
         for limit in (1, 2, 60):
-            found, u, _ = run(matching_facets, instance, readonly(np.array([limit]), np.int64))
+            found, u, _ = run(Matching.polytope_solver.solve, instance, readonly(np.array([limit]), np.int64))
             if found[3] not in (BY_FACETS, GAVE_UP):
                 continue
             reduced = instance.scores - u.reshape(instance.scores.shape)
@@ -282,14 +285,14 @@ def test_matchings_without_ties_are_not_taken_for_ties():
         for scale in (0.5, 1.0, 2.0):
             for _ in range(4):
                 instance = Instance(Matching(), scale * rng.normal(size=shape), {})
-                found, u, _ = run(matching_facets, instance)
+                found, u, _ = run(Matching.polytope_solver.solve, instance)
                 assert found[3] == BY_FACETS and not found[2][-1]
                 links = csr_array(u.reshape(shape) > 0.0)
                 counts["parts"] += connected_components(block_array([[None, links], [links.T, None]]))[0] > 1
                 compare(instance, counts, f"{shape} {scale}", rng)
     assert counts["derivatives"] == 60 and counts["parts"] > 30, counts
     tied = Instance(Matching(), np.zeros((4, 4)) + np.eye(4), {})
-    assert run(matching_facets, tied)[0][2][-1]
+    assert run(Matching.polytope_solver.solve, tied)[0][2][-1]
 
 
 def test_trees_are_taken_for_ties_at_kinks_only():
@@ -298,7 +301,7 @@ def test_trees_are_taken_for_ties_at_kinks_only():
     rng, counts = np.random.default_rng(8), Counter()
     for _ in range(2):
         for family, instance in random_instances(DependencyTree, rng, sizes=(2, 3, 4, 5, 6)):
-            found, u, _ = run(tree_facets, instance)
+            found, u, _ = run(instance.structure.polytope_solver.solve, instance)
             if found[3] != BY_FACETS:
                 continue
             u = u.reshape(instance.scores.shape)
@@ -316,7 +319,7 @@ def test_trees_are_taken_for_ties_at_kinks_only():
     for scale, n_words in ((0.5, 12), (1.0, 12), (2.0, 12), (1.0, 20), (2.0, 20)):
         for _ in range(4):
             instance = Instance(DependencyTree(), scale * rng.normal(size=(n_words + 1, n_words)), {})
-            assert not run(tree_facets, instance)[0][2][-1]
+            assert not run(instance.structure.polytope_solver.solve, instance)[0][2][-1]
             compare(instance, counts, f"{n_words} {scale}", rng)
 
 
@@ -366,7 +369,7 @@ def test_long_chains_with_small_scores_are_exact():
     # The last one keeps the active set from ever ending.
     for shape, unary, transitions in (((60, 5), 0.03, 0.03), ((20, 8), 1e-3, 1e-5)):
         scores, table = unary * rng.normal(size=shape), transitions * rng.normal(size=(shape[1], shape[1]))
-        found, u, _ = run(chain_interior_point, Instance(LinearChain(), scores, {"transitions": table}))
+        found, u, _ = run(LinearChain.polytope_solver.solve, Instance(LinearChain(), scores, {"transitions": table}))
         assert found[3] == BY_FACETS and found[5] <= 1e-11
         np.testing.assert_allclose(u.reshape(shape).sum(axis=1), 1.0, atol=1e-12)
 
@@ -376,7 +379,7 @@ def test_chains_of_a_thousand_steps_are_exact(scale, seed):
     # The guess after the interior point lacks paths through nodes without flow (the first), or settles slowly.
     rng = np.random.default_rng(seed)
     scores, table = scale * rng.normal(size=(1000, 20)), scale * rng.normal(size=(20, 20))
-    found, u, _ = run(chain_interior_point, Instance(LinearChain(), scores, {"transitions": table}))
+    found, u, _ = run(LinearChain.polytope_solver.solve, Instance(LinearChain(), scores, {"transitions": table}))
     assert found[3] == BY_FACETS and found[5] <= 1e-12 * found[4]
     np.testing.assert_allclose(u.reshape(scores.shape).sum(axis=1), 1.0, atol=1e-11)
 

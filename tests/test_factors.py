@@ -6,6 +6,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from internals import threshold
 from interpreted import interpreted
 from naive_graphs import Case, polytopes
 from numpy.testing import assert_allclose
@@ -25,7 +26,6 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.numerics.threshold import threshold
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 DATA = Path(__file__).parent / "data"

@@ -4,24 +4,19 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import GRADIENT_STEPS, replace, squared_norm
+from internals import online_optimizer as _online
+from internals import training_columns as _columns
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from test_teams import LABELS, make_text
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.ragged import RaggedArray
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators import _fitting, average_states
-from sklearn_sparsemap.estimators._structured import starts as _starts
+from sklearn_sparsemap.estimators import average_states
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._data import LinearModel, squared_norm
-from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._online.pairs import PAIRS
-from sklearn_sparsemap.training._online.rules import GRADIENT_STEPS
-from sklearn_sparsemap.training._scores import linear_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # Relative to the largest weight: some hundred steps, each rounded.
@@ -69,8 +64,8 @@ def assert_close(wide, narrow):
 def store(request, monkeypatch):
     """Select how weights are stored."""
     if request.param != "dense":
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
     if request.param == "merged":
         monkeypatch.setattr(_columns, "_MANY", 0)
 
@@ -88,8 +83,8 @@ def test_weights_are_those_of_float64(store, ones):
     # Features of either type are the same, and those of float32 are not copied.
     single = narrowed(X)
     assert_array_equal(np.concatenate(narrow.decision_function(single)), np.concatenate(scores))
-    assert np.shares_memory(narrow._check_X(narrow._structure, single).values.data, single.values.data)
-    assert narrow._check_X(narrow._structure, X).values.dtype == np.float32
+    assert np.shares_memory(narrow._check_predict(single)[1].values.data, single.values.data)
+    assert narrow._check_predict(X)[1].values.dtype == np.float32
 
 
 def test_other_solvers_and_structures(monkeypatch):
@@ -108,7 +103,7 @@ def test_other_solvers_and_structures(monkeypatch):
     picks = [rows[3 * k : 3 * k + 3] for k in range(20)]
     wide, narrow = fit_both(picks, [x[:, 0] == x[:, 0].max() for x in picks], lambda x: graph, tol=0.0)
     assert_close(wide, narrow)
-    monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
+    replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
     wide, narrow = fit_both(X, y, loss="hinge", solver="mira", tol=0.0)
     assert_close(wide, narrow)
 
@@ -118,7 +113,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     X, y = make_text(40)
     structure, classes = "chain", {"classes": LABELS}
     if kind == "pairs":
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
     if kind == "graphs":
         graph = FactorGraph()
         graph.add(AtMostOne(graph.variables(2)))
@@ -175,10 +170,14 @@ def test_scores_are_of_float64():
     rng = np.random.default_rng(0)
     X, coef, intercept = rng.normal(size=(30, 8)), rng.normal(size=(8, 3)), rng.normal(size=3)
     expected, coef = X @ coef + intercept, coef.astype(np.float32)
-    for own in (coef, sparse.csr_array(coef)):
-        model = LinearModel(own, intercept.astype(np.float32), np.zeros(0, np.float32))
+    model = StructuredSparseMAPClassifier(solver="adagrad")
+    model.partial_fit(np.zeros((3, 8), np.float32), np.arange(3), classes=np.arange(3))
+    model.coef_, model.intercept_ = coef.T, intercept
+    assert model.coef_.dtype == np.float32
+    for form in (model.densify, model.sparsify):
+        form()
         for features in (X, sparse.csr_array(X), X.astype(np.float32), sparse.csr_array(X).astype(np.float32)):
-            scores = [linear_scores(features, model, n_jobs) for n_jobs in (1, 2)]
+            scores = [model.set_params(n_jobs=n_jobs).decision_function(features) for n_jobs in (1, 2)]
             assert scores[0].dtype == np.float64
             assert_allclose(scores[0], expected, atol=1e-5)
             assert_array_equal(*scores)
@@ -240,4 +239,4 @@ def test_what_is_wrong_is_said():
 def test_groups_are_not_shrunk_in_float32():
     # Unused code is not there to be compiled.
     functions = {function for steps in GRADIENT_STEPS.values() for function in steps}
-    assert len(functions) == 3 and all(PAIRS["float64"] in function._signature.args for function in functions)
+    assert len(functions) == 3 and not any("float32" in str(function._signature) for function in functions)

@@ -6,30 +6,25 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
+from internals import readonly
 from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
-from sklearn_sparsemap._core.jit import readonly
-from sklearn_sparsemap.structures import LinearChain, Segmentation, Simplex, Subset
-from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
-from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginals
-from sklearn_sparsemap.structures._simplex.structure import simplex_marginals
-from sklearn_sparsemap.structures._subset.gibbs import subset_marginals
-from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Segmentation, Simplex, Subset
 
 NO_SLOTS = np.zeros(0, dtype=np.int32)
 TREES = pytest.mark.parametrize("projective", [0, 1], ids=["non_projective", "projective"])
 ROOTS = pytest.mark.parametrize("single_root", [0, 1], ids=["many_roots", "single_root"])
 
 
-def call(oracle, work_size, scores, dims, additional=()):
-    """Return (log-partition, marginals, expected additional parts), with a check that `work` was long enough."""
+def call(structure, scores, dims, additional=()):
+    """Return (log-partition, marginals, expected additional parts), and check that `work` was long enough."""
     additional = np.asarray(additional, dtype=float)
-    n_work = work_size(dims)
+    n_work = structure.marginal_work(dims)
     work = np.full(n_work + 8, np.nan)
     work[n_work:] = 7.0
     inputs = readonly(scores).ravel(), readonly(additional), readonly(dims, np.int64)
-    log_partition = oracle(*inputs, work[:n_work], NO_SLOTS, NO_SLOTS)
+    log_partition = structure.marginal_oracle(*inputs, work[:n_work], NO_SLOTS, NO_SLOTS)
     assert (work[n_work:] == 7.0).all()
     n_scores = np.size(scores)
     return log_partition, work[:n_scores], work[n_scores : n_scores + len(additional)]
@@ -44,17 +39,17 @@ def chain(scores, **given):
     given = in_order(given)
     joined = np.concatenate([np.zeros(0)] + [a.ravel() for a in given.values()])
     dims = LinearChain().dims(np.shape(scores), {name: a.shape for name, a in given.items()})
-    return call(chain_marginals, chain_marginal_work, scores, dims, joined)
+    return call(LinearChain(), scores, dims, joined)
 
 
 def tree(scores, projective, single_root):
     dims = scores.shape[1], projective, single_root
-    log_partition, marginals, _ = call(tree_marginals, tree_marginal_work, scores, dims)
+    log_partition, marginals, _ = call(DependencyTree(), scores, dims)
     return log_partition, marginals.reshape(scores.shape)
 
 
 def subset(scores, low, high):
-    return call(subset_marginals, Subset().marginal_work, scores, (len(scores), low, high))[:2]
+    return call(Subset(), scores, (len(scores), low, high))[:2]
 
 
 def check(found, expected, tol):
@@ -83,9 +78,9 @@ def test_simplex_is_softmax():
     for scale in (0.1, 10.0, 1e8, 1e100):
         scores = rng.normal(size=6) * scale
         scores[2] = -np.inf
-        log_partition, marginals, _ = call(simplex_marginals, Simplex().marginal_work, scores, (6,))
+        log_partition, marginals, _ = call(Simplex(), scores, (6,))
         check((log_partition, marginals), (naive_gibbs.log_sum(scores), softmax(scores)), 1e-14)
-    assert call(simplex_marginals, Simplex().marginal_work, np.full(3, -np.inf), (3,))[0] == -np.inf
+    assert call(Simplex(), np.full(3, -np.inf), (3,))[0] == -np.inf
 
 
 # --- LinearChain
@@ -258,7 +253,7 @@ def test_chain_derivatives_and_shifts(scale):
 def segmentation(structure, scores, given):
     dims = structure.dims(scores.shape, {name: a.shape for name, a in given.items()})
     joined = np.concatenate([np.zeros(0)] + [a.ravel() for a in given.values()])
-    return call(segmentation_marginals, Segmentation(1).marginal_work, scores, dims, joined)
+    return call(structure, scores, dims, joined)
 
 
 @pytest.mark.parametrize("draw", [random_segmentation, random_spans])

@@ -5,24 +5,26 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from internals import (
+    BY_FACETS,
+    FLOATS_2D_OUT,
+    FORBIDDEN,
+    PARTS,
+    entry,
+    matching_multipliers_range,
+    project_on_tight_face,
+    readonly,
+    tight_face,
+    with_modules,
+)
 from numba import types
 from numpy.testing import assert_allclose
 from registry import Instance
 from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, PARTS, entry, readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
-from sklearn_sparsemap.graphs.arrays import FORBIDDEN
-from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.solver import BY_FACETS
-from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
 from sklearn_sparsemap.structures import DependencyTree, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._matching.facets import matching_equations, matching_facets
-from sklearn_sparsemap.structures._simplex.projection import simplex_equations
-from sklearn_sparsemap.structures._subset.facets import subset_equations, subset_facets
-from sklearn_sparsemap.structures._tree.cuts import tree_equations, tree_facets
 
 
 # As an entry, it is compiled once for all runs of the tests.
@@ -33,12 +35,7 @@ def project(block, n_blocks, ends, parts, directions):
         project_on_tight_face(ints, factor, shares, directions[d], 2)
 
 
-FACES = {
-    "tree": tree_equations,
-    "matching": matching_equations,
-    "subset": subset_equations,
-    "simplex": simplex_equations,
-}
+FACES = {"tree": DependencyTree(), "matching": Matching(), "subset": Subset(), "simplex": Simplex()}
 
 
 def equations_of(name, shape, facets):
@@ -70,7 +67,7 @@ def equations_of(name, shape, facets):
 @pytest.mark.parametrize("name", FACES)
 def test_the_face_of_facets_is_that_of_their_equations(name):
     rng, counts = np.random.default_rng(0), Counter()
-    solvers = {"tree": tree_facets, "matching": matching_facets, "subset": subset_facets}
+    polytope_solver = FACES[name].polytope_solver
     for family, scores_of in FAMILIES.items():
         for n in (1, 3, 6):
             shape = {"tree": (n + 1, n), "matching": (n, int(rng.integers(1, 8)))}.get(name, (n,))
@@ -82,7 +79,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                 structure = {
                     "tree": DependencyTree(single_root=n == 3), "matching": Matching(), "subset": Subset(1, 1 + n // 2)
                 }[name]  # fmt: skip
-                found, p, (_, _, dims, _) = run(solvers[name], Instance(structure, scores, {}))
+                found, p, (_, _, dims, _) = run(polytope_solver.solve, Instance(structure, scores, {}))
                 if found[3] != BY_FACETS:
                     counts["not solved"] += 1
                     continue
@@ -94,7 +91,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                 free, counts["subset with ties"] = facets[0][0] == 0, counts["subset with ties"] + 1
             directions = rng.normal(size=(2, p.size))
             expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
-            *face, _ = FACES[name](dims, p, p, facets[0].ravel(), facets[2])
+            *face, _ = polytope_solver.equations(dims, p, p, facets[0].ravel(), facets[2])
             project(*face, directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)
             counts["moves"] += np.abs(expected).max() > 1e-3
@@ -104,7 +101,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
 @pytest.mark.parametrize("structure", [DependencyTree(), DependencyTree(single_root=True), Matching()])
 def test_solvers_by_facets_start_where_they_ended(structure):
     rng, counts = np.random.default_rng(1), Counter()
-    solver = matching_facets if isinstance(structure, Matching) else tree_facets
+    solver = structure.polytope_solver.solve
     for scale in (0.1, 1.0, 5.0):
         for n in (2, 5, 12):
             scores = scale * rng.normal(size=(n + 1, n))
@@ -115,8 +112,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
             assert_allclose(w, u, atol=1e-12)
             assert warm[6] <= min(cold[6], 1)
             counts["fewer steps"] += warm[6] < cold[6]
-            (sample,), _, _ = lay_out(structure, scores + 1e-3 * rng.normal(size=scores.shape), {})
-            moved = readonly(sample.scores), *problem[1:]
+            moved = Instance(structure, scores + 1e-3 * rng.normal(size=scores.shape), {}).problem()
             found = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, cold[0], NO_ROWS, cold[2], w)
             expected = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, np.empty(0), u)
             assert found[3] == expected[3] == BY_FACETS
@@ -337,10 +333,10 @@ def test_which_graphs_are_matchings():
 
 
 def test_what_graphs_compile(fresh_python):
-    code = """
+    code = with_modules("""
 import numpy as np
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core.jit import _entries
+from {jit} import _entries
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, StructureFactor, Xor
 from sklearn_sparsemap.structures import LinearChain
 
@@ -362,6 +358,6 @@ u = graph.variables((2, 2))
 graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
 lp_sparsemap(graph, np.eye(2))
 assert "matching_multipliers_range" in used()
-"""
+""")
     out = fresh_python(code)
     assert out.returncode == 0, out.stderr

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from internals import replace
 from naive_group_lasso import NAMES, NaiveGroupLasso
 from scipy import sparse
 from scipy.optimize import minimize
@@ -28,7 +29,6 @@ from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import FactorGraph, Pair
 from sklearn_sparsemap.penalties import GroupLasso, GroupTree
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
-from sklearn_sparsemap.training._group_lasso import solver
 
 GROUPS = [np.array([0, 1]), np.array([2, 3, 4]), np.array([5]), np.array([6, 7])]
 GROUP_OF = [0, 0, 1, 1, 1, 2, 3, 3]
@@ -46,7 +46,7 @@ def test_scikit_learn_compatible(estimator, check):
 @pytest.fixture
 def to_tolerance(monkeypatch):
     """Small problems are solved to `tol`, not to rounding, so that gaps are as large as it allows."""
-    monkeypatch.setattr(solver, "_SMALL", 0)
+    replace(monkeypatch, "training", "_SMALL", 0)
 
 
 def random_problem(kind, rng):
@@ -249,7 +249,7 @@ def test_at_kinks_averaged_gradients_give_the_bound(alpha):
 
 @pytest.mark.parametrize("alpha", [0.2, 0.4])
 def test_without_averages_a_kink_has_no_bound(alpha, monkeypatch):
-    monkeypatch.setattr(solver, "descend_by_turns", lambda *_: False)
+    replace(monkeypatch, "training", "descend_by_turns", lambda *_: False)
     model = StructuredGroupLasso("chain", groups=GROUP_OF, alpha=alpha, temperature=0.6, max_iter=100)
     with pytest.warns(ConvergenceWarning, match="the duality gap is"):
         model.fit(*kinked())

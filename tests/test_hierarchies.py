@@ -5,6 +5,16 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import (
+    Calibration,
+    Forest,
+    LabelGraph,
+    forest_of,
+    implications,
+    make_coherent,
+    partly_known_losses,
+    read_constraints,
+)
 from naive_exact import Optimum, Vertices
 from naive_multilabel import naive_forest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,12 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
 from sklearn_sparsemap.datasets import load_hierarchical_arff
-from sklearn_sparsemap.estimators._multilabel.calibration import Calibration, implications, make_coherent
-from sklearn_sparsemap.estimators._multilabel.data import read_constraints
 from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
-from sklearn_sparsemap.inference._forests import Forest, forest_of
-from sklearn_sparsemap.inference._labels import LabelGraph
-from sklearn_sparsemap.losses._labels import partly_known_losses
 
 pd = pytest.importorskip("pandas")
 

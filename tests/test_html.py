@@ -14,15 +14,13 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     RaggedArray,
     StructuredSparseMAPClassifier,
-    group_path,
     lp_sparsemap,
     map_inference,
     marginal_inference,
+    perceptron_path,
     sparsemap,
     stability_selection,
 )
-from sklearn_sparsemap._core.doc_link import SITE
-from sklearn_sparsemap._core.html import as_html, table
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.inspection import explain, feature_table, transition_table
 from sklearn_sparsemap.structures import LinearChain, Matching, Simplex
@@ -60,10 +58,18 @@ def rows_of(shown):
 
 
 def test_a_table_escapes_and_counts_the_rows_left_out():
-    html = as_html("<head>", table(("a", "b<"), [(1.23456, "<i>"), (True, None)], 7))
-    assert "<head>" not in html and "<i>" not in html
-    assert Balanced(html).rows == [["a", "b<"], ["1.235", "<i>"], ["True", "None"], ["5 more"]]
-    assert Balanced(table(("a",), [(1,)], 1)).rows == [["a"], ["1"]]
+    model = StructuredSparseMAPClassifier().fit(np.eye(12), np.repeat(["<i>", "</b>"], 6))
+    for shown in (explain(model, np.eye(12)[0]), feature_table(model, [f"<{k}>" for k in range(12)], n=6)):
+        html = shown._repr_html_()
+        assert "<i>" not in html and "<0>" not in html and "&lt;/b&gt;" in html
+        assert html.count("</b>") == 1
+    rows = Balanced(html).rows
+    assert len(rows) == 12 and rows[-1] == [f"{len(shown) - 10} more"]
+    assert [row[:2] for row in rows[1:-1]] == [[str(label), name] for label, name, _ in shown[:10].tolist()]
+    assert rows[1][0] == "</b>" and rows[1][1].startswith("<")
+    assert all(row[2] == f"{value:.4g}" for row, value in zip(rows[1:-1], shown["weight"], strict=False))
+    few = feature_table(model, n=2)
+    assert len(few) == 8 and len(Balanced(few._repr_html_()).rows) == 9
 
 
 def test_results_show_their_certificate_and_structures():
@@ -119,7 +125,7 @@ def test_selections_show_the_table_that_they_print():
     X = np.random.default_rng(0).normal(size=(200, 6))
     y = X[:, :2].sum(axis=1) > 0
     model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1, random_state=0)
-    path = group_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
+    path = perceptron_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
     printed = [line.split() for line in str(path).splitlines()]
     shown = rows_of(path)
     assert shown[0] == ["budget", "groups", "weights", "score"]
@@ -142,7 +148,7 @@ def test_every_estimator_links_to_its_page():
     linked = 0
     for name, kind in estimators():
         link = kind._get_doc_link(object.__new__(kind))
-        page = link.removeprefix(f"{SITE}/generated/").removesuffix(".html")
+        page = link.removeprefix(kind._doc_link_template.partition("{")[0]).removesuffix(".html")
         assert f"~{page}" in pages and page.endswith(f".{name}"), (name, link)
         linked += 1
     assert linked > 15
@@ -150,7 +156,8 @@ def test_every_estimator_links_to_its_page():
 
 @pytest.mark.parametrize("model", [MultilabelLPSparseMAP(), StructuredSparseMAPClassifier()])
 def test_the_diagram_has_the_link(model):
-    assert f'href="{SITE}/generated/sklearn_sparsemap.{type(model).__name__}.html' in model._repr_html_()
+    link = model._doc_link_template.format(name=f"sklearn_sparsemap.{type(model).__name__}")
+    assert f'href="{link}' in model._repr_html_()
 
 
 def test_a_subclass_of_a_user_has_no_link():

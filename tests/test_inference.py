@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from internals import with_modules
 from scipy import sparse
 
 from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sparsemap
@@ -143,16 +144,16 @@ def test_a_small_problem_compiles_no_solver_of_its_polytope(fresh_python):
     assert not specialised & set(used)
 
 
-SMALL_PROBLEMS = """
+SMALL_PROBLEMS = with_modules("""
 import numpy as np
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import _entries
+from {jit} import _entries
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 sparsemap(LinearChain(), np.eye(5, 3), transitions=np.eye(3)).vjp(np.eye(5, 3))
 sparsemap(DependencyTree(), np.eye(4, 3)).vjp(np.eye(4, 3))
 sparsemap(Matching(), np.eye(3)).vjp(np.eye(3))
 print(*[entry.__name__ for entry in _entries if entry._dispatcher is not None])
-"""
+""")
 
 
 def test_a_batch_says_what_is_wrong():
@@ -222,6 +223,13 @@ def test_additional_marginals_agree_with_marginals():
         np.testing.assert_allclose(additional["end"], result.marginals[-1], atol=1e-9)
         np.testing.assert_allclose(additional["transitions"].sum(axis=1), result.marginals[:-1].sum(axis=0), atol=1e-9)
         np.testing.assert_allclose(additional["transitions"].sum(axis=0), result.marginals[1:].sum(axis=0), atol=1e-9)
+
+
+def test_additional_marginals_of_a_chain_of_one_step_are_floats():
+    results = sparsemap(CHAIN, [np.zeros((1, 3)), np.zeros((2, 3))], transitions=np.zeros((3, 3)))
+    for result in (results[0], sparsemap(CHAIN, np.zeros((1, 3)), transitions=np.zeros((3, 3)))):
+        moves = result.additional_marginals["transitions"]
+        assert moves.dtype == np.float64 and moves.shape == (3, 3) and not moves.any()
 
 
 @pytest.mark.parametrize("n_jobs", [2, -1])

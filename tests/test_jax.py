@@ -15,7 +15,10 @@ import jax.numpy as jnp  # noqa: E402
 # Programs run once, so that most of the time is XLA's for making them fast.
 jax.config.update("jax_disable_most_optimizations", True)
 
-from sklearn_sparsemap.jax import _functions, _states, lp_sparsemap, sparsemap  # noqa: E402
+from internals import jax_states as _states  # noqa: E402
+from internals import replace  # noqa: E402
+
+from sklearn_sparsemap.jax import lp_sparsemap, sparsemap  # noqa: E402
 
 CASES = all_cases()
 # The program that JAX compiles is the same for all; these have all kinds of arguments.
@@ -184,20 +187,20 @@ def test_single_precision_temperature_and_few_iterations(name):
 
 
 def test_solutions_are_kept_for_derivatives(monkeypatch):
-    solved, again = [], _functions._as_solved
-    monkeypatch.setattr(_functions, "_as_solved", lambda *args: solved.append(1) or again(*args))
+    solved = []
+    again = replace(monkeypatch, "jax", "_as_solved", lambda *args: solved.append(1) or again(*args))
     scores = jnp.array(np.random.default_rng(0).normal(size=(3, 4, 4)))
     jax.grad(lambda s: sparsemap(Matching(), s)[:, 0].sum())(scores)
     assert len(solved) == 1
     jacobian = jax.jit(jax.jacrev(lambda s: sparsemap(Matching(), s)))
     reverse = np.asarray(jacobian(scores))
     assert len(solved) == 2
-    monkeypatch.setattr(_functions, "recall", lambda *_: None)
+    replace(monkeypatch, "jax", "recall", lambda *_: None)
     assert np.array_equal(jacobian(scores), reverse) and len(solved) > 2
 
 
 def test_few_solutions_are_kept(monkeypatch):
-    monkeypatch.setattr(_states, "_MOST_BYTES", 1000)
+    replace(monkeypatch, "jax", "_MOST_BYTES", 1000)
     for seed in range(8):
         scores = jnp.array(np.random.default_rng(seed).normal(size=(2, 4, 4)))
         sparsemap(Matching(), scores)

@@ -10,9 +10,11 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, 
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+from internals import jax_states as _states  # noqa: E402
+from internals import layers_register as register  # noqa: E402
+from internals import replace  # noqa: E402
 
-from sklearn_sparsemap._layers import register  # noqa: E402
-from sklearn_sparsemap.jax import _states, lp_sparsemap, sparsemap  # noqa: E402
+from sklearn_sparsemap.jax import lp_sparsemap, sparsemap  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -182,8 +184,8 @@ def test_temperatures_are_traced():
 
 def test_graphs_made_in_each_call_compile_and_keep_nothing(monkeypatch):
     events, scores = [], jnp.zeros((2, 3))
-    monkeypatch.setattr(register, "_MOST", 8)
-    monkeypatch.setattr(_states, "_MOST", 4)
+    replace(monkeypatch, "_layers", "_MOST", 8)
+    replace(monkeypatch, "jax", "_MOST", 4)
 
     def listen(event, _, **__):
         events.append(event)
@@ -201,7 +203,7 @@ def test_graphs_made_in_each_call_compile_and_keep_nothing(monkeypatch):
 
 
 def test_an_operator_in_use_is_kept(monkeypatch):
-    monkeypatch.setattr(register, "_MOST", 3)
+    replace(monkeypatch, "_layers", "_MOST", 3)
     graph = links()
     program = jax.jit(lambda s: lp_sparsemap(graph, s))
     wanted = program(jnp.zeros((2, 3)))

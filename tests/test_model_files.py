@@ -1,5 +1,6 @@
 """Fitted estimators as arrays and files: to_arrays, from_arrays, skops."""
 
+import hashlib
 import io
 import json
 import warnings
@@ -20,7 +21,6 @@ from sklearn_sparsemap import (
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
 )
-from sklearn_sparsemap._core.export import _digest_of
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.factors import FactorGraph, Xor
@@ -138,10 +138,17 @@ def test_what_has_no_plain_form_is_named():
         model.to_arrays()
 
 
+def digest_of(arrays):
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        found.update(repr((name, array.dtype.str, array.shape)).encode() + array.tobytes())
+    return found.hexdigest()
+
+
 def forged(arrays):
     """Return arrays with a digest that fits them."""
     rest = {name: array for name, array in arrays.items() if name != "sha256"}
-    return {**rest, "sha256": np.array(_digest_of(rest))}
+    return {**rest, "sha256": np.array(digest_of(rest))}
 
 
 def edited(arrays, change):
@@ -299,3 +306,20 @@ def test_partitions_refuse_labels_that_files_would_change(tmp_path):
             save_partition(tmp_path / "0.npz", X, y)
     save_partition(tmp_path / "0.npz", [np.eye(3)], [ODD[1:]])
     assert load_partition(tmp_path / "0.npz")[1][0].tolist() == ODD[1:]
+
+
+def test_files_with_earlier_names_of_decisions_are_read():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X > 0.3).astype(int)
+    for old, new in (("seen", "observed_sets"), ("expected", "expected_f1")):
+        model = MultilabelLPSparseMAP(decision=new).fit(X[:40], Y[:40])
+        stream = MultilabelLPSparseMAP(decision=new, threshold="auto").partial_fit(X[:40], Y[:40])
+        for each in (model, stream):
+            # Files that were written before have the old name wherever the new one is.
+            text = json.dumps(json.loads(str(each.to_arrays()["json"])))
+            arrays = forged({**each.to_arrays(), "json": np.array(text.replace(json.dumps(new), json.dumps(old)))})
+            again = MultilabelLPSparseMAP.from_arrays(arrays)
+            assert again.decision == new and again._rule == each._rule
+            again.set_params(decision="auto"), each.set_params(decision="auto")
+            np.testing.assert_array_equal(again.predict(X), each.predict(X))

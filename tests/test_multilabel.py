@@ -8,6 +8,24 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from internals import (
+    GRID,
+    Adam,
+    LabelGraph,
+    LabelTask,
+    Network,
+    OneLabel,
+    Tuning,
+    best_threshold,
+    label_losses,
+    mutual_information_tree,
+    read_constraints,
+    read_edges,
+    read_indicator,
+    replace,
+    strongest_pairs,
+    threshold_scores,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -22,16 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._monitor import Monitor
-from sklearn_sparsemap.estimators._multilabel import data as label_data
-from sklearn_sparsemap.estimators._multilabel.data import (
-    mutual_information_tree,
-    read_constraints,
-    read_edges,
-    read_indicator,
-    strongest_pairs,
-)
-from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, best_threshold, threshold_scores
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import (
     AtLeast,
     AtMost,
@@ -43,13 +52,7 @@ from sklearn_sparsemap.factors import (
     Imply,
     Pair,
 )
-from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
-from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
-from sklearn_sparsemap.training import _label_task
-from sklearn_sparsemap.training._adam import Adam
-from sklearn_sparsemap.training._label_task import LabelTask
-from sklearn_sparsemap.training._network import Network
 
 pd = pytest.importorskip("pandas")
 
@@ -58,6 +61,8 @@ WAIVED = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
     "in cross-validation, sample_weight is not equivalent to repeating samples",
 )
+
+LOSSES = "sparsemap", "hinge", "logistic"
 
 
 @parametrize_with_checks([MultilabelLPSparseMAP()], expected_failed_checks=lambda estimator: WAIVED)
@@ -371,7 +376,7 @@ def make_task(n_labels, kind, rng, X=None):
 
 @pytest.mark.parametrize("kind", ["pairs", "constraints", "one label"])
 @pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
-@pytest.mark.parametrize("loss", LABEL_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
     rng = np.random.default_rng(len(hidden))
     X, graph, gold, weights = make_task(4, kind, rng)
@@ -408,7 +413,7 @@ def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
                 assert_allclose(gradient[index], difference, atol=2e-3 if loss == "hinge" else 5e-4)
 
 
-@pytest.mark.parametrize("loss", LABEL_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_losses_are_not_negative_and_zero_at_certain_gold(loss):
     rng = np.random.default_rng(0)
     graph, gold = LabelGraph(4, all_edges(4)), (rng.random((30, 4)) < 0.5).astype(float)
@@ -453,7 +458,7 @@ def test_thresholds_are_tuned_for_example_f1():
         predicted = (marginals > GRID[k]).astype(int)
         assert_allclose(scores[k], example_f1_score(gold.astype(int), predicted))
     assert scores[round(100 * best_threshold(scores))] == scores.max()
-    running = Tuning.of_rules(["threshold"], decay=0.5)
+    running = Tuning(["threshold"], decay=0.5)
     running.add(marginals[:20], gold[:20], np.ones(20))
     running.add(marginals[20:], gold[20:], np.ones(20))
     decayed, *_ = threshold_scores(marginals, gold, np.repeat([0.5, 1.0], 20))
@@ -498,7 +503,7 @@ def test_pairs_do_not_depend_on_the_size_of_blocks(monkeypatch):
     Y, weights = sparse.csr_array((rng.random((60, 12)) < 0.3).astype(float)), rng.uniform(0.5, 1.5, size=60)
     found = []
     for cells in (1, 30, 2**16):
-        monkeypatch.setattr(label_data, "_CELLS_OF_PAIRS", cells)
+        replace(monkeypatch, "estimators", "_CELLS_OF_PAIRS", cells)
         found.append([mutual_information_tree(Y, weights), *(strongest_pairs(Y, weights, most) for most in (5, 40))])
     for one, other in pairwise(found):
         assert all(map(np.array_equal, one, other)) and [len(pairs) for pairs in one] == [11, 5, 40]
@@ -515,8 +520,8 @@ def test_losses_do_not_depend_on_the_size_of_blocks(loss, monkeypatch):
         graph, pairs = LabelGraph(5, own), rng.normal(size=len(own))
         found = []
         for cells in (1, 12, 2**20):
-            monkeypatch.setattr(_label_task, "_CELLS", cells)
-            monkeypatch.setattr(_label_task, "_SOLVER_CELLS", cells)
+            replace(monkeypatch, "training", "_CELLS", cells)
+            replace(monkeypatch, "training", "_SOLVER_CELLS", cells)
             for as_gold in (gold, sparse.csr_array(gold)):
                 task = LabelTask(graph, loss, 0.7, as_gold, weights, known=known)
                 found.append(task.loss_gradient(scores, pairs, 1))
@@ -554,7 +559,7 @@ def quick(**params):
 pytestmark = pytest.mark.filterwarnings("ignore:Adam was still improving")
 
 
-@pytest.mark.parametrize("loss", LABEL_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("label_graph", ["full", "tree", None, [(0, 1), (3, 2)]])
 def test_all_kinds_learn(data, loss, label_graph):
     X, Y = data
@@ -604,7 +609,7 @@ def test_labels_that_go_together_are_learned():
 def test_constraints_hold_in_every_prediction(data):
     X, Y = data
     rng = np.random.default_rng(5)
-    for loss in LABEL_LOSSES:
+    for loss in LOSSES:
         fitted = 0
         for _ in range(4):
             resolved = random_constraints(6, rng)
@@ -805,7 +810,7 @@ def test_training_goes_on_while_the_held_out_loss_falls():
             SimpleNamespace(iteration=lambda *arguments: False),
             lambda model: scores[next(epochs)], losses and (lambda model: losses[len(monitor.scores) - 1]),
         )  # fmt: skip
-        monitor.learner = SimpleNamespace(model=lambda: model, expand=lambda model: model)
+        monitor.learner = SimpleNamespace(model=lambda: model, expand=lambda model: model, step_name="epoch")
         while not monitor.step(1.0):
             model.additional = np.full(1, len(monitor.scores) + 0.0)
         return len(monitor.scores), int(monitor.model().additional.sum())
@@ -858,7 +863,7 @@ def test_map_decides_as_the_threshold_in_the_middle():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 5))
     Y = (X[:, :3] + 0.3 * rng.normal(size=(400, 3)) > 0.3).astype(int)
-    for loss in LABEL_LOSSES:
+    for loss in LOSSES:
         model = quick(loss=loss, label_graph=None, threshold=0.5, max_iter=60).fit(X, Y)
         by_threshold = model.predict(X)
         assert_array_equal(model.predict_proba(X) > 0.5, by_threshold)
@@ -870,7 +875,7 @@ def test_map_decides_as_the_threshold_in_the_middle():
 def test_one_label_a_sample():
     X, y = load_digits(return_X_y=True)
     X = X[:600] / 16.0
-    for loss in LABEL_LOSSES:
+    for loss in LOSSES:
         model = quick(loss=loss, max_iter=60).fit(X[:400], y[:400])
         assert model.score(X[400:], y[400:600]) > 0.8
         assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

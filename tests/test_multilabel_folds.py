@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from internals import _fit_curves, _softmax_slope, folds_of, minimum_of_curve, order_of_samples
 from naive_multilabel import naive_curve
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -12,9 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel.calibration import _fit_curves, _softmax_slope
-from sklearn_sparsemap.estimators._multilabel.data import folds_of, order_of_samples
-from sklearn_sparsemap.estimators._multilabel.solvers import lowest_place
 
 
 def fold_numbers(X, Y, n_folds=3, known=None):
@@ -84,7 +82,7 @@ def test_a_table_is_learned(loss):
         model = MultilabelLPSparseMAP(loss=loss, threshold=threshold).fit(X, Y)
         probabilities = model.predict_proba(X)
         assert probabilities[Y > 0].min() > 0.95 and probabilities[Y == 0].max() < 0.05
-        for decision in ("auto", "seen", "expected", "threshold", "map"):
+        for decision in ("auto", "observed_sets", "expected_f1", "threshold", "map"):
             assert_array_equal(model.set_params(decision=decision).predict(X), Y)
 
 
@@ -105,18 +103,19 @@ def test_categories_are_learned_as_well_as_by_one_vs_rest():
 
 def test_nearly_equal_losses_give_nearly_equal_strengths():
     for losses, place in (([5.0, 4.0, 4.0, 5.0], 1.5), ([4.0, 4.0, 5.0], 0.5), ([5.0, 4.0, 4.0], 1.5)):
-        assert lowest_place(losses) == pytest.approx(place)
+        assert minimum_of_curve(losses) == pytest.approx(place)
         for k in range(len(losses)):
             for change in (-1e-6, 1e-6):
                 changed = np.array(losses)
                 changed[k] += change
-                assert lowest_place(changed) == pytest.approx(place, abs=1e-5)
-    assert [lowest_place(losses) for losses in ([1.0], [2.0, 1.0], [1.0, 3.0, 3.5], [3.0, 2.0, 1.0])] == [0, 1, 0, 2]
+                assert minimum_of_curve(changed) == pytest.approx(place, abs=1e-5)
+    curves = [1.0], [2.0, 1.0], [1.0, 3.0, 3.5], [3.0, 2.0, 1.0]
+    assert [minimum_of_curve(losses) for losses in curves] == [0, 1, 0, 2]
     # A loss that falls steadily has its minimum at the end.
-    assert lowest_place([9.0, 4.0, 1.0]) == 2.0
-    assert lowest_place([1.0, 4.0, 9.0]) == 0.0
+    assert minimum_of_curve([9.0, 4.0, 1.0]) == 2.0
+    assert minimum_of_curve([1.0, 4.0, 9.0]) == 0.0
     # The vertex of a parabola.
-    assert lowest_place([(k - 2.3) ** 2 for k in range(5)]) == pytest.approx(2.3)
+    assert minimum_of_curve([(k - 2.3) ** 2 for k in range(5)]) == pytest.approx(2.3)
 
 
 def test_curves_reach_their_minimum_if_scores_contradict_the_prior():

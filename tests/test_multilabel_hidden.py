@@ -4,12 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import multilabel_solvers as solvers
+from internals import replace
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel import solvers
 from sklearn_sparsemap.factors import Hierarchy
 
 # Few epochs are enough here.
@@ -40,7 +41,7 @@ def no_network(monkeypatch):
     def refuse(*args):
         raise AssertionError("a network was trained")
 
-    monkeypatch.setattr(solvers, "epochs_of", refuse)
+    replace(monkeypatch, "estimators", "epochs_of", refuse)
 
 
 def test_a_network_is_chosen_if_labels_are_not_linear(curved):
@@ -84,7 +85,7 @@ def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, 
     def scripted(self, evidence):
         return np.full(len(evidence), next(left))
 
-    monkeypatch.setattr(solvers.Trial, "_losses", scripted)
+    monkeypatch.setattr(solvers.NetworkComparison, "_losses", scripted)
     X, Y = make("linear")
     model = MultilabelLPSparseMAP(**QUICK | {"max_iter": max_iter, "tol": 1.0}).fit(X, Y)
     assert next(left, None) is None
@@ -95,9 +96,11 @@ def test_the_network_trains_until_the_loss_no_longer_falls(monkeypatch, losses, 
 def test_losses_are_calibrated_on_the_other_half(curved):
     X, Y, _ = curved
     estimator = MultilabelLPSparseMAP(**QUICK)
-    data, task = estimator._read(X, Y, None, None, first=True)
+    data, task = estimator._validate_fit(X, Y, None, None, first=True)
     unfitted = estimator._calibration
-    trial = solvers.Trial(solvers.LbfgsFit(estimator, data, task))
+    linear = solvers.LBFGSCrossValidation(estimator, data, task)
+    linear.cross_validate()
+    trial = solvers.NetworkComparison(linear)
     gold, n = trial.task.gold.astype(float), len(trial.held)
     evidence = np.random.default_rng(0).normal(size=gold.shape)
     found = trial._losses(evidence)
@@ -111,7 +114,7 @@ def test_losses_are_calibrated_on_the_other_half(curved):
 
 def test_the_choice_does_not_depend_on_the_seed(monkeypatch):
     found = []
-    monkeypatch.setattr(solvers, "least_gain", lambda gains, weights: found.append(gains.copy()) or 0.0)
+    replace(monkeypatch, "estimators", "least_gain", lambda gains, weights: found.append(gains.copy()) or 0.0)
     X, Y = make("curved")
     for seed in (0, 1):
         MultilabelLPSparseMAP(random_state=seed).fit(X, Y)
@@ -215,3 +218,22 @@ def test_the_least_gain_is_two_standard_errors_below_the_mean():
     for scale in (1.0, 7.0):
         found = solvers.least_gain(scale * weights * gains, scale * weights)
         assert found == pytest.approx(mean - 2.0 * np.sqrt(variance))
+
+
+def test_choosing_a_solver_trains_nothing(monkeypatch):
+    X, Y = make("linear")
+
+    def refuse(self, watch):
+        raise AssertionError("a model is trained")
+
+    for params in ({}, {"solver": "adam"}, {"hidden_layer_sizes": [3]}, {"label_graph": "full"}):
+        estimator = MultilabelLPSparseMAP(**QUICK | params)
+        data, task = estimator._validate_fit(X, Y, None, None, first=True)
+        with monkeypatch.context() as patch:
+            for learner in solvers.Batch, solvers.Epochs:
+                patch.setattr(learner, "run", refuse)
+            solver = solvers.choose_solver(estimator, data, task, params.get("hidden_layer_sizes"))
+            if not params:
+                with pytest.raises(AssertionError, match="trained"):
+                    solver.cross_validate()
+        assert type(solver).__name__ == ("AdamTraining" if params else "LBFGSCrossValidation")

@@ -4,6 +4,22 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import (
+    GRID,
+    SET_GRID,
+    BatchObjective,
+    Calibration,
+    LabelTask,
+    LinearModel,
+    ObservedLabelSets,
+    Tuning,
+    automatic_alpha,
+    expected_cuts,
+    folds_of,
+    minimize_lbfgs,
+    replace,
+    row_words,
+)
 from naive_multilabel import naive_curves, naive_expected, naive_lift, naive_linear, naive_seen, naive_shares
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -18,22 +34,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
-from sklearn_sparsemap.estimators._multilabel import sets as sets_module
-from sklearn_sparsemap.estimators._multilabel.calibration import Calibration
-from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds_of, row_words
-from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
-from sklearn_sparsemap.estimators._multilabel.threshold import (
-    GRID,
-    SET_GRID,
-    Tuning,
-    expected_cuts,
-)
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +73,7 @@ def test_the_minimum_does_not_depend_on_the_start(data):
     X, Y = StandardScaler().fit_transform(data[0]), data[1]
     model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7).fit(X, Y)
     assert model.n_iter_ == len(model.loss_curve_) > 5 and (np.diff(model.loss_curve_) <= 1e-12).all()
-    task = model._task(gold=Y.astype(float), weights=np.ones(len(Y)))
+    task = LabelTask(model._graph, model._loss, gold=Y.astype(float), weights=np.ones(len(Y)))
     rng = np.random.default_rng(0)
     for _ in range(3):
         start = LinearModel(rng.normal(size=(8, 5)), rng.normal(size=5), np.zeros(0))
@@ -174,9 +177,9 @@ def test_the_seen_set_is_the_one_to_expect_most_from(n_likely, monkeypatch):
     rng = np.random.default_rng(0)
     gold, weights = (rng.random((14, 5)) < 0.4).astype(float), rng.integers(1, 5, 14).astype(float)
     probabilities = np.clip(rng.normal(0.4, 0.3, (60, 5)), 0.01, 0.99)
-    monkeypatch.setattr(sets_module, "N_LIKELY", n_likely)
-    monkeypatch.setattr(sets_module, "_MOST_COMPARED", 2 * n_likely)
-    sets = SeenSets(sparse.csr_array(gold), weights)
+    replace(monkeypatch, "estimators", "N_LIKELY", n_likely)
+    replace(monkeypatch, "estimators", "_MOST_COMPARED", 2 * n_likely)
+    sets = ObservedLabelSets.of_samples(sparse.csr_array(gold), weights)
     assert_allclose(sets.lifts, [naive_lift(y, gold, weights) for y in sets.sets.toarray()])
     seen = {tuple(row) for row in gold.astype(int).tolist()}
     assert n_likely > len(seen) or n_likely < len(seen) - 3
@@ -286,10 +289,11 @@ def test_each_rule_is_tuned_by_itself_and_the_best_one_is_chosen():
         scale = (0.1, 0.25, 0.4)[seed % 3]
         marginals = np.clip(0.4 * gold + rng.normal(0.25, scale, gold.shape), 0.01, 0.99)
         n_seen = (15, 60)[seed % 2]
-        weights, sets = rng.uniform(0.5, 2.0, len(gold)), SeenSets(sparse.csr_array(gold[:n_seen]), np.ones(n_seen))
+        weights = rng.uniform(0.5, 2.0, len(gold))
+        sets = ObservedLabelSets.of_samples(sparse.csr_array(gold[:n_seen]), np.ones(n_seen))
         choices = {
-            "seen": lambda t, p=marginals, sets=sets: sets.choose(p, t),
-            "expected": lambda t, p=marginals: p > expected_cuts(p, t)[:, None],
+            "observed_sets": lambda t, p=marginals, sets=sets: sets.choose(p, t),
+            "expected_f1": lambda t, p=marginals: p > expected_cuts(p, t)[:, None],
             "threshold": lambda t, p=marginals: p > t,
         }
         for fixed in ("auto", 0.4):
@@ -297,19 +301,19 @@ def test_each_rule_is_tuned_by_itself_and_the_best_one_is_chosen():
             for rule, choose in choices.items():
                 grid = ({"threshold": GRID}.get(rule, SET_GRID)) if fixed == "auto" else [fixed]
                 found = np.array([scores_of(choose(t), gold, weights) for t in grid])
-                if rule == "seen":
+                if rule == "observed_sets":
                     # The most whole sets among the thresholds within a point of the highest F1.
                     k = np.argmax(np.where(found[:, 0] >= found[:, 0].max() - 0.01, found[:, 1], -1.0))
                     best[rule] = found[k]
                 else:
                     best[rule] = found[found[:, 0].argmax()]
-                tuning = Tuning.of_rules([rule], fixed)
+                tuning = Tuning([rule], fixed)
                 tuning.add(marginals, gold, weights, sets)
                 threshold, own, f1 = tuning.best()
                 own_scores = scores_of(choose(threshold), gold, weights)
                 assert own == rule and own_scores[0] == pytest.approx(f1)
-                assert own_scores[rule == "seen"] == pytest.approx(best[rule][rule == "seen"])
-            tuning = Tuning.of_rules(choices, fixed)
+                assert own_scores[rule == "observed_sets"] == pytest.approx(best[rule][rule == "observed_sets"])
+            tuning = Tuning(choices, fixed)
             tuning.add(marginals, gold, weights, sets)
             threshold, rule, f1 = tuning.best()
             found = scores_of(choices[rule](threshold), gold, weights)
@@ -321,10 +325,10 @@ def test_each_rule_is_tuned_by_itself_and_the_best_one_is_chosen():
             chosen_rules.append(rule)
     assert set(chosen_rules) == set(choices)
     # Without seen sets, the others are compared.
-    tuning = Tuning.of_rules(choices, 0.4)
+    tuning = Tuning(choices, 0.4)
     tuning.add(marginals, gold, weights)
-    assert tuning.best()[1] != "seen"
-    alone = Tuning.of_rules(["seen"])
+    assert tuning.best()[1] != "observed_sets"
+    alone = Tuning(["observed_sets"])
     alone.add(marginals, gold, weights)
     assert alone.best()[0] in SET_GRID
 
@@ -335,14 +339,14 @@ def test_decisions(data):
     seen = {tuple(row) for row in Y.tolist()}
     found = model.predict(X)
     assert all(tuple(row) in seen for row in found.tolist()) and found.sum(axis=1).max() <= 3
-    three = clone(model).set_params(decision="seen").fit(X, Y * (np.arange(5) < 3))
+    three = clone(model).set_params(decision="observed_sets").fit(X, Y * (np.arange(5) < 3))
     assert not three.predict(X)[:, 3:].any()
     plain = model.set_params(decision="threshold").predict(X)
     assert (plain != found).any()
     stream = MultilabelLPSparseMAP().partial_fit(X, Y)
     assert_array_equal(stream.predict(X), stream.predict_marginals(X) > 0.5)
     with pytest.raises(ValueError, match="the model keeps no label sets"):
-        stream.set_params(decision="seen").predict(X)
+        stream.set_params(decision="observed_sets").predict(X)
 
 
 def sparse_sets(n, p, seed):
@@ -356,7 +360,7 @@ def sparse_sets(n, p, seed):
 def test_the_default_is_as_good_as_its_rules_if_most_sets_are_distinct(n, p):
     X, Y, X_test, Y_test = sparse_sets(n, p, 0)
     model = MultilabelLPSparseMAP().fit(X, Y)
-    rules = ("auto", "seen", "expected", "threshold")
+    rules = ("auto", "observed_sets", "expected_f1", "threshold")
     found = np.array([scores_of(model.set_params(decision=d).predict(X_test), Y_test, np.ones(1000)) for d in rules])
     f1 = found[:, [0, 2]]
     assert (f1[0] > f1.max(axis=0) - 0.02).all()
@@ -371,7 +375,7 @@ def test_a_tuned_threshold_does_not_lower_the_f1_of_expected_sets(params):
         X, Y, X_test, Y_test = sparse_sets(n, p, 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = MultilabelLPSparseMAP(decision="expected", threshold="auto", random_state=0, **params).fit(X, Y)
+            model = MultilabelLPSparseMAP(decision="expected_f1", threshold="auto", random_state=0, **params).fit(X, Y)
         assert model.threshold_ in SET_GRID
         for threshold in (0.5, "auto"):
             f1.append(example_f1_score(Y_test, model.set_params(threshold=threshold).predict(X_test)))
@@ -379,7 +383,7 @@ def test_a_tuned_threshold_does_not_lower_the_f1_of_expected_sets(params):
     assert after > before - 0.005
 
 
-@pytest.mark.parametrize("decision", ["seen", "threshold"])
+@pytest.mark.parametrize("decision", ["observed_sets", "threshold"])
 def test_a_tuned_threshold_serves_example_f1(decision):
     train, test, f1, subset = slice(300), slice(300, None), [], []
     for seed in range(4):

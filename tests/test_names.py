@@ -6,13 +6,14 @@ from importlib.util import find_spec
 
 import pytest
 
-import sklearn_sparsemap
+from sklearn_sparsemap import __path__ as package
 
 NAMES = {
     "": """
         DecisionFocusedRegressor GroupLassoPerceptron MultilabelLPSparseMAP RaggedArray StructuredGroupLasso
-        StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile group_path lp_sparsemap map_inference
-        marginal_inference n_best show_versions sparsemap stability_selection structured_group_lasso_path
+        StructuredGroupLassoCV StructuredSparseMAPClassifier __version__ compile lp_sparsemap map_inference
+        marginal_inference n_best perceptron_path show_versions sparsemap stability_selection
+        structured_group_lasso_path
     """,
     "conformal": """
         ConformalStructures
@@ -27,7 +28,7 @@ NAMES = {
     "estimators": """
         DecisionFocusedRegressor GroupLassoPerceptron GroupPath Monitor MultilabelLPSparseMAP StabilitySelection
         StructuredGroupLasso StructuredGroupLassoCV StructuredSparseMAPClassifier TrainingState average_states
-        cross_val_marginals group_path stability_selection structured_group_lasso_path
+        cross_val_marginals perceptron_path stability_selection structured_group_lasso_path
     """,
     "factors": """
         AndOut AtLeast AtMost AtMostOne Budget Condition Exactly Exclusive FactorGraph Hierarchy Iff Implies Imply
@@ -54,10 +55,11 @@ NAMES = {
     """,
     "metrics": """
         convert_spans example_f1_score example_f1_scorer flat_accuracy_score flat_accuracy_scorer
-        flat_classification_report flat_f1_score flat_f1_scorer hierarchical_f1_score labeled_attachment_score labeled_attachment_scorer normalized_regret parts_f1_score parts_f1_scorer
-        precision_at_1_scorer precision_at_3_scorer precision_at_5_scorer precision_at_k
-        propensity_scored_precision_at_k sequence_accuracy_score sequence_accuracy_scorer span_f1_score
-        span_f1_scorer span_precision_recall_f1 span_report unlabeled_attachment_score unlabeled_attachment_scorer
+        flat_classification_report flat_f1_score flat_f1_scorer hierarchical_f1_score labeled_attachment_score
+        labeled_attachment_scorer normalized_regret parts_f1_score parts_f1_scorer precision_at_1_scorer
+        precision_at_3_scorer precision_at_5_scorer precision_at_k propensity_scored_precision_at_k
+        sequence_accuracy_score sequence_accuracy_scorer span_f1_score span_f1_scorer span_precision_recall_f1
+        span_report unlabeled_attachment_score unlabeled_attachment_scorer
     """,
     "penalties": """
         ElasticNet GroupLasso GroupOrder GroupTree Groups L1 Penalty SparseGroupLasso as_group_weights as_groups
@@ -98,7 +100,7 @@ def test_public_names(module):
 
 
 def test_each_module_is_listed_or_internal():
-    modules = {module.name for module in pkgutil.iter_modules(sklearn_sparsemap.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(package)}
     # `compile` is the command ``python -m sklearn_sparsemap.compile``.
     public = {name for name in modules if not name.startswith("_")} - {"compile"}
     assert public == (NAMES.keys() - {""}) | INTERNAL

@@ -15,9 +15,9 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from internals import TESTED_VERSIONS
 
 from sklearn_sparsemap import __version__
-from sklearn_sparsemap._core.compile.mode import TESTED_VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sklearn_sparsemap"

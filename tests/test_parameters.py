@@ -17,7 +17,6 @@ from sklearn_sparsemap import (
     StructuredSparseMAPClassifier,
 )
 from sklearn_sparsemap.distributed import ParameterMixing
-from sklearn_sparsemap.estimators._fitting import held_out_fraction
 from sklearn_sparsemap.structures import Subset
 
 MOST = 20
@@ -71,22 +70,22 @@ def test_the_guide_lists_them_all():
 
 
 def test_early_stopping_takes_a_fraction():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    y = (X[:, 0] > 0).astype(int)
+    X, noise = np.random.default_rng(0).normal(size=(2, 60, 3))
+    y = (X[:, 0] + noise[:, 0] > 0).astype(int)
     for kind in (StructuredSparseMAPClassifier, MultilabelLPSparseMAP, ParameterMixing):
         common = {} if kind is ParameterMixing else {"max_iter": 5}
         arguments = (StructuredSparseMAPClassifier(),) if kind is ParameterMixing else ()
         model = kind(*arguments, random_state=0, **common)
-        assert held_out_fraction(model) == 0.0
-        assert held_out_fraction(clone(model).set_params(early_stopping=True)) == 0.1
-        one = clone(model).set_params(early_stopping=0.3)
-        other = clone(model).set_params(early_stopping=True, validation_fraction=0.3)
-        assert held_out_fraction(one) == held_out_fraction(other) == 0.3
+        pairs = [
+            ({"early_stopping": fraction}, {"early_stopping": True, **given})
+            for fraction, given in ((0.1, {}), (0.3, {"validation_fraction": 0.3}))
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            one.fit(X, y)
-            other.fit(X, y)
-        assert one.validation_scores_ == other.validation_scores_ and len(one.validation_scores_)
+            assert not len(getattr(clone(model).fit(X, y), "validation_scores_", ()))
+            scores = [[clone(model).set_params(**own).fit(X, y).validation_scores_ for own in pair] for pair in pairs]
+        assert all(one == other and len(one) for one, other in scores)
+        assert scores[0] != scores[1]
         for wrong in (0.0, 1.0, 2, "yes"):
             with pytest.raises(ValueError, match="'early_stopping' parameter"):
                 clone(model).set_params(early_stopping=wrong).fit(X, y)

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from internals import UNKNOWN, PartialTask
 from scipy.special import logsumexp
 from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, sparsemap
 from sklearn_sparsemap.structures import LinearChain, Segmentation
-from sklearn_sparsemap.training._partial_task import PartialTask
-from sklearn_sparsemap.training._structure_task import UNKNOWN
 
 
 def hide(y, share, seed=0):

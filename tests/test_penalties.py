@@ -6,9 +6,9 @@ import pickle
 import naive_penalties as naive
 import numpy as np
 import pytest
+from internals import FLOATS, FLOATS_OUT, INTS, budget_rule, disjoint_budget_rule, entry, power_of_two, shrink_atoms
 from numba import types
 
-from sklearn_sparsemap._core.jit import FLOATS, FLOATS_OUT, INTS, entry
 from sklearn_sparsemap.features import Template, chunking_templates
 from sklearn_sparsemap.penalties import (
     L1,
@@ -20,8 +20,6 @@ from sklearn_sparsemap.penalties import (
     as_group_weights,
     as_groups,
 )
-from sklearn_sparsemap.penalties._budget import budget_rule, disjoint_budget_rule
-from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 SEEDS = range(8)
 

@@ -5,6 +5,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import (
+    COUNT,
+    BoundedCurve,
+    GroupOptimizer,
+    StructureTask,
+    highest_of,
+    inference_of,
+    loss_form,
+    make_rows,
+    mean_of,
+    new_memory,
+    replace,
+)
 from naive_perceptron import DenseLearner
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -17,16 +30,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
-from sklearn_sparsemap.training import _curve
-from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
-from sklearn_sparsemap.training._data import make_rows
-from sklearn_sparsemap.training._online.groups import GroupOptimizer
-from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
@@ -150,7 +155,7 @@ def test_weights_that_exist_are_counted_and_given_back():
         assert optimizer.n_held == np.abs(store.features[:, COUNT]).sum()
         # Blocks of living features do not overlap, and hold each output once.
         used = np.zeros(len(store.values), int)
-        for head, count, _, atom in store.features[store.features[:, HEAD] >= 0]:
+        for head, count, _, atom in store.features[store.features[:, 0] >= 0]:
             assert optimizer.alive()[atom]
             block = slice(head, head + (n_outputs if count < 0 else count))
             used[block] += 1
@@ -568,24 +573,24 @@ def test_debiasing_on_the_last_samples_keeps_what_the_stream_has_learned(params,
 
 
 def test_curves_are_bounded(monkeypatch):
-    course, records, rng = Course(mean_of), Course(highest_of), np.random.default_rng(0)
+    course, records, rng = BoundedCurve(mean_of), BoundedCurve(highest_of), np.random.default_rng(0)
     values = rng.normal(size=1000)
     with monkeypatch.context() as patch:
-        patch.setattr(_curve, "MOST_ENTRIES", 8)
+        replace(patch, "training", "MOST_ENTRIES", 8)
         for n, value in enumerate(values, 1):
-            course.note(value)
+            course.append(value)
             assert len(course.entries) == -(-n // course._per_entry) <= 8
             cuts = np.arange(0, n, course._per_entry)
             assert_allclose(course.entries, np.add.reduceat(values[:n], cuts) / np.diff([*cuts, n]), atol=1e-12)
         for step, count in enumerate(rng.permutation(1000).tolist()):
-            records.note((step, (count, 0)))
+            records.append((step, (count, 0)))
     assert course.last == values[-1]
     assert len(records.entries) <= 8 and max(counts[0] for _, counts in records.entries) == 999
     X, y = sensors(3000)
     model = quick(budget=2, shrink_every=1, max_iter=2).fit(X, y)
     assert len(model.memory_curve_) == len(model.memory_steps_) < 9000
     assert (np.diff(model.memory_steps_) >= 0).all() and model.memory_curve_[-1] == model.n_nonzero_coefs_
-    monkeypatch.setattr(_curve, "MOST_ENTRIES", 16)
+    replace(monkeypatch, "training", "MOST_ENTRIES", 16)
     stream = quick(shrink_every=2)
     for i in range(0, 300, 3):
         stream.partial_fit(X[i : i + 3], y[i : i + 3], classes=["a", "b", "c"])

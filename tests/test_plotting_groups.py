@@ -15,12 +15,11 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
 
-from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, group_path
+from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLassoCV, perceptron_path
 from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import chunking_templates, ngrams
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.plotting import GroupOrderDisplay, GroupPathDisplay, MemoryCurveDisplay
-from sklearn_sparsemap.plotting._selection.group_order import place_by_level
 
 GROUP_OF = np.repeat(np.arange(5), 4)
 STEPS, WEIGHTS = [10, 10, 20, 20], [8, 3, 9, 3]
@@ -48,7 +47,7 @@ def quick(**params):
 def test_paths_are_drawn_by_their_number_of_weights():
     X, y = sensors()
     paths = {
-        weights: group_path(quick(group_weights=weights), X, y, [5, 1, None, 2], cv=3)
+        weights: perceptron_path(quick(group_weights=weights), X, y, [5, 1, None, 2], cv=3)
         for weights in ("uniform", "sqrt")
     }
     display = GroupPathDisplay.from_path(paths, full=(20, 0.9), score_name="accuracy")
@@ -71,7 +70,7 @@ def test_paths_are_drawn_by_their_number_of_weights():
 
 def test_one_path_has_no_legend_and_no_errors():
     X, y = sensors()
-    path = group_path(quick(), X[:200], y[:200], [1, 2, 5], X_val=X[200:], y_val=y[200:])
+    path = perceptron_path(quick(), X[:200], y[:200], [1, 2, 5], X_val=X[200:], y_val=y[200:])
     figure, ax = plt.subplots()
     display = GroupPathDisplay(path).plot(ax)
     assert display.ax_ is ax and display.figure_ is figure
@@ -235,12 +234,15 @@ def test_diagrams_shrink_into_axes():
         assert left <= extent.x0 and extent.x1 <= right and bottom <= extent.y0 and extent.y1 <= top
 
 
-def count_crossings(order, heights, bends):
+def count_crossings(display):
     """Count the pairs of edges that cross between two neighbouring levels."""
-    steps = []
-    for (coarse, fine), way in zip(order.covers, bends, strict=True):
-        stops = [(order.levels[coarse], heights[coarse]), *way, (order.levels[fine], heights[fine])]
-        steps += [(level, y, next_y) for (level, y), (_, next_y) in pairwise(stops)]
+    steps, levels = [], display.order.levels
+    for (coarse, fine), line in zip(display.order.covers, display.lines_, strict=True):
+        # A curve to each next level, and from the second one on a straight line through its column before that.
+        vertices = line.get_path().vertices
+        heights = [vertices[0][1], *vertices[3::4, 1]]
+        assert len(heights) == levels[fine] - levels[coarse] + 1
+        steps += [(levels[coarse] + k, y, next_y) for k, (y, next_y) in enumerate(pairwise(heights))]
     return sum(a[0] == b[0] and (a[1] - b[1]) * (a[2] - b[2]) < 0 for a, b in combinations(steps, 2))
 
 
@@ -248,13 +250,18 @@ def test_layouts_cross_little_and_are_the_same_each_time():
     parents = [-1, *(int(np.random.default_rng(i).integers(i)) for i in range(1, 40))]
     # A tree can be drawn without crossings.
     for order, most in ((GroupOrder.from_templates(chunking_templates()), 60), (GroupTree(parents), 3)):
-        heights, bends, extent = place_by_level(order.levels, order.covers)
-        np.testing.assert_array_equal(heights, place_by_level(order.levels, order.covers)[0])
-        assert heights.min() >= 0 and heights.max() <= extent - 1
-        # Groups of one level are at least 1 apart.
+        display, again = (GroupOrderDisplay(order).plot() for _ in range(2))
+        boxes, same = ([box.get_path().get_extents() for box in one.boxes_] for one in (display, again))
+        bottoms, tops = np.array([(box.y0, box.y1) for box in boxes]).T
+        np.testing.assert_array_equal(bottoms, [box.y0 for box in same])
+        low, high = sorted(display.ax_.get_ylim())
+        assert low <= bottoms.min() and tops.max() <= high
+        # Groups of one level are apart.
         for level in range(order.levels.max() + 1):
-            assert np.diff(np.sort(heights[order.levels == level])).min(initial=1.0) >= 1 - 1e-9
-        assert count_crossings(order, heights, bends) <= most
+            rows = np.argsort(bottoms[order.levels == level])
+            below, above = bottoms[order.levels == level][rows], tops[order.levels == level][rows]
+            assert (below[1:] > above[:-1]).all()
+        assert count_crossings(display) <= most
 
 
 @pytest.mark.parametrize(
@@ -263,7 +270,7 @@ def test_layouts_cross_little_and_are_the_same_each_time():
         (lambda: GroupPathDisplay({}), "there are no paths to draw"),
         (
             lambda: GroupPathDisplay({"a": [1, 2]}),
-            r"paths\['a'\] must be a result of group_path, .*; got list",
+            r"paths\['a'\] must be a result of perceptron_path, .*; got list",
         ),
         (lambda: MemoryCurveDisplay({}), "there are no curves to draw"),
         (lambda: MemoryCurveDisplay({"a": ([1, 2], [1])}), r"curves\['a'\] must be steps and weights of one length"),

@@ -3,34 +3,39 @@
 import naive_training
 import numpy as np
 import pytest
+from internals import (
+    PIECE,
+    Batch,
+    BatchObjective,
+    CurvaturePairs,
+    DenseFeatures,
+    Descent,
+    LinearModel,
+    LineSearch,
+    SparseFeatures,
+    StructureTask,
+    make_rows,
+    merge_columns,
+    minimize_lbfgs,
+    number_columns,
+    replace,
+)
 from scipy import sparse
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
 from test_structured import make_chains
 from test_training import make_objective, make_problem
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._columns import Merging, number_columns
-from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._quasi_newton import line_search as _line_search
-from sklearn_sparsemap.training._quasi_newton import pairs as _pairs
-from sklearn_sparsemap.training._quasi_newton.descent import Descent
-from sklearn_sparsemap.training._quasi_newton.line_search import CURVATURE, DECREASE, LineSearch
-from sklearn_sparsemap.training._quasi_newton.pairs import Pairs
-from sklearn_sparsemap.training._quasi_newton.pieces import PIECE, Pieces
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
+from sklearn_sparsemap.structures import LinearChain, Simplex
 
 
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
-    monkeypatch.setattr(_pairs, "_LONG", 50 * PIECE)
+    replace(monkeypatch, "training", "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
-    pairs, direction = Pairs(Pieces(n, n_jobs)), np.empty(n)
+    pairs, direction = CurvaturePairs(n, n_jobs), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
     assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
     np.testing.assert_array_equal(direction, -before)
@@ -50,10 +55,13 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
         assert slope == pytest.approx(direction @ after, rel=1e-12)
         assert square == pytest.approx(direction @ direction, rel=1e-12)
         before = after
-    pairs.forget()
+    pairs.held = []
     pairs.combine(before, direction)
     np.testing.assert_array_equal(direction, -before)
 
+
+# The constants of the conditions of sufficient decrease and of curvature.
+DECREASE, CURVATURE = 1e-3, 0.9
 
 # Functions of one variable, with their slopes: the test problems of More and Thuente (1994).
 _BETA = 0.004
@@ -94,9 +102,9 @@ _VALLEYS = [_valley(1e-3, 1e-3), _valley(1e-2, 1e-3), _valley(1e-3, 1e-2)]
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 10.0, 1e3])
 @pytest.mark.parametrize("function", [_rational, _power, _wavy, *_VALLEYS])
-@pytest.mark.parametrize("narrow", [_line_search._NARROW, 1e-12])
+@pytest.mark.parametrize("narrow", [0.1, 1e-12])
 def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monkeypatch):
-    monkeypatch.setattr(_line_search, "_NARROW", narrow)
+    replace(monkeypatch, "training", "_NARROW", narrow)
     value, slope = function(0.0)
     search, n_calls, more = LineSearch(value, slope, first), 0, True
     while more:
@@ -154,7 +162,7 @@ def test_steps_are_those_of_scipy(family):
     for seed in range(5):
         function, x = family(np.random.default_rng(seed))
         points, values, n_calls = _descend(function, x)
-        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": _pairs._N_PAIRS}
+        theirs, options = [x], {"gtol": 1e-8, "ftol": 1e-15, "maxiter": 10_000, "maxcor": 10}
         result = minimize(
             function, x, jac=True, method="L-BFGS-B", callback=lambda x: theirs.append(x.copy()), options=options
         )
@@ -256,8 +264,8 @@ def test_equal_columns_are_merged():
             assert (numbers == found).tolist() == equal.tolist() and (found == -1) == (not dense[:, column].any())
         _, order = np.unique(numbers[numbers >= 0], return_index=True)
         assert (np.diff(order) > 0).all()
-        merging = Merging(X, 30, penalised=True)
-        if merging.X is X:
+        merging = merge_columns(X, 30)
+        if merging is None:
             assert n_kinds > 0.9 * n_columns
             continue
         merged_some += 1
@@ -272,9 +280,19 @@ def test_equal_columns_are_merged():
         again = merging.shrink(large)
         np.testing.assert_allclose(again.coef, small.coef, atol=1e-12)
         assert again.intercept is model.intercept and large.additional is model.additional
-        assert Merging(X, 30, penalised=False).X is X and Merging(dense, 30, penalised=True).X is dense
-        assert Merging(X, 0, penalised=True).X is X or not X.nnz
+        assert merge_columns(X, 0) is None
     assert merged_some > 15
+
+
+@pytest.mark.parametrize(("alpha", "as_sparse", "merges"), [(0.1, True, True), (0.0, True, False), (0.1, False, False)])
+def test_columns_are_merged_if_they_are_sparse_and_weights_penalised(alpha, as_sparse, merges):
+    X, y = np.tile(np.eye(4)[:, [0, 0, 1, 1]], (3, 1)), np.tile([0, 1, 2, 2], 3)
+    X = sparse.csr_array(X) if as_sparse else X
+    rows = RaggedArray(X, np.arange(13))
+    task = StructureTask(Simplex(), rows, 3).learn(y, np.ones(12), "crf")
+    learner = Batch(task, rows, LinearModel.zeros(4, 3, 0), alpha=alpha, tol=1e-6, max_iter=2, n_jobs=None)
+    learner.run(lambda loss: False)
+    assert (learner._merged is not None) == merges and learner.model().coef.shape == (4, 3)
 
 
 # --- Fits
@@ -313,7 +331,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     X, y = sparse_chains(60, 500)
     fits = []
     for most in (0.9, 0.0):
-        monkeypatch.setattr(_columns, "_WORTHWHILE", most)
+        replace(monkeypatch, "training", "_WORTHWHILE", most)
         model = StructuredSparseMAPClassifier(
             "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
         )

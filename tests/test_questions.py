@@ -5,14 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from internals import draw_structures, lay_out
 from registry import RANDOM
 from scipy.special import logsumexp
 from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier, marginal_inference, n_best
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.inference._sampling import draw_structures
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 

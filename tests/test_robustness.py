@@ -13,6 +13,22 @@ from functools import cache, partial
 import joblib
 import numpy as np
 import pytest
+from internals import (
+    BatchObjective,
+    GroupOptimizer,
+    LinearMinibatchOptimizer,
+    LinearModel,
+    MinibatchOptimizer,
+    MiraOptimizer,
+    OnlineOptimizer,
+    StructureTask,
+    inference_of,
+    loss_form,
+    make_rows,
+    new_memory,
+    online_optimizer,
+    replace,
+)
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -28,31 +44,20 @@ from sklearn_sparsemap import (
     RaggedArray,
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
-    group_path,
     lp_sparsemap,
     map_inference,
     marginal_inference,
+    perceptron_path,
     sparsemap,
     stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators._progress import Progress
-from sklearn_sparsemap.estimators._structured import questions as _questions
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training import _structure_task
-from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
-from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._online.epoch import EPOCHS
-from sklearn_sparsemap.training._online.groups import GroupOptimizer
-from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 pd = pytest.importorskip("pandas")
 
@@ -127,7 +132,7 @@ def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
         store.values[store.n_dense :] += 1.0
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_sparsemap.training._online.optimizer.EPOCHS", dict.fromkeys(EPOCHS, interrupted))
+    replace(monkeypatch, "training", "EPOCHS", dict.fromkeys(online_optimizer.EPOCHS, interrupted))
     before = model.coef_.copy()
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, Y)
@@ -267,7 +272,7 @@ def test_the_other_flags_and_costs_and_threads():
         lambda n: marginal_inference(Simplex(), [[1.0, 2.0]], n_jobs=n),
         lambda n: lp_sparsemap(graph, [1.0, 2.0], n_jobs=n),
         lambda n: FenchelYoungLoss(Simplex()).loss_gradient([1.0, 2.0], 0, n_jobs=n),
-        lambda n: group_path(GroupLassoPerceptron(), FLAT_X, FLAT_Y, [1], n_jobs=n),
+        lambda n: perceptron_path(GroupLassoPerceptron(), FLAT_X, FLAT_Y, [1], n_jobs=n),
         lambda n: stability_selection(GroupLassoPerceptron(budget=1), FLAT_X, FLAT_Y, n_jobs=n),
         lambda n: chain().fit(X, Y).set_params(n_jobs=n).predict(X),
         lambda n: MultilabelLPSparseMAP(n_jobs=n).fit(FLAT_X, np.eye(3)[np.arange(len(FLAT_X)) % 3]),
@@ -494,8 +499,13 @@ def test_ctrl_c_stops_inference(name, after_interrupts):
 
 def test_inexact_probabilities_are_reported(monkeypatch):
     model = chain(alpha=0.1).fit(X, Y)
-    for module, name in ((_questions, "sparsemap"), (_structure_task, "argmax_problems")):
-        monkeypatch.setattr(module, name, partial(getattr(module, name), max_iter=2))
+    plain = {}
+
+    def stops_early(name, *given, **options):
+        return plain[name](*given, **options | {"max_iter": 2})
+
+    for room, name in (("estimators", "sparsemap"), ("training", "argmax_problems")):
+        plain[name] = replace(monkeypatch, room, name, partial(stops_early, name))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):
             method(X)
@@ -550,7 +560,7 @@ def test_before_the_first_step_an_estimator_stays_as_it_was(training, exception,
     def interrupted(*arguments, **keywords):
         raise exception
 
-    for place in (first_step, (Progress, "__init__")):
+    for place in (first_step, (Monitor, "__init__")):
         with monkeypatch.context() as patched:
             patched.setattr(*place, interrupted)
             wider = [np.hstack([x, x]) for x in X]
@@ -579,12 +589,12 @@ def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
     # Everything is compiled before the timer starts.
     clone(model).set_params(max_iter=2).fit(X, y).predict(X)
 
-    def step(*arguments):
+    def step(*arguments, **keywords):
         nonlocal n_calls
         n_calls += 1
         if n_calls == 6:
             threading.Timer(0.01, _thread.interrupt_main).start()
-        return original(*arguments)
+        return original(*arguments, **keywords)
 
     monkeypatch.setattr(owner, name, step)
     with pytest.raises(KeyboardInterrupt):

@@ -1,7 +1,6 @@
 """Rows from dicts of features, from data frames, from transformers of flat data, and side by side."""
 
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from sklearn_sparsemap.features import (
     TokenDictVectorizer,
     sentences_from_frame,
 )
-from sklearn_sparsemap.features._rows.token_pairs import TokenPairs
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 
 pd = pytest.importorskip("pandas")
@@ -60,13 +58,17 @@ def rows_by_name(rows, names):
     ]
 
 
+# Of 300 sentences, "flags" have more than 64 forms, and on average fewer than 100 tokens for each: these are numbered
+# in other ways than few tokens.
+@pytest.mark.parametrize("n_sentences", [12, 300])
 @pytest.mark.parametrize("kind", ["plain", "flags", "nested", "strings", "mixed"])
-def test_token_dicts_are_read_as_crfsuite_reads_them(kind):
+def test_token_dicts_are_read_as_crfsuite_reads_them(kind, n_sentences):
     X, other = (
-        [s for k in ("plain", "flags", "nested", "strings") for s in random_sentences(k)] if kind == "mixed"
-        else random_sentences(kind)
+        [s for k in ("plain", "flags", "nested", "strings") for s in random_sentences(k, n_sentences)]
+        if kind == "mixed"
+        else random_sentences(kind, n_sentences)
         for _ in range(2)
-    )  # fmt: skip
+    )
     vectorizer = TokenDictVectorizer()
     for vec in (vectorizer, clone(vectorizer)):
         rows = vec.fit_transform(X)
@@ -89,30 +91,6 @@ def test_token_dicts_are_read_as_crfsuite_reads_them(kind):
     if kind != "mixed":
         starts = {vec.template_names_[g]: str(names[rows.groups == g][0]) for g in set(rows.groups.tolist())}
         assert all(name.startswith(attribute) for attribute, name in starts.items())
-
-
-def occurrences(pairs, n_tokens):
-    """List the (name, attribute, weight) of each token, sorted."""
-    entries = list(zip(pairs.names, pairs.attributes, pairs.weights.tolist(), strict=True))
-    assert len(set(entries)) == len(entries) and len(pairs.row_ptr) == n_tokens + 1
-    return [sorted(entries[c] for c in pairs.codes[i:j]) for i, j in pairwise(pairs.row_ptr)]
-
-
-@pytest.mark.parametrize("kind", ["plain", "flags", "strings"])
-def test_numbering_of_pairs_is_the_slow_one(kind, monkeypatch):
-    # In 300 sentences, "flags" have more than 64 forms, and on average fewer than 100 tokens for each.
-    X = random_sentences(kind, 300)
-    tokens = [token for sentence in X for token in sentence]
-    fast = TokenPairs(X, ":")
-    monkeypatch.setattr(TokenPairs, "_number_dicts", lambda self, tokens: None)
-    monkeypatch.setattr(TokenPairs, "_number_strings", lambda self, tokens: None)
-    slow = TokenPairs(X, ":")
-    assert occurrences(fast, len(tokens)) == occurrences(slow, len(tokens))
-    in_order = [np.diff(fast.codes[i:j]) > 0 for i, j in pairwise(fast.row_ptr)]
-    if kind == "plain":
-        assert np.concatenate(in_order).all()
-    else:
-        assert fast.names == slow.names and np.array_equal(fast.codes, slow.codes)
 
 
 def test_tokens_without_features_have_empty_rows():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import column_scales, warn_of_scales
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -11,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLasso, StructuredGroupLassoCV
-from sklearn_sparsemap.estimators._scales import column_scales, warn_of_scales
 
 
 def sensors():

@@ -6,6 +6,7 @@ from functools import partial
 import naive
 import numpy as np
 import pytest
+from internals import ROUGH, as_graph_problems, gold_parts, graph_losses
 from naive_arcs import naive_grandparents, naive_siblings, naive_sides
 from scipy import sparse
 from sklearn.base import clone
@@ -21,10 +22,8 @@ from sklearn_sparsemap.features import (
     grandparent_templates,
     sibling_templates,
 )
-from sklearn_sparsemap.inference._graph.problems import as_graph_problems
 from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
 from sklearn_sparsemap.structures import DependencyTree, HeadAutomaton
 
 TEMPLATES = [*sibling_templates(fine_pos="xpos"), "sib.pos[-1]|mod.pos[+1]|distance", "direction"]

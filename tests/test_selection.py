@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
+from sklearn_sparsemap import GroupLassoPerceptron, perceptron_path, stability_selection
 from sklearn_sparsemap.features import InformationGainSelector, TemplateVectorizer, ngrams
 from sklearn_sparsemap.metrics import sequence_accuracy_scorer
 
@@ -52,7 +52,7 @@ def tagger(**params):
 def test_a_path_is_one_fit_a_budget():
     X, y = sensors(400)
     # Budget and alpha of the estimator are not used.
-    path = group_path(quick(alpha=0.1), X[:300], y[:300], [2, 1, None], X_val=X[300:], y_val=y[300:])
+    path = perceptron_path(quick(alpha=0.1), X[:300], y[:300], [2, 1, None], X_val=X[300:], y_val=y[300:])
     assert path.budgets == [2, 1, None] and path.names == list(range(5))
     assert path.estimators is None and path.split_scores.shape == (3, 1)
     for i, budget in enumerate(path.budgets):
@@ -71,7 +71,7 @@ def test_a_path_is_one_fit_a_budget():
 @pytest.mark.parametrize("unit, budgets", [("groups", [2, None, 1, 4]), ("weights", [26, 60, 13])])
 def test_a_warm_path_goes_on_from_budget_to_budget(unit, budgets):
     X, y = sensors(400)
-    fitted = group_path(
+    fitted = perceptron_path(
         quick(max_iter=3), X[:300], y[:300], budgets, unit=unit, X_val=X[300:], y_val=y[300:], warm_start=True,
         return_estimators=True, n_jobs=2,
     )  # fmt: skip
@@ -93,22 +93,22 @@ def test_a_warm_path_goes_on_from_budget_to_budget(unit, budgets):
 
 def test_warm_paths_of_a_pipeline():
     X, y = sentences()
-    path = group_path(tagger(), X, y, [2, 5], cv=2, scoring=sequence_accuracy_scorer, warm_start=True)
+    path = perceptron_path(tagger(), X, y, [2, 5], cv=2, scoring=sequence_accuracy_scorer, warm_start=True)
     assert [len(groups) for groups in path.selected_groups] == [2, 5] and path.scores.min() > 0.3
     with pytest.raises(ValueError, match="class_weight='balanced' needs all of y at once"):
-        group_path(tagger(class_weight="balanced"), X, y, [2], cv=2, warm_start=True)
+        perceptron_path(tagger(class_weight="balanced"), X, y, [2], cv=2, warm_start=True)
 
 
 def test_of_equal_scores_the_smaller_model_is_best():
     X, y = sensors(100)
-    path = group_path(quick(), X, y, [5, 2, 4], X_val=X, y_val=y, scoring=lambda model, X, y: 0.5)
+    path = perceptron_path(quick(), X, y, [5, 2, 4], X_val=X, y_val=y, scoring=lambda model, X, y: 0.5)
     assert path.best_budget == 2
 
 
 @pytest.mark.parametrize("cv", [None, 3, KFold(3, shuffle=True, random_state=0)])
 def test_cross_validated_scores_are_those_of_scikit_learn(cv):
     X, y = sensors()
-    path = group_path(make_pipeline(StandardScaler(), quick()), X, y, [1, 3], cv=cv)
+    path = perceptron_path(make_pipeline(StandardScaler(), quick()), X, y, [1, 3], cv=cv)
     for i, budget in enumerate([1, 3]):
         twin = make_pipeline(StandardScaler(), quick(budget=budget))
         assert_allclose(path.split_scores[i], cross_val_score(twin, X, y, cv=cv), rtol=1e-12)
@@ -119,7 +119,7 @@ def test_cross_validated_scores_are_those_of_scikit_learn(cv):
 def test_paths_of_sparse_features():
     X, y = sensors(100)
     forms = X, sparse.csr_array(X)
-    dense, thin = (group_path(make_pipeline(quick()), form, y, [1, 2], cv=2) for form in forms)
+    dense, thin = (perceptron_path(make_pipeline(quick()), form, y, [1, 2], cv=2) for form in forms)
     assert_array_equal(dense.split_scores, thin.split_scores)
     model = quick(budget=2)
     dense, thin = (stability_selection(model, form, y, n_resamples=3, random_state=0) for form in forms)
@@ -128,7 +128,7 @@ def test_paths_of_sparse_features():
 
 def test_paths_of_a_pipeline_fit_its_vectorizer_to_the_training_part_only():
     X, y = sentences()
-    path = group_path(tagger(), X, y, [2, 5], cv=4, scoring=sequence_accuracy_scorer, return_estimators=True)
+    path = perceptron_path(tagger(), X, y, [2, 5], cv=4, scoring=sequence_accuracy_scorer, return_estimators=True)
     for i, budget in enumerate([2, 5]):
         twin = clone(tagger(budget=budget))
         assert_allclose(path.split_scores[i], cross_val_score(twin, X, y, cv=4, scoring=sequence_accuracy_scorer))
@@ -139,7 +139,7 @@ def test_paths_of_a_pipeline_fit_its_vectorizer_to_the_training_part_only():
         whole = path.estimators[i]
         assert isinstance(whole, Pipeline) and whole[-1].budget == budget
         assert [a.tolist() for a in whole.predict(X)] == [a.tolist() for a in twin.predict(X)]
-    held_out = group_path(tagger(), X[:60], y[:60], [2], X_val=X[60:], y_val=y[60:])
+    held_out = perceptron_path(tagger(), X[:60], y[:60], [2], X_val=X[60:], y_val=y[60:])
     assert held_out.scores[0] == tagger(budget=2).fit(X[:60], y[:60]).score(X[60:], y[60:])
 
 
@@ -150,7 +150,7 @@ def test_paths_do_not_depend_on_the_number_of_threads(random_state):
     for n_jobs in (1, 2):
         np.random.seed(7)  # noqa: NPY002 - what random_state=None draws from
         model = quick(random_state=clone(quick(random_state=random_state)).random_state)
-        path = group_path(model, X, y, [1, 2, 4], cv=2, n_jobs=n_jobs, return_estimators=True)
+        path = perceptron_path(model, X, y, [1, 2, 4], cv=2, n_jobs=n_jobs, return_estimators=True)
         assert isinstance(path.estimators[0], GroupLassoPerceptron)
         found.append((path.split_scores, [each.coef_.toarray() for each in path.estimators]))
     assert_array_equal(found[0][0], found[1][0])
@@ -161,7 +161,7 @@ def test_the_estimator_is_left_as_it_is():
     X, y = sentences(40)
     model = tagger(budget=3)
     before = repr(model)
-    group_path(model, X, y, [2], cv=2)
+    perceptron_path(model, X, y, [2], cv=2)
     stability_selection(model, X, y, n_resamples=2, random_state=0)
     assert repr(model) == before
     assert not hasattr(model[0], "template_names_") and not hasattr(model[-1], "classes_")
@@ -176,7 +176,7 @@ def test_stratified_by_labels_like_scikit_learn():
             seen.append(y)
             return super().split(X, y, groups)
 
-    group_path(quick(), X, y, [1], cv=Splitter(2))
+    perceptron_path(quick(), X, y, [1], cv=Splitter(2))
     assert_array_equal(seen[0], y)
 
 
@@ -201,7 +201,7 @@ def test_wrong_paths_are_refused(change, message):
     X, y = sensors(60)
     arguments = {"estimator": quick(), "X": X, "y": y, "budgets": [1], **change}
     with pytest.raises(ValueError, match=message):
-        group_path(**arguments)
+        perceptron_path(**arguments)
 
 
 # -- Stability -----------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_filtered_templates_keep_their_names():
     vectorizer = TemplateVectorizer(TEMPLATES)
     selector = InformationGainSelector(4)
     pipeline = make_pipeline(vectorizer, selector, tagger()[-1])
-    path = group_path(pipeline, X, y, [2], X_val=X, y_val=y, return_estimators=True)
+    path = perceptron_path(pipeline, X, y, [2], X_val=X, y_val=y, return_estimators=True)
     filtered = selector.fit(vectorizer.fit_transform(X), y).selected_groups_
     kept = {vectorizer.template_names_[g] for g in filtered}
     assert set(path.selected_names(2)) <= kept

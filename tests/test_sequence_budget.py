@@ -7,6 +7,7 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
+from internals import draw_structures, lay_out
 from numpy.testing import assert_allclose
 from registry import random_budget
 from scipy.special import logsumexp
@@ -22,8 +23,6 @@ from sklearn_sparsemap import (
     sparsemap,
 )
 from sklearn_sparsemap.factors import AtMost, FactorGraph, StructureFactor
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.inference._sampling import draw_structures
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.plotting import ChainDisplay
 from sklearn_sparsemap.structures import LinearChain, SequenceBudget, Subset

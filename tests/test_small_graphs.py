@@ -2,25 +2,25 @@
 
 import numpy as np
 import pytest
+from internals import replace, with_modules
 from naive_graphs import RANDOM_GRAPHS
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Imply, StructureFactor, Xor
-from sklearn_sparsemap.inference._graph import solve
 from sklearn_sparsemap.structures import DependencyTree
 
 
 @pytest.fixture
 def counted(monkeypatch):
     """Count the calls of complete solvers."""
-    calls, complete = [], solve.graph_solver
+    calls = []
 
     def graph_solver(layout, method, spare):
         calls.append(method)
         return complete(layout, method, spare)
 
-    monkeypatch.setattr(solve, "graph_solver", graph_solver)
+    complete = replace(monkeypatch, "inference", "graph_solver", graph_solver)
     return calls
 
 
@@ -37,7 +37,7 @@ def results_of(graph, scores, additional=None, n_jobs=None, **options):
 def results_without(monkeypatch, *args, **options):
     """Return the results of the complete solvers."""
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "small_solver", lambda *args: None)
+        replace(patch, "inference", "small_solver", lambda *args: None)
         return results_of(*args, **options)
 
 
@@ -121,9 +121,9 @@ def test_contradictions_are_named(counted):
     assert lp_sparsemap(graph, [0.5, 0.5, 0.5]).marginals.tolist() == [0.0, 0.0, 1.0]
 
 
-USED = """
+USED = with_modules("""
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._core import jit
+import {jit} as jit
 from sklearn_sparsemap.factors import Budget, FactorGraph, Imply, StructureFactor, Xor
 from sklearn_sparsemap.structures import DependencyTree
 graph = FactorGraph()
@@ -136,7 +136,7 @@ arcs = graph.variables((4, 3))
 graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 1) for row in arcs])
 lp_sparsemap(graph, [[2.0, 0.0, 0.0], [0.0, 1.0, 0.9], [0.0, 0.0, 0.3], [0.0, 0.0, 0.0]])
 print(*[entry.__name__ for entry in jit._entries if entry._dispatcher is not None])
-"""
+""")
 
 
 def test_small_graphs_compile_little(fresh_python):

@@ -5,16 +5,24 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from internals import (
+    BY_FACETS,
+    GAVE_UP,
+    INFEASIBLE,
+    ORACLE,
+    active_set,
+    append_column,
+    away_step,
+    pairwise,
+    readonly,
+    remove_column,
+    solve_constrained,
+    solve_lower,
+)
 from interpreted import interpreted
 from registry import RANDOM, Instance, listed
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._core.jit import ORACLE, readonly
-from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.active_set import active_set
-from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
-from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
-from sklearn_sparsemap.numerics.solver import BY_STRUCTURES
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]
@@ -191,15 +199,12 @@ def test_conditional_gradient_starts_warm():
     rng = np.random.default_rng(11)
     structure, scores, transitions = LinearChain(), rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
     cold = sparsemap(structure, scores, transitions=transitions)
-    sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
+    problem = Instance(structure, scores, {"transitions": transitions}).problem()
     marginals = np.empty(32)
     for solver in (away_step, pairwise):
         found = solver(
             structure.oracle,
-            sample.scores,
-            sample.additional,
-            sample.dims,
-            sample.sizes,
+            *problem,
             1e-12,
             1e-12,
             np.array([10_000]),
@@ -332,14 +337,11 @@ def test_affinely_dependent_structures():
         assert result.objective == pytest.approx(np.max(transitions) - 0.5)
     # Started at the wrong pair, the solver has to exchange both structures.
     structure = LinearChain()
-    sample = lay_out(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]})[0][0]
+    problem = Instance(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]}).problem()
     marginals = np.empty(4)
     _, _, weights, status, objective, gap, _ = active_set(
         structure.oracle,
-        sample.scores,
-        sample.additional,
-        sample.dims,
-        sample.sizes,
+        *problem,
         1e-12,
         1e-12,
         np.array([100]),
@@ -350,7 +352,7 @@ def test_affinely_dependent_structures():
     )
     assert objective == pytest.approx(0.5)
     assert gap <= 1e-12
-    assert status == BY_STRUCTURES and weights.sum() == pytest.approx(1.0)
+    assert status not in (BY_FACETS, INFEASIBLE, GAVE_UP) and weights.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("shape", "transitions"), [((10, 5), 1e-5), ((20, 10), 1e-2)])
@@ -373,9 +375,9 @@ def test_warm_start_reaches_the_same_solution():
         scores, transitions = rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
         old = sparsemap(structure, scores + 0.3 * rng.normal(size=(8, 4)), transitions=transitions)
         cold = sparsemap(structure, scores, transitions=transitions)
-        sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
+        problem = Instance(structure, scores, {"transitions": transitions}).problem()
         marginals = np.empty(32)
-        arguments = structure.oracle, sample.scores, sample.additional, sample.dims, sample.sizes, 1e-12, 1e-12
+        arguments = structure.oracle, *problem, 1e-12, 1e-12
         slots, additional_slots, _ = old.support
         active_set(*arguments, np.array([1000]), slots, additional_slots, np.ones(len(slots)) / len(slots), marginals)
         np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-10)

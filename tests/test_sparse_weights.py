@@ -4,14 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import TOP, replace
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap.estimators._structured import starts as _starts
-from sklearn_sparsemap.training._online.dense import TOP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 DENSE, Y = make_chains(25)
@@ -38,7 +37,7 @@ def as_large(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
+            replace(patch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
             return function()
 
     return call

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from internals import OnlineOptimizer, replace
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits, load_iris
@@ -19,15 +20,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
-from sklearn_sparsemap.estimators import Monitor, _fitting, cross_val_marginals
+from sklearn_sparsemap.estimators import Monitor, cross_val_marginals
 from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.inspection import explain
-from sklearn_sparsemap.losses import FenchelYoungLoss, _kernel
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training._online.optimizer import OnlineOptimizer
-from sklearn_sparsemap.training._structure_task import object_array
 
 pd = pytest.importorskip("pandas")
 
@@ -356,13 +355,20 @@ def test_training_stops_when_the_loss_hardly_decreases(loss, solver):
         assert ends == [False] * (len(ends) - 1) + [True]
 
 
+def as_objects(items):
+    """Return a list as an array of objects."""
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array
+
+
 def test_inference_of_online_training_is_rough(monkeypatch):
     X, y = make_chains(60)
     accepted, accept = [], OnlineOptimizer.accept_gap
 
     def fit(share, temperature=1.0):
         """Return a model, trained with inference that ends at this fraction of the mean loss."""
-        monkeypatch.setattr(_fitting, "_ROUGH", share)
+        replace(monkeypatch, "estimators", "_ROUGH", share)
         accepted.clear()
         model = StructuredSparseMAPClassifier("chain", solver="adagrad", temperature=temperature, random_state=0)
         return model.fit(X, y)
@@ -567,7 +573,7 @@ def test_sentences_without_words(kind):
     elif kind == "ragged":
         X_more = RaggedArray.from_list(X_more)
     elif kind == "objects":
-        X_more = object_array(X_more)
+        X_more = as_objects(X_more)
     weights = np.arange(1.0, 21.0)
     more = np.insert(weights, [3, 20], 7.0)
     expected = StructuredSparseMAPClassifier("chain").fit(X, y, sample_weight=weights)
@@ -633,7 +639,7 @@ def test_vectorized_sentences_without_words():
 
 def test_a_stream_warns_of_inexact_inference(monkeypatch):
     X, y = make_chains(20)
-    monkeypatch.setattr(_kernel, "_MAX_ITER", 2)
+    replace(monkeypatch, "losses", "_MAX_ITER", 2)
     stream = StructuredSparseMAPClassifier("chain", temperature=10.0)
     with pytest.warns(ConvergenceWarning, match=r"inference did not converge for \d+ training samples"):
         stream.partial_fit(X, y, classes=["x", "y", "z"])
@@ -651,7 +657,7 @@ def test_padding_is_told_from_labels():
 def test_out_of_fold_marginals():
     X, y = make_chains(30)
     model = StructuredSparseMAPClassifier("chain", "crf")
-    for targets in (y, as_lists(y), object_array(y)):
+    for targets in (y, as_lists(y), as_objects(y)):
         found = cross_val_marginals(model, X, targets, cv=KFold(3))
         for train, test in KFold(3).split(X):
             own = clone(model).fit([X[i] for i in train], [y[i] for i in train])

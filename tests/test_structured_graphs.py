@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import BatchObjective, LinearModel, gold_parts, learned_shapes
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -15,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -27,13 +27,9 @@ from sklearn_sparsemap.factors import (
     StructureFactor,
     Xor,
 )
-from sklearn_sparsemap.inference._graph.problems import GraphProblems
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._objective import BatchObjective
 
 pd = pytest.importorskip("pandas")
 
@@ -128,19 +124,23 @@ def test_the_tree_as_a_graph_learns_what_the_tree_does():
 def test_losses_and_gradients(name):
     rng = np.random.default_rng(3)
     graph = chain_graph(3)
-    shapes = learned_shapes(graph)
-    layout = graph.layout(shapes)
     y = {"states": np.array([[1, 0], [0, 1], [0, 1]]), "seen": [True, False]}
-    gold = gold_parts(graph, layout, y)
+    shapes = {"transitions": (2, 2), "start": (2,), "end": (2,)}
     for temperature in (1.0, 2.0):
+        of_graph = FenchelYoungLoss(graph, name, temperature=temperature)
 
-        def loss(point, t=temperature):
-            problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
-            losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
-            return losses[0], np.concatenate([du[0], dv[0]])
+        def loss(point):
+            states, seen, *chain, first = np.split(point, [6, 8, 12, 14, 16])
+            of_chain = {key: values.reshape(shapes[key]) for key, values in zip(shapes, chain, strict=True)}
+            scores = {"states": states.reshape(3, 2), "seen": seen}
+            value, slopes = of_graph.loss_gradient(scores, y, additional={"chain": of_chain, "first": first})
+            of_scores, of_factors = slopes["scores"], slopes["additional"]
+            arrays = [of_scores["states"], of_scores["seen"]]
+            arrays += [of_factors["chain"][key] for key in shapes] + [of_factors["first"]]
+            return value, np.concatenate([array.ravel() for array in arrays])
 
         for _ in range(4):
-            point, direction = rng.normal(size=(2, 8 + layout.n_joined))
+            point, direction = rng.normal(size=(2, 18))
             value, gradient = loss(point)
             assert value >= 0
             step = 1e-5
@@ -149,8 +149,15 @@ def test_losses_and_gradients(name):
             # Convex along the line.
             ends = loss(point + direction)[0] + loss(point - direction)[0]
             assert ends >= 2 * value - 1e-6
-        far = np.concatenate([20 * (2 * gold[0] - 1), np.zeros(layout.n_joined)])
+        gold = np.concatenate([np.ravel(y["states"]), y["seen"]])
+        far = np.concatenate([20.0 * (2 * gold - 1), np.zeros(10)])
         assert loss(far)[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def structure_of(make):
+    """Return the form in which an estimator has graphs of samples."""
+    X, y = make_rings(2, 0)
+    return StructuredSparseMAPClassifier(make).partial_fit(X, y)._structure
 
 
 def test_the_objective_has_the_gradient_it_says():
@@ -159,7 +166,7 @@ def test_the_objective_has_the_gradient_it_says():
     weights = np.random.default_rng(5).random(8)
     template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
     for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
-        task = GraphsOf(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
+        task = structure_of(graph_of).new_task(values).learn(y, weights, "sparsemap", 1.0, None)
         objective = BatchObjective(task, values.values, template, alpha=0.1, fit_intercept=True, n_jobs=2)
         x = objective.pack(template)
         _, gradient = objective.loss_gradient(x)
@@ -173,9 +180,11 @@ def test_parts_and_means_of_graphs():
     X, y = make_rings(9, 4)
     ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
     weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
-    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole = structure_of(graph_of).new_task(ragged).learn(y, weights, "sparsemap", 1.0)
     whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
-    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    part = (
+        structure_of(graph_of).new_task(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    )
     scores = rng.normal(size=(len(ragged[places].values), 1))
     loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
     assert loss > 0.0 and n_inexact == 0
@@ -337,8 +346,9 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
         graph.fit(flat, y)
     # Under the same weights, all is the same.
     graph._learned = tree._learned
-    losses, _, _, _ = graph_losses_of(graph, flat, y)
-    for x, own, gold in zip(X, losses, heads, strict=True):
+    scores = [(x @ graph.coef_[0] + graph.intercept_[0]).reshape(4, 3) for x in flat]
+    losses = FenchelYoungLoss(tree_graph(flat[0]), loss, temperature=graph.temperature).loss_gradient(scores, y)
+    for x, (own, _), gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
         assert own == pytest.approx(value, abs=1e-5)
     for a, b in zip(graph.predict(flat), tree.predict(X), strict=True):
@@ -349,31 +359,20 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     assert graph.score(flat, y) == pytest.approx(1.0 - (1.0 - tree.score(X, heads)) / 2)
 
 
-def graph_losses_of(model, X, y):
-    graph = tree_graph(X[0])
-    layout = graph.layout()
-    scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
-    problems = GraphProblems(layout, scores, np.zeros((1, 0)))
-    gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
-    return graph_losses(model.loss, model.temperature, problems, gold)
-
-
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
 def test_losses_of_a_budget_are_those_of_its_subsets(name):
     rng = np.random.default_rng(10)
     graph = FactorGraph()
     graph.add(Budget(graph.variables(5), 3))
-    layout = graph.layout()
     for temperature in (1.0, 0.3):
+        of_graph = FenchelYoungLoss(graph, name, temperature=temperature)
         loss = FenchelYoungLoss(Subset(max_size=3), name, temperature=temperature)
         for _ in range(10):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
-            gold = gold_parts(graph, layout, y)
-            problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
-            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
+            value, gradient = of_graph.loss_gradient(scores, y)
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
-            assert_allclose(gradient, slope["scores"], atol=1e-5)
+            assert_allclose(gradient["scores"], slope["scores"], atol=1e-5)
 
 
 def test_which_graphs_have_assignments_of_one_size():
@@ -381,7 +380,7 @@ def test_which_graphs_have_assignments_of_one_size():
         graph = FactorGraph()
         u = graph.variables((2, 3))
         graph.add(*(factor(u) for factor in make))
-        return graph.layout(learned_shapes(graph)).fixed_size
+        return graph.layout({}).fixed_size
 
     def row(i):
         return lambda u: Xor(u[i])
@@ -575,3 +574,23 @@ def test_names_of_features_of_graphs():
         assert set(feature_table(model)["feature"]) <= {"a", "b", "c"}
     with pytest.raises(ValueError, match=r"X\[1\] has other columns than X\[0\]"):
         of_pairs.fit([pairs[0], (frames[1][["a", "c", "b"]], len(frames[1]))], y[:2])
+
+
+def test_messages_name_the_infeasible_sample():
+    """Samples of one graph are solved together, but messages count all samples."""
+
+    def graph_of(x):
+        graph = FactorGraph()
+        u = graph.variables(len(x))
+        graph.add(Xor(u))
+        if x[0, 0] > 100.0:
+            graph.add(Xor(u[:1]), Xor(u[1:2]))
+        return graph
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(6)]
+    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, [np.eye(3)[i % 3] for i in range(6)])
+    X[4][0, 0] = 1000.0
+    for infer in (model.predict, model.predict_marginals):
+        with pytest.raises(ValueError, match=r"infeasible: under scores\[4\] "):
+            infer(X)

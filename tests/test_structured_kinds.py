@@ -6,6 +6,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
+from internals import StructureTask, replace
 from registry import best_segment, encode_segment
 from scipy import sparse
 from sklearn.base import clone
@@ -21,7 +22,6 @@ from sklearn_sparsemap import (
     map_inference,
     sparsemap,
 )
-from sklearn_sparsemap.estimators import _fitting
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import labeled_attachment_score, parts_f1_score, parts_f1_scorer
@@ -34,8 +34,6 @@ from sklearn_sparsemap.structures import (
     Segmentation,
     Subset,
 )
-from sklearn_sparsemap.training._data import is_structure
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES = 5
 
@@ -205,7 +203,7 @@ def test_the_score_of_items_is_their_f1_also_in_early_stopping():
 
 def test_of_structures_of_one_size_the_number_of_parts_decides_nothing(monkeypatch):
     # Two solvers that end at a gap do not give the same weights.
-    monkeypatch.setattr(_fitting, "_ROUGH", 0.0)
+    replace(monkeypatch, "estimators", "_ROUGH", 0.0)
     X, y = make_data(Subset(2, 2))
     for loss in ("margin_sparsemap", "hinge"):
         model = StructuredSparseMAPClassifier(Subset(2, 2), loss, solver="adagrad", tol=0.1, random_state=0)
@@ -471,18 +469,21 @@ def test_targets_are_compared_in_their_additional_parts_too():
     for length, is_right in ((lambda parts: len(parts) - 1, True), (lambda parts: 4, False), (lambda parts: 0, False)):
         encode = lambda parts, length=length: (parts, [length(parts)])  # noqa: E731
         structure = CustomStructure(best_segment, additional={"lengths": (5,)}, encode=encode)
-        found = is_structure_of(structure, y)
-        assert found.tolist() == [is_right or len(parts) - 1 == length(parts) for parts in y]
+        found = [is_structure_of(structure, x, parts) for x, parts in zip(X, y, strict=True)]
+        assert found == [is_right or len(parts) - 1 == length(parts) for parts in y]
         if not is_right:
             with pytest.raises(ValueError, match="Correct y, or encode"):
                 StructuredSparseMAPClassifier(structure).fit(list(X), y)
 
 
-def is_structure_of(structure, y):
-    dims = np.array([structure.dims((5,), {"lengths": (5,)})] * len(y))
-    sizes = np.array([structure.layout(d) for d in dims])
-    encoded = [structure.encode(parts, d) for parts, d in zip(y, dims)]
-    return is_structure(structure.oracle, dims, sizes, np.full(len(y), 5), 5, encoded)
+def is_structure_of(structure, x, parts):
+    """Return whether an estimator takes the parts for a structure."""
+    try:
+        StructuredSparseMAPClassifier(structure).partial_fit([x], [parts])
+    except ValueError as error:
+        assert "Correct y, or encode" in str(error)
+        return False
+    return True
 
 
 def test_the_oracle_is_asked_once_about_each_target():

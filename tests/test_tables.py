@@ -7,6 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from internals import ROUGH, SolutionMemory, as_graph_problems, gold_parts, graph_losses
 from naive_exact import GraphOptimum, LocalPolytope
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
@@ -14,14 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference, n_best
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
-from sklearn_sparsemap.graphs.rows import CONVERGED
-from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
-from sklearn_sparsemap.inference._graph.problems import as_graph_problems
-from sklearn_sparsemap.inference._graph.solve import solve_graph
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.training._graph_task import SolutionMemory
 
 grid = cache(grid_graph)
 
@@ -159,11 +154,10 @@ def test_steps_without_a_system_come_near_a_solution():
     rng = np.random.default_rng(16)
     for scale in (0.1, 1.0, 5.0):
         graph, scores, tables = random_grid(rng, 6, 5, scale=scale)
-        problems, _ = as_graph_problems(graph, scores, tables)
-        statistics = solve_graph(problems, 0.02, 1000).statistics[0]
+        result = lp_sparsemap(graph, scores, additional=tables, tol=0.02, max_iter=1000)
         # 16 looks at the gap, after 25 steps each, are all that there may be.
-        assert statistics[N_ITER] < 400 and statistics[N_ITER] % 25 == 0
-        assert statistics[STATUS] == CONVERGED
+        assert result.n_iter < 400 and result.n_iter % 25 == 0
+        assert result.converged
 
 
 def test_solutions_are_kept_in_so_many_bytes():
@@ -533,7 +527,7 @@ def test_factors_of_one_name_share_scores():
     summed = sum(own.vjp(v[0])["additional"]["rows"]["transitions"] for own in alone)
     assert_allclose(result.vjp(v)["additional"]["rows"]["transitions"], summed, atol=1e-9)
     undirected = grid_graph(2, 2, 2, neighbours=8, directed=False)
-    assert repr(undirected) == "FactorGraph(labels (2, 2, 2); 4 OneValueEach, 6 PairTable)"
+    assert repr(undirected) == "FactorGraph(labels (2, 2, 2); 4 ExactlyOne, 6 PairTable)"
     assert lp_sparsemap(undirected, np.zeros((2, 2, 2)), additional={"neighbours": np.eye(2)}).converged
     # Scores of their own cannot be shared.
     with pytest.raises(ValueError, match="'rows' already"):

@@ -1,26 +1,19 @@
 """Online training on several threads, and over merged equal columns: the weights are the same."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
+from internals import Columns, LinearModel, replace
+from internals import online_optimizer as _online
+from internals import training_columns as _columns
 from naive_training import merge_columns
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.ragged import RaggedArray
-from sklearn_sparsemap._core.team import LARGEST_TEAM
-from sklearn_sparsemap._core.threads import together
-from sklearn_sparsemap._core.validation import check_samples
-from sklearn_sparsemap.estimators import _fitting
-from sklearn_sparsemap.estimators._structured import starts as _starts
-from sklearn_sparsemap.training import _columns
-from sklearn_sparsemap.training._columns import Columns
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._scores import linear_scores
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 LABELS = ["p", "q", "r", "s"]
@@ -44,9 +37,9 @@ def make_text(n=30, ones=True, dtype=np.float64, seed=0):
 @pytest.fixture
 def threads(monkeypatch):
     """Let all problems be large enough for threads; return a list of the number of threads of each epoch."""
-    if LARGEST_TEAM == 1:
+    if _online.LARGEST_TEAM == 1:
         pytest.skip("plain Numba has no teams")
-    noted = []
+    noted, together = [], _online.together
 
     def note(function, n_threads, give_up):
         noted.append(n_threads)
@@ -135,8 +128,8 @@ def test_columns_stand_for_equal_ones(ones):
 )
 def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
     if large:
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
     X, y = make_text(60)
     merged, plain = merging(lambda: new_model(**parameters).fit(X, y))
     assert sparse.issparse(merged.coef_) == large
@@ -149,8 +142,8 @@ def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
 def test_weights_do_not_depend_on_the_number_of_threads(parameters, many, large, threads, monkeypatch):
     monkeypatch.setattr(_columns, "_MANY", many)
     if large:
-        monkeypatch.setattr(_starts, "_MOST_DENSE_WEIGHTS", 0)
-        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
     X, y = make_text(60)
     model = new_model(**parameters).fit(X, y)
     assert set(threads) == {1}
@@ -189,11 +182,18 @@ def test_a_thread_that_fails_ends_the_epoch(threads, monkeypatch):
 
 def test_single_precision_is_not_copied(threads):
     X, y = make_text(dtype=np.float32)
-    assert np.shares_memory(check_samples(X).values.data, X.values.data)
     wide, _ = make_text()
     model = new_model().fit(X, y)
     assert model.coef_.dtype == np.float32
     assert_array_equal(np.concatenate(model.predict(X)), np.concatenate(model.predict(wide)))
+    full = sparse.csr_array(np.random.default_rng(0).normal(size=(400, 2000)).astype(np.float32))
+    model = StructuredSparseMAPClassifier(solver="adagrad").partial_fit(full[:10], np.arange(10) % 3, classes=[0, 1, 2])
+    model.decision_function(full)
+    tracemalloc.start()
+    model.decision_function(full)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < full.data.nbytes
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -204,10 +204,13 @@ def test_linear_scores(dtype, ones):
     coef = rng.normal(size=(X.shape[1], 5)) * (rng.random((X.shape[1], 5)) < 0.5)
     intercept = rng.normal(size=5)
     expected = X.toarray().astype(np.float64) @ coef + intercept
-    for own in (coef, sparse.csr_array(coef)):
-        model = LinearModel(own, intercept, np.zeros(0))
+    model = StructuredSparseMAPClassifier(solver="adagrad")
+    model.partial_fit(np.zeros((5, X.shape[1])), np.arange(5), classes=np.arange(5))
+    model.coef_, model.intercept_ = coef.T, intercept
+    for form in (model.densify, model.sparsify):
+        form()
         for features in (X, X.toarray().astype(np.float64)):
-            scores = [linear_scores(features, model, n_jobs) for n_jobs in (1, 2)]
+            scores = [model.set_params(n_jobs=n_jobs).decision_function(features) for n_jobs in (1, 2)]
             assert_allclose(scores[0], expected, atol=1e-12)
             assert_array_equal(*scores)
 

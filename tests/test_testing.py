@@ -10,11 +10,11 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from internals import Case, as_oracle, check_marginals, replace
 from numba import objmode
 from registry import best_segment, encode_segment
 
 from sklearn_sparsemap import sparsemap, structures
-from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
@@ -27,9 +27,7 @@ from sklearn_sparsemap.structures import (
     Simplex,
     Subset,
 )
-from sklearn_sparsemap.testing import _solutions, check_structure
-from sklearn_sparsemap.testing._case import Case
-from sklearn_sparsemap.testing._marginals import check_marginals
+from sklearn_sparsemap.testing import check_structure
 
 GUIDE = Path(__file__).resolve().parent.parent / "doc" / "own_structure.rst"
 
@@ -680,16 +678,17 @@ def test_a_wrong_solution_is_caught(monkeypatch, changed, message):
         return Tampered(result, changed) if options.get("solver", "active_set") == "active_set" else result
 
     tampered.__name__ = "sparsemap"
-    monkeypatch.setattr(_solutions, "sparsemap", tampered)
+    replace(monkeypatch, "testing", "sparsemap", tampered)
     with pytest.raises(AssertionError, match=message), np.errstate(invalid="ignore"):
         check_structure(LinearChain(), shapes=[(3, 2)])
 
 
 def test_the_structure_of_the_contributors_guide_is_right(tmp_path, monkeypatch):
     guide = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
+    package = sparsemap.__module__.partition(".")[0]
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "class Run(" in block)
-    code = code.replace("from ..._core", "from sklearn_sparsemap._core").replace(
-        "from .._base", "from sklearn_sparsemap.structures._base"
+    code = code.replace("from ..._core", f"from {package}._core").replace(
+        "from .._base", f"from {package}.structures._base"
     )
     (tmp_path / "run_structure.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

@@ -5,15 +5,13 @@ import time
 
 import numpy as np
 import pytest
+from internals import ends_at, jit, over_ranges, with_modules
 
-from sklearn_sparsemap._core import jit
-from sklearn_sparsemap._core.threads import ends_at, over_ranges
-
-LONG = """
+LONG = with_modules("""
 import _thread, os, signal, socket, sys, threading, time
 import numpy as np
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core import threads
+import {threads} as threads
 from sklearn_sparsemap.structures import CustomStructure, LinearChain
 rng = np.random.default_rng(0)
 scores, transitions = 1e-3 * rng.normal(size=(100, 30)), 1e-5 * rng.normal(size=(30, 30))
@@ -43,7 +41,7 @@ def long():
 
 work(max_iter=2)
 expected = sparsemap(LinearChain(), small).marginals
-"""
+""")
 
 # In this order. No way but the last two starts a thread that waits for kernels.
 WAYS = {

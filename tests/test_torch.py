@@ -24,25 +24,20 @@ from sklearn_sparsemap.structures import (
 
 torch = pytest.importorskip("torch")
 
+from internals import (  # noqa: E402
+    _states,
+    operator_of,
+    replace,
+)
+from internals import native as _native  # noqa: E402
+from internals import torch_ops as _ops  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from sklearn_sparsemap._layers.register import operator_of  # noqa: E402
-from sklearn_sparsemap.inference import _batch  # noqa: E402
-from sklearn_sparsemap.structures._matching import tensors  # noqa: E402
-from sklearn_sparsemap.torch import (  # noqa: E402
-    FenchelYoungLoss,
-    LPSparseMAP,
-    SparseMAP,
-    _native,
-    _ops,
-    lp_sparsemap,
-    sparsemap,
-)
-from sklearn_sparsemap.torch._states import _states  # noqa: E402
+from sklearn_sparsemap.torch import FenchelYoungLoss, LPSparseMAP, SparseMAP, lp_sparsemap, sparsemap  # noqa: E402
 
 CASES = all_cases()
 # PyTorch's own, in forward mode under vmap and in tracing.
@@ -501,8 +496,10 @@ def test_results_do_not_depend_on_threads():
 
 
 def test_what_is_soon_solved_keeps_to_one_thread(monkeypatch):
-    asked, run = [], _batch.over_ranges
-    monkeypatch.setattr(_batch, "over_ranges", lambda *args, **more: asked.append(args[2]) or run(*args, **more))
+    asked = []
+    run = replace(
+        monkeypatch, "inference", "over_ranges", lambda *args, **more: asked.append(args[2]) or run(*args, **more)
+    )
     for n in (10, 4000):
         sparsemap(Simplex(), torch.randn(n, 8), n_jobs=2)
     assert asked == [1, 2]
@@ -855,7 +852,6 @@ def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
 
 def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
     scores = torch.randn(4, 3, 5, dtype=torch.double, requires_grad=True)
-    solve = tensors.solve_matchings
 
     def fail(*args):
         u, tight, solved = solve(*args)
@@ -864,7 +860,7 @@ def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
 
     weights = torch.randn(4, 3, 5, dtype=torch.double)
     expected = sparsemap(Matching(), scores)
-    monkeypatch.setattr(tensors, "solve_matchings", fail)
+    solve = replace(monkeypatch, "structures", "solve_matchings", fail)
     u = sparsemap(Matching(), scores, backend="native")
     assert torch.allclose(u, expected, atol=1e-9)
     gradients = [torch.autograd.grad((out * weights).sum(), scores)[0] for out in (u, expected)]

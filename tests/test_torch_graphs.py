@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from internals import replace
 from layer_cases import FUNCTIONS, graph_cases, nested, of_one_vector
 from naive_graphs import RANDOM_GRAPHS
 
@@ -122,14 +123,13 @@ def test_what_cannot_be_solved_is_named():
 
 
 def test_large_batches_are_split(monkeypatch):
-    from sklearn_sparsemap.graphs import tensors
 
     for name in ("logic", "pairs"):
         case = graph_cases()[name]
         problem = case.what, case.scores, case.additional
         whole = solve_by("native", *problem)
         with monkeypatch.context() as patch:
-            patch.setattr(tensors, "_MOST_NUMBERS", 1)
+            replace(patch, "graphs", "_MAX_NUMBERS", 1)
             assert_alike(solve_by("native", *problem), whole, 1e-12)
 
 

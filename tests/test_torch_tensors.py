@@ -2,21 +2,20 @@
 
 import numpy as np
 import pytest
+from internals import replace
 from layer_cases import of_one_vector, structure_cases
 from registry import RANDOM
 
 from sklearn_sparsemap.structures import HeadAutomaton, LinearChain, Matching, Ranking, Subset
-from sklearn_sparsemap.structures._base import TensorBatch
 
 torch = pytest.importorskip("torch")
 
+from internals import Derivations, TensorBatch  # noqa: E402
+from internals import native as _native  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import jacfwd, jacrev, vmap  # noqa: E402
 
-from sklearn_sparsemap.numerics import newton_tensors, tensors  # noqa: E402
-from sklearn_sparsemap.structures._hypergraph.tensors import Derivations  # noqa: E402
-from sklearn_sparsemap.structures._tree import tensors as tree_tensors  # noqa: E402
-from sklearn_sparsemap.torch import SparseMAP, _native, sparsemap  # noqa: E402
+from sklearn_sparsemap.torch import SparseMAP, sparsemap  # noqa: E402
 
 # PyTorch's own, in forward mode under vmap.
 pytestmark = [
@@ -116,11 +115,13 @@ def tensor_batch_of(name):
 @pytest.mark.parametrize("name", ["chain", "projective tree", "segmentation", "tree"])
 def test_a_round_of_the_active_set_reads_from_the_device_once(name, monkeypatch):
     structure, batch = tensor_batch_of(name)
-    rounds = []
+    rounds, plain = [], {}
     # Trees are found by contraction; each of its rounds reads a flag, too.
-    for owner, step in ((Derivations, "best"), (tree_tensors, "_best_trees"), (tree_tensors, "_cycles")):
-        own = getattr(owner, step)
-        monkeypatch.setattr(owner, step, lambda *args, own=own: rounds.append(1) or own(*args))
+    best = Derivations.best
+    monkeypatch.setattr(Derivations, "best", lambda *args: rounds.append(1) or best(*args))
+    for step in ("_best_trees", "_cycles"):
+        own = replace(monkeypatch, "structures", step, lambda *args, step=step: rounds.append(1) or plain[step](*args))
+        plain[step] = own
     (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
     # At the start it reads which samples are feasible; chains with transitions also whether these are all equal.
     assert solved.all() and len(rounds) > 4 and reads <= len(rounds) + 1
@@ -135,10 +136,10 @@ def test_a_round_of_the_active_set_reads_from_the_device_once(name, monkeypatch)
 @pytest.mark.parametrize("name", ["simplex", "subset", "ranking", "matching"])
 def test_other_solvers_read_flags_only(name, monkeypatch):
     structure, batch = tensor_batch_of(name)
-    steps = []
+    steps, plain = [], {}
     for step in ("_direction", "_search", "_newton_steps"):
-        own = getattr(newton_tensors, step)
-        monkeypatch.setattr(newton_tensors, step, lambda *args, own=own: steps.append(1) or own(*args))
+        own = replace(monkeypatch, "numerics", step, lambda *args, step=step: steps.append(1) or plain[step](*args))
+        plain[step] = own
     (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
     assert solved.all()
     # Matchings read their orientation, and flags of the repetitions within a step, which are few.
@@ -348,7 +349,7 @@ def test_samples_that_need_too_many_structures_are_left_to_the_compiled_solver(m
     scores, additional = random_chains(np.random.default_rng(6), (4, 7, 4), "all", scale=0.05)
     additional["transitions"] *= 0.05
     scores[1:3] *= 400.0
-    monkeypatch.setattr(tensors, "_MOST_WIDTH", 8)
+    replace(monkeypatch, "numerics", "_MOST_WIDTH", 8)
     case = LinearChain(), scores, additional
     assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
     assert set(mended) == {0, 3}
@@ -366,11 +367,10 @@ def test_scores_on_the_cpu_keep_the_compiled_solver(monkeypatch):
 
 
 def test_large_rankings_are_split(monkeypatch):
-    from sklearn_sparsemap.structures._ranking import tensors as ranking
 
     scores = torch.randn(7, 40, dtype=torch.double)
     whole = sparsemap(Ranking(), scores, backend="native")
-    monkeypatch.setattr(ranking, "_MOST_MEANS", 2 * 40 * 40)
+    replace(monkeypatch, "structures", "_MOST_MEANS", 2 * 40 * 40)
     assert torch.equal(sparsemap(Ranking(), scores, backend="native"), whole)
 
 
@@ -382,6 +382,6 @@ def test_a_dependent_path_replaces_another_one(mended, monkeypatch):
     assert_alike(solve_by("native", *case), expected, 1e-8)
     assert not mended
     # Without the replacement some samples fail, and are left to the compiled solver.
-    monkeypatch.setattr(tensors, "_NO_SHARE", np.inf)
+    replace(monkeypatch, "numerics", "_NO_SHARE", np.inf)
     assert_alike(solve_by("native", *case), expected, 1e-8)
     assert mended

@@ -2,23 +2,30 @@
 
 import numpy as np
 import pytest
+from internals import (
+    BatchObjective,
+    LinearModel,
+    MiraOptimizer,
+    OnlineOptimizer,
+    StructureTask,
+    begins_of_pieces,
+    inference_of,
+    loss_form,
+    make_rows,
+    minimize_bundle,
+    new_memory,
+    readonly,
+    simplex_qp,
+)
+from internals import online_optimizer as _online
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
-from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
-from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
-from sklearn_sparsemap.training._data import LinearModel, begins_of_pieces, make_rows
-from sklearn_sparsemap.training._objective import BatchObjective
-from sklearn_sparsemap.training._online import optimizer as _online
-from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES, N_LABELS = 4, 3
 

@@ -5,13 +5,13 @@ import pickle
 import naive_training
 import numpy as np
 import pytest
+from internals import replace
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.estimators import TrainingState, average_states
-from sklearn_sparsemap.estimators._structured import starts
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph
 
 
@@ -59,7 +59,7 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request, monkeypatch):
     if request.param == "adagrad, pairs":
-        monkeypatch.setattr(starts, "_MOST_DENSE_WEIGHTS", 1)
+        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 1)
     return CASES[request.param]
 
 

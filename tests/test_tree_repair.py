@@ -9,8 +9,6 @@ from numpy.testing import assert_array_equal
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
-from sklearn_sparsemap.structures._tree.repair import make_fit
-from sklearn_sparsemap.structures._tree.structure import is_projective
 
 
 def all_trees(n):
@@ -43,17 +41,21 @@ def lift(heads):
         heads[min(wrong)[1]] = heads[heads[min(wrong)[1]]]
 
 
+def is_projective(heads):
+    return DependencyTree(projective=True).misfits(heads) == ()
+
+
 def test_trees_are_made_to_fit_as_by_the_twin():
     n_moved = n_crossing = 0
     for n in (1, 2, 3, 4, 5):
         for heads in all_trees(n):
             tree = np.array(heads)
-            lifted = make_fit(tree, True, False)
+            lifted = DependencyTree(projective=True).repair(tree)
             assert_array_equal(lifted, lift(heads))
             assert is_projective(lifted) and (is_projective(tree) == (lifted == tree).all())
             n_crossing += not is_projective(tree)
             for projective in (False, True):
-                one = make_fit(tree, projective, True)
+                one = DependencyTree(projective, True).repair(tree)
                 DependencyTree(projective, True).encode(one, [n, projective, True])
                 # The first root stays the root.
                 assert one[np.argmax(tree == 0)] == 0
@@ -123,7 +125,7 @@ def test_how_often_fewer_arcs_would_do():
     for n, counts in ((4, [125, 70, 7]), (5, [1296, 1023, 176, 16])):
         trees = np.array(list(all_trees(n)))
         fits = trees[[is_projective(tree) for tree in trees]]
-        moved = np.array([(make_fit(tree, True, False) != tree).sum() for tree in trees])
+        moved = np.array([(DependencyTree(projective=True).repair(tree) != tree).sum() for tree in trees])
         fewest = np.array([(fits != tree).sum(axis=1).min() for tree in trees])
         assert (moved >= fewest).all() and ((moved == 0) == (fewest == 0)).all()
         assert [len(trees), (fewest > 0).sum(), *np.bincount(moved - fewest)[1:]] == counts

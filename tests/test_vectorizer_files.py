@@ -6,13 +6,14 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from internals import replace
 from model_files import FILES, SENTENCES, TAGS, conformal, covered, fitted, rows_of, vectorizers
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_model_files import assert_equal_parts, damages, edited, forged, through_a_file
 
-from sklearn_sparsemap._core import plain
+from sklearn_sparsemap import GroupLassoPerceptron
 from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.features import (
     ArcVectorizer,
@@ -143,9 +144,11 @@ def test_functions_are_given_again():
 
 
 def test_no_arrays_are_left_of_a_parameter_without_a_plain_form():
-    writer = plain.Writer()
-    assert "absent" in writer.parameter("own", [np.zeros(2), object()])
-    assert not writer.arrays
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = GroupLassoPerceptron(budget=1).partial_fit(X, X[:, 0] > 0.0, classes=[False, True])
+    arrays = model.to_arrays()
+    changed = model.set_params(group_weights=[np.zeros(2), object()]).to_arrays()
+    assert changed.keys() == arrays.keys() and "absent" in str(changed["json"])
 
 
 def test_what_has_no_plain_form_or_no_fit_is_named():
@@ -167,7 +170,7 @@ def test_what_has_no_plain_form_or_no_fit_is_named():
 
 def test_subpackages_that_a_file_needs_are_imported(monkeypatch):
     arrays, imported = conformal()["pipeline"][0].to_arrays(), set()
-    monkeypatch.setattr(plain, "import_module", lambda name, package: imported.add(name))
+    replace(monkeypatch, "_core", "import_module", lambda name, package: imported.add(name))
     ConformalStructures.from_arrays(arrays)
     assert imported == {"..estimators", "..features", "..pipeline"}
 

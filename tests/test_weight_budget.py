@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from test_perceptron import optimizer_of, random_problem, run
 
-from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, group_path
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, perceptron_path
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.penalties import GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
@@ -145,15 +145,15 @@ def test_searches_and_paths_know_it():
     search = GridSearchCV(model, {"budget": [(12, "weights"), (24, "weights")]}, cv=2).fit(X, y)
     assert search.best_estimator_.n_nonzero_coefs_ <= 24
     assert search.best_params_["budget"] == (24, "weights")
-    path = group_path(model, X, y, [12, 24, None], unit="weights", X_val=X, y_val=y, return_estimators=True)
+    path = perceptron_path(model, X, y, [12, 24, None], unit="weights", X_val=X, y_val=y, return_estimators=True)
     assert [each.budget for each in path.estimators] == [(12, "weights"), (24, "weights"), None]
     assert (path.n_nonzero_coefs[:2] <= [12, 24]).all() and path.best_budget in (24, None)
     assert "24" in str(path)
     # The estimator's own code for budgets is not used.
-    again = group_path(clone(model).set_params(budget=(3, "weights")), X, y, [2], X_val=X, y_val=y)
+    again = perceptron_path(clone(model).set_params(budget=(3, "weights")), X, y, [2], X_val=X, y_val=y)
     assert len(again.selected_groups[0]) == 2
     with pytest.raises(ValueError, match="unit='pairs' is not one of"):
-        group_path(model, X, y, [2], unit="pairs")
+        perceptron_path(model, X, y, [2], unit="pairs")
     with pytest.raises(ValueError, match="both set the strength"):
         clone(model).set_params(budget=(3, "weights"), alpha=0.1).fit(X, y)
     for wrong in (0, (0, "weights"), (3, "groups"), (None, "weights"), "3"):

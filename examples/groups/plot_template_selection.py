@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
+from sklearn_sparsemap import GroupLassoPerceptron, perceptron_path, stability_selection
 from sklearn_sparsemap.estimators import GroupPath
 from sklearn_sparsemap.features import (
     InformationGainSelector,
@@ -132,7 +132,7 @@ for weights in ("uniform", "log2"):
         vectorizer,
         GroupLassoPerceptron(**{**model.get_params(), "group_weights": weights}),
     )
-    paths[weights] = group_path(
+    paths[weights] = perceptron_path(
         each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True
     )
 scores, n_weights, selected = [], [], []

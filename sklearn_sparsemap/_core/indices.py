@@ -12,7 +12,7 @@ _MOST_COLUMNS = np.iinfo(np.int32).max
 _REMEDY = "make it again from its rows and columns (check_format(full_check=True) of CSR and CSC finds such faults)"
 
 
-def check_sparse(matrix, name="X", place=None):
+def check_sparse(matrix, name="X", name_row=None):
     """Raise ValueError unless the index arrays of a sparse matrix are valid.
 
     For CSR (and likewise CSC) that means: `indptr` has n_rows + 1 entries, begins at 0, never decreases, and ends
@@ -24,7 +24,7 @@ def check_sparse(matrix, name="X", place=None):
     matrix : sparse matrix or array of any format
     name : str, default="X"
         The name of the matrix in messages; its rows are then samples.
-    place : callable, default=None
+    name_row : callable, default=None
         Function of a row, or of None for the whole matrix, that returns its name in messages.
     """
     found = _FAULTS[matrix.format](matrix)
@@ -35,13 +35,13 @@ def check_sparse(matrix, name="X", place=None):
         )
     if found is not None:
         row, fault = found
-        where = place(row) if place is not None else name if row is None else f"{name}[{row}]"
+        where = name_row(row) if name_row is not None else name if row is None else f"{name}[{row}]"
         raise ValueError(f"{where}: the sparse matrix is malformed, {fault}; {_REMEDY}")
 
 
-def are_places(array, n, length=None):
+def are_indices(array, n, length=None):
     """Return whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
-    is_plain = not _types(places=array) and (length is None or len(array) == length)
+    is_plain = not _types(indices=array) and (length is None or len(array) == length)
     return is_plain and _first_outside(array, n) is None
 
 
@@ -55,10 +55,10 @@ def are_ends(array, n, length):
 def check_each(matrices, name="X[{}]"):
     """Check each of several sparse matrices; `name` has a placeholder for the matrix's number."""
     for i, matrix in enumerate(matrices):
-        check_sparse(matrix, place=lambda row, i=i: name.format(i) + ("" if row is None else f" (row {row})"))
+        check_sparse(matrix, name_row=lambda row, i=i: name.format(i) + ("" if row is None else f" (row {row})"))
 
 
-def place_in(name, indptr):
+def row_namer(name, indptr):
     """Return a function that names a row of the matrix that stacks the rows of all samples; see `check_sparse`.
 
     Parameters
@@ -69,11 +69,11 @@ def place_in(name, indptr):
         The beginning of each sample's rows.
     """
 
-    def place(row):
+    def name_row(row):
         i = None if row is None or row >= indptr[-1] else int(np.searchsorted(indptr, row, side="right")) - 1
         return f"rows of {name.format('...')}" if i is None else f"{name.format(i)} (row {row - int(indptr[i])})"
 
-    return place
+    return name_row
 
 
 def ends_fit(matrices):
@@ -221,9 +221,9 @@ def _axes(array, n_axes, name="data"):
     return ""
 
 
-def _first_outside(places, n):
+def _first_outside(indices, n):
     """Return the position of the first entry that is not in [0, n), or None."""
     # Negative entries are large as unsigned numbers, so one pass finds both kinds.
-    if not len(places) or places.view(f"u{places.itemsize}").max() < n:
+    if not len(indices) or indices.view(f"u{indices.itemsize}").max() < n:
         return None
-    return int(np.argmax((places < 0) | (places >= n)))
+    return int(np.argmax((indices < 0) | (indices >= n)))

@@ -322,18 +322,18 @@ def as_argument(value):
     return _handle_of(value) if isinstance(value, Dispatcher) else value
 
 
-def table_of(kind, functions, spare):
+def table_of(table_class, functions, spare):
     """Return a table of compiled functions as kernels take it.
 
     Parameters
     ----------
-    kind : FunctionTable
+    table_class : FunctionTable
     functions : list of compiled functions
         They must outlive the table.
     spare : compiled function
         Fills tables of a fixed size, which only plain Numba has.
     """
-    return kind.of(list(map(as_argument, functions)), lambda: as_argument(spare))
+    return table_class.of(list(map(as_argument, functions)), lambda: as_argument(spare))
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Writer:
             self._parameters[id(value)] = name, value
             return {"absent": repr(value)[:200]}
 
-    def write(self, value, place):
+    def write(self, value, path):
         """Return the tree of a value at a place, such as ``"fitted.classes_"``.
 
         Raises
@@ -98,48 +98,48 @@ class Writer:
         if id(value) in self._parameters:
             return {"parameter": self._parameters[id(value)][0]}
         if isinstance(value, np.ndarray | np.generic):
-            return self._array(value, place)
+            return self._array(value, path)
         if sparse.issparse(value):
             csr = sparse.csr_array(value)
-            parts = {name: self._array(getattr(csr, name), f"{place}.{name}") for name in ("data", "indices", "indptr")}
+            parts = {name: self._array(getattr(csr, name), f"{path}.{name}") for name in ("data", "indices", "indptr")}
             return {"csr": {**parts, "shape": list(csr.shape)}}
         if type(value) is list:
-            return self._all(value, place)
+            return self._all(value, path)
         if type(value) is tuple:
-            return {"tuple": self._all(value, place)}
+            return {"tuple": self._all(value, path)}
         if type(value) is range:
             return {"range": [value.start, value.stop, value.step]}
         if type(value) is dict:
             places = [k if isinstance(k, str) and k.isidentifier() else i for i, k in enumerate(value)]
             pairs = zip(places, value.items())
-            return {"dict": [[self.write(k, f"{place}.key"), self.write(v, f"{place}.{own}")] for own, (k, v) in pairs]}
+            return {"dict": [[self.write(k, f"{path}.key"), self.write(v, f"{path}.{own}")] for own, (k, v) in pairs]}
         if type(value) in _NAMES:
-            return self._object(value, place)
+            return self._object(value, path)
         if isinstance(value, np.dtype):
             return {"dtype": value.str}
         if isinstance(value, type) and _type_of(value.__name__) is value:
             return {"type": value.__name__}
-        raise NotPlainError(f"{place} is {value!r:.200}, which has no plain form")
+        raise NotPlainError(f"{path} is {value!r:.200}, which has no plain form")
 
-    def _all(self, values, place):
-        return [self.write(value, f"{place}.{i}") for i, value in enumerate(values)]
+    def _all(self, values, path):
+        return [self.write(value, f"{path}.{i}") for i, value in enumerate(values)]
 
-    def _array(self, value, place):
+    def _array(self, value, path):
         array = np.array(value)
         if array.dtype == object:
-            return {"objects": self._all(array.ravel().tolist(), place), "shape": list(array.shape)}
+            return {"objects": self._all(array.ravel().tolist(), path), "shape": list(array.shape)}
         if array.dtype.kind not in _KINDS:
-            raise NotPlainError(f"{place} is an array of {array.dtype}, which has no plain form")
-        if place in self.arrays:
-            place = f"{place}#{len(self.arrays)}"
-        self.arrays[place] = array
-        return {"array" if isinstance(value, np.ndarray) else "scalar": place}
+            raise NotPlainError(f"{path} is an array of {array.dtype}, which has no plain form")
+        if path in self.arrays:
+            path = f"{path}#{len(self.arrays)}"
+        self.arrays[path] = array
+        return {"array" if isinstance(value, np.ndarray) else "scalar": path}
 
-    def _object(self, value, place):
+    def _object(self, value, path):
         name = _NAMES[type(value)]
         form = _FORMS[name]
         given = {**form.arguments(value), **{each: getattr(value, each) for each in form.attributes}}
-        return {"object": name, "values": {each: self.write(v, f"{place}.{each}") for each, v in given.items()}}
+        return {"object": name, "values": {each: self.write(v, f"{path}.{each}") for each, v in given.items()}}
 
 
 class Reader:
@@ -180,10 +180,10 @@ class Reader:
             raise ValueError(f"{kind!r} is no kind of value")
         return _READERS[kind](self, given)
 
-    def array(self, place):
-        found = self._arrays[place]
+    def array(self, path):
+        found = self._arrays[path]
         if not isinstance(found, np.ndarray) or found.dtype.kind not in _KINDS:
-            raise ValueError(f"{place} must be an array of numbers or text")
+            raise ValueError(f"{path} must be an array of numbers or text")
         return np.array(found)
 
     def _csr(self, given):

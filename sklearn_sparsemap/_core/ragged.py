@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
 from .html import N_ROWS, as_html, table
-from .indices import can_pick, check_each, check_sparse, ends_fit, place_in
+from .indices import can_pick, check_each, check_sparse, ends_fit, row_namer
 
 
 class RaggedArray:
@@ -101,7 +101,7 @@ class RaggedArray:
         if self.shapes is not None:
             self._check_shapes()
         if is_sparse:
-            check_sparse(values, place=place_in(name, indptr))
+            check_sparse(values, name_row=row_namer(name, indptr))
 
     def _check_shapes(self):
         shapes, lengths = np.asarray(self.shapes), np.diff(self.indptr)
@@ -157,7 +157,7 @@ class RaggedArray:
             check_each(arrays, name)
             arrays = [a.tocsr() for a in arrays]
         values = _stack_csr(arrays, dtype)
-        check_sparse(values, place=place_in(name, indptr))
+        check_sparse(values, name_row=row_namer(name, indptr))
         return cls._of_checked(values, indptr)
 
     @classmethod

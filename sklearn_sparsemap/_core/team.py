@@ -21,22 +21,22 @@ else:
         """Yield the processor to other threads."""
 
     @kernel
-    def load_atomic(array, place):
+    def load_atomic(array, index):
         """Read an integer."""
-        return array[place]
+        return array[index]
 
     @kernel
-    def store_atomic(array, place, value):
+    def store_atomic(array, index, value):
         """Write an integer."""
-        array[place] = value
+        array[index] = value
 
     @kernel
-    def prefetch(array, place):
+    def prefetch(array, index):
         """Do nothing."""
 
 
 @kernel
-def meet(signals, me, n_threads):
+def barrier_wait(signals, me, n_threads):
     """Wait at a barrier until all threads of a team have called this as often as this thread.
 
     Parameters

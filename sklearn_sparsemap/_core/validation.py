@@ -120,8 +120,15 @@ def check_positive(name, value, *, integer=False, zero=False):
 
 
 def is_batch(scores, ndim):
-    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
+    """Return whether `scores` is a sequence of samples rather than one sample of `ndim` axes.
+
+    Raises
+    ------
+    ValueError
+        If it is a RaggedArray with inconsistent attributes.
+    """
     if isinstance(scores, RaggedArray):
+        scores._check("scores[{}]")
         return True
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim == ndim + 1
@@ -145,6 +152,8 @@ def check_numbers(values, name):
     ValueError
         If they are not real numbers. (NumPy would drop the imaginary parts of complex numbers.)
     """
+    if sparse.issparse(values):
+        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
@@ -174,8 +183,6 @@ def check_scores(scores, ndim, name="scores"):
     -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not. Finite masks such as the minimum of float64
     become -1e100, so that sums of them are finite.
     """
-    if sparse.issparse(scores):
-        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     array = check_numbers(scores, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and it needs a part")

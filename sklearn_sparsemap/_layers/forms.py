@@ -6,13 +6,12 @@ from operator import index
 from typing import NamedTuple
 
 from .._core.validation import check_choice, check_n_jobs, check_positive
-from ..factors import FactorGraph
-from ..inference._problems import check_structure
+from ..structures._base import check_structure
 from .register import operator_of
 from .structures import bounds_of_structure
 
 
-class Form(NamedTuple):
+class InputShapes(NamedTuple):
     """The properties of a call that follow from the shapes of its arguments.
 
     Attributes
@@ -65,7 +64,7 @@ def check_surrogate(surrogate, step, n_jobs):
 
 
 def form_of_structure(structure, scores, additional, lengths=None):
-    """Return the `Form` of a call of `sparsemap`.
+    """Return the `InputShapes` of a call of `sparsemap`.
 
     Parameters
     ----------
@@ -100,11 +99,11 @@ def form_of_structure(structure, scores, additional, lengths=None):
     accepted = {name: accepted[name] for name in structure.additional_names}
     n_lengths = _count_lengths(lengths, lead)
     bounds = bounds_of_structure(structure, padded, n_lengths)
-    return Form(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
+    return InputShapes(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
 
 
 def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, graph, *args: question(graph, *args)):
-    """Return the `Form` of a call of `lp_sparsemap`.
+    """Return the `InputShapes` of a call of `lp_sparsemap`.
 
     Parameters
     ----------
@@ -123,8 +122,6 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
     ValueError
         If shapes do not fit the graph.
     """
-    if not isinstance(graph, FactorGraph) and not callable(graph):
-        raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
     arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, ask(_arrays_of, graph)
     if arrays is not None:
         lead, padded = _check_arrays(known, dict(arrays))
@@ -139,19 +136,20 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
     n_lengths = _count_lengths(lengths, lead)
     bounds = ask(_bounds_of, graph, padded, n_lengths)
     arrays = None if arrays is None else known
-    return Form(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
+    return InputShapes(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
 
 
 def _arrays_of(graph):
     """Return names and shapes of the arrays of variables; None for a function."""
-    return tuple(graph.shapes.items()) if isinstance(graph, FactorGraph) else None
+    shapes = operator_of(graph).structure.shapes
+    return None if shapes is None else tuple(shapes.items())
 
 
 def _accepted_by(graph, padded):
     """Return the keys of the additional scores, each with the shapes that they may have."""
     return tuple(
         ((factor.name, name), tuple(shapes))
-        for factor in operator_of(graph).graph_of(padded).scored
+        for factor in operator_of(graph).structure.of_shape(padded).scored
         for name, shapes in factor.accepted_shapes.items()
     )
 
@@ -254,7 +252,7 @@ def _count_lengths(lengths, lead):
 
 
 def _match_all(accepted, additional, lead):
-    """Return additional scores with their shapes in a sample, and whether each has the leading axes; see `Form`."""
+    """Return additional scores with their shapes, and whether each has the leading axes; see `InputShapes`."""
     given = dict(additional)
     keys = [key for key in accepted if key in given]
     found = [_match(label_of(key), given[key], accepted[key], lead) for key in keys]

@@ -7,25 +7,27 @@ import numpy as np
 
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
-from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphProblems
-from ..inference._graph.solve import check_feasible, choose_solver, solve_again, solve_graph, solve_once
+from ..inference._graph.problems import GraphBatch
+from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
-from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact
+from ..losses._graphs import gold_parts
+from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact, without_padding
 from .padding import block_mask, check_lengths, kinds_of, shapes_within
+from .samples import place_of
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
 
 
-class _Kind(NamedTuple):
+class PaddedGraph(NamedTuple):
     """Samples of one shape in batches of one padded shape: their layout, and their entries in the padded arrays."""
 
     layout: object
-    columns: np.ndarray
-    extra_columns: np.ndarray
+    entries: np.ndarray
+    extra_entries: np.ndarray
+    fixed_size: bool
 
 
 class GraphOperator(Operator):
@@ -35,8 +37,7 @@ class GraphOperator(Operator):
 
     Parameters
     ----------
-    graph : FactorGraph, or callable
-        A function ``function(shape)`` is called once for each shape; its graphs have one array of variables.
+    graph : FactorGraph or GraphFunction
     extra : tuple of ((factor, name), shape)
         Padded additional scores; the name is None for pairs.
     options : (argmax, tol, max_iter, n_jobs)
@@ -44,28 +45,14 @@ class GraphOperator(Operator):
         and Newton steps; the derivative is then that of the faces reached so far.
     """
 
+    of_factors = True
+
     def __init__(self, graph, extra, options):
-        super().__init__(extra, options)
-        self.graph = graph
-        self.kind_of, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
-
-    def graph_of(self, shape):
-        """Return the graph for a sample's shape."""
-        return self.graph if isinstance(self.graph, FactorGraph) else self._graph(tuple(shape))
-
-    def _make_graph(self, shape):
-        graph = self.graph(shape)
-        if not isinstance(graph, FactorGraph):
-            raise ValueError(f"the function `graph` must return a FactorGraph; for shape {shape} it returned {graph!r}")
-        if list(graph.shapes.values()) != [shape]:
-            raise ValueError(
-                f"the function `graph` was given shape {shape}, but the variables of its graph have "
-                f"{list(graph.shapes.values())}; there must be one array of variables, in that shape"
-            )
-        return graph
+        super().__init__(graph, extra, options)
+        self.kind_of = lru_cache(4096)(self._make_kind)
 
     def _make_kind(self, padded, shape):
-        graph = self.graph_of(shape)
+        graph = self.structure.of_shape(shape)
         accepted, shapes, columns, first = {f.name: f.accepted_shapes for f in graph.scored}, {}, {}, 0
         for (owner, name), full in self.extra:
             label = owner if name is None else f"{owner}[{name!r}]"
@@ -89,7 +76,7 @@ class GraphOperator(Operator):
         joined = [columns[key] for key in layout.shapes]
         extra_columns = np.concatenate(joined) if joined else np.zeros(0, np.int64)
         own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
-        return _Kind(layout, own, extra_columns)
+        return PaddedGraph(layout, own, extra_columns, layout.fixed_size)
 
     def tensor_solver(self, layout, device):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.
@@ -105,10 +92,10 @@ class GraphOperator(Operator):
 
     def bounds(self, padded, n_lengths):
         """Return how lengths bound the axes of the variables; see `shapes_within`."""
-        if n_lengths and isinstance(self.graph, FactorGraph):
+        if n_lengths and self.structure.shapes is not None:
             raise ValueError("lengths need a function from shapes to graphs; one graph has variables of one shape")
         if n_lengths == 1 and len(padded) == 2 and padded[0] == padded[1] + 1:
-            factors = [factor for factor in self.graph_of(padded).factors if factor.kind == STRUCTURE]
+            factors = [factor for factor in self.structure.of_shape(padded).factors if factor.kind == STRUCTURE]
             if any(factor.structure.extra_rows == 1 and factor.shape == padded for factor in factors):
                 return (0, 1), (0, 0)
         return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
@@ -123,12 +110,12 @@ class GraphOperator(Operator):
         return shapes_within(padded, lengths, bounds)
 
     def lay_out(self, scores, additional, lengths):
-        """Return the batch laid out for the kernels: list of (rows, kind, `GraphProblems`), by shape."""
+        """Return the batch laid out for the kernels: list of (rows, kind, `GraphBatch`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
-        _check_inside(scores, kinds, [self.kind_of(padded, shape).columns for shape in shapes], "scores")
-        columns = [self.kind_of(padded, shape).extra_columns for shape in shapes]
+        _check_inside(scores, kinds, [self.kind_of(padded, shape).entries for shape in shapes], "scores")
+        columns = [self.kind_of(padded, shape).extra_entries for shape in shapes]
         if len(additional) == 1:
             # All samples share these additional scores, so every column that some sample uses must be finite or -inf.
             _check_inside(additional, [0], [np.concatenate(columns)], "additional")
@@ -136,16 +123,31 @@ class GraphOperator(Operator):
             _check_inside(additional, kinds, columns, "additional")
         for k, shape in enumerate(shapes):
             rows, kind = np.flatnonzero(kinds == k), self.kind_of(padded, shape)
-            everything = len(shapes) == 1 and len(kind.columns) == scores.shape[1]
-            own = scores.copy() if everything else scores[rows[:, None], kind.columns]
+            everything = len(shapes) == 1 and len(kind.entries) == scores.shape[1]
+            own = scores.copy() if everything else scores[rows[:, None], kind.entries]
             joined = additional[:1] if len(additional) == 1 else additional[rows]
-            joined = kind.layout.expanded(joined[:, kind.extra_columns].T).T
+            joined = kind.layout.expanded(joined[:, kind.extra_entries].T).T
             finite = np.isfinite(joined) | ~_of_pairs(kind.layout)
             if not finite.all():
                 raise ValueError(f"pair scores contain {joined[~finite][0]}; they must be finite")
             own[own == -np.inf] = FORBIDDEN
-            groups.append((rows, kind, GraphProblems(kind.layout, own, np.ascontiguousarray(joined))))
+            groups.append((rows, kind, GraphBatch(kind.layout, own, np.ascontiguousarray(joined), numbers=rows)))
         return groups
+
+    def encode(self, kind, gold, shape, parts, additional):
+        gold = gold if isinstance(gold, dict) else without_padding(gold, shape)
+        parts[kind.entries], joint = gold_parts(kind.layout.graph, kind.layout, gold)
+        put_joint(kind, np.array([0]), joint[None], additional[None])
+
+    def check_decisions(self, flat, samples, padded, rows, lead):
+        whole = samples[(flat[samples] == np.round(flat[samples])).all(axis=1) & (flat[samples] >= 0.0).all(axis=1)]
+        shapes, kinds = kinds_of(self.shapes_of(padded, rows[whole, 1:]))
+        for i, k in zip(whole, kinds):
+            kind = self.kind_of(padded, shapes[k])
+            try:
+                gold_parts(kind.layout.graph, kind.layout, flat[i, kind.entries].reshape(shapes[k]))
+            except ValueError as error:
+                raise ValueError(f"decisions{place_of(i, lead)}: {error}") from error
 
     def solve(self, scores, additional, lengths):
         return SolvedGraphs(self, scores, additional, lengths)
@@ -182,15 +184,15 @@ class SolvedGraphs:
         self.marginals, self.additional = self._put([(own.marginals, own.joint) for own in solved])
 
     def _solve(self, group, n_jobs):
-        (rows, _, problems), operator = group, self._operator
+        (_, _, problems), operator = group, self._operator
         if operator.argmax == "map":
             solutions = relax(problems, operator.tol, n_jobs)
         elif operator.max_iter is None:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
-            solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
-        check_feasible(problems, solutions, numbers=rows)
+            solutions = GraphSolver(method, operator.tol, operator.max_iter, n_jobs).run(problems)
+        check_feasible(problems, solutions)
         return solutions
 
     def _put(self, found):
@@ -199,7 +201,7 @@ class SolvedGraphs:
         unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
         extra = np.zeros((n_samples, self._operator.n_additional))
         for (rows, kind, _), (own, joint) in zip(self._groups, found):
-            unary[rows[:, None], kind.columns] = own
+            unary[rows[:, None], kind.entries] = own
             put_joint(kind, rows, joint, extra)
         return unary.reshape(self._shape), extra
 
@@ -209,8 +211,8 @@ class SolvedGraphs:
             return products_of_other(self._operator.argmax, unary, extra)
         unary, directions, changes = unary.reshape(len(unary), -1), [], []
         for rows, kind, _ in self._groups:
-            directions.append(unary[rows[:, None], kind.columns])
-            changes.append(kind.layout.expanded(extra[rows[:, None], kind.extra_columns].T).T)
+            directions.append(unary[rows[:, None], kind.entries])
+            changes.append(kind.layout.expanded(extra[rows[:, None], kind.extra_entries].T).T)
         return self._put(self._batch.products(directions, changes))
 
 
@@ -218,4 +220,4 @@ def put_joint(kind, rows, joint, extra):
     """Write additional marginals, one entry for each pair, to padded arrays; those of a shared score are summed."""
     if kind.layout.expand is not None:
         joint = np.array([kind.layout.summed(own) for own in joint])
-    extra[rows[:, None], kind.extra_columns] = joint
+    extra[rows[:, None], kind.extra_entries] = joint

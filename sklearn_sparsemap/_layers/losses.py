@@ -5,12 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..factors import FactorGraph
-from ..inference._batch import marginal_oracle_of
-from ..losses._fenchel_young import loss_form
-from ..losses._graphs import check_graph_loss, gold_parts
+from ..losses._fenchel_young import check_loss, loss_form
 from ..losses._recipes import LOSSES
-from .graphs import GraphOperator, put_joint
 from .padding import kinds_of
 from .register import operator_of
 from .samples import naming, nonempty, place_of
@@ -45,13 +41,11 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
     ValueError
         If the structure or graph has no such loss.
     """
-    argmax, is_graph = LOSSES[name].argmax, isinstance(what, FactorGraph) or callable(what)
-    if is_graph:
-        check_graph_loss(name, cost)
-    elif argmax == "gibbs":
-        marginal_oracle_of(what, f"loss={name!r}")
+    argmax = LOSSES[name].argmax
     max_iter = max_iter if argmax == "sparsemap" else None
-    return operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    operator = operator_of(what, extra, argmax=argmax, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    check_loss(operator.structure, name, cost)
+    return operator
 
 
 class GoldReader:
@@ -115,55 +109,14 @@ class DecisionReader:
         ValueError
             If decisions are no counts, forbidden, or no structures; the message names the sample.
         """
-        flat, is_graph = (
-            decisions.reshape(len(scores), prod(scores.shape[1:])),
-            isinstance(self._operator, GraphOperator),
-        )
+        flat = decisions.reshape(len(scores), prod(scores.shape[1:]))
         wrong = ~(flat >= 0.0) | (flat != np.round(flat))
-        if wrong.any() and not is_graph:
+        if wrong.any() and not self._operator.of_factors:
             place = place_of(int(np.argwhere(wrong)[0, 0]), lead)
             raise ValueError(f"decisions must be 0 and 1; decisions{place} has {flat[wrong][0]}")
         _check_allowed(flat, scores, lead, "decisions")
-        samples = np.flatnonzero(nonempty(rows))
-        if is_graph:
-            self._check_assignments(flat, samples[~wrong[samples].any(axis=1)], scores.shape[1:], rows, lead)
-        elif len(samples) and self._operator.structure.strict_encode:
-            is_structure = self._check_counts if self._operator.structure.repeats else self._check_sets
-            found = is_structure(flat.reshape(scores.shape)[samples], rows[samples])
-            if not found.all():
-                i = samples[np.argmin(found)]
-                parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
-                raise ValueError(f"decisions{place_of(i, lead)}: {self._operator.structure!r} has no structure {parts}")
+        self._operator.check_decisions(flat, np.flatnonzero(nonempty(rows)), scores.shape[1:], rows, lead)
         return Gold(flat, np.zeros(additional.shape), np.zeros(len(flat)), np.zeros(flat.shape))
-
-    def _check_assignments(self, flat, samples, padded, rows, lead):
-        """Raise ValueError unless samples are assignments of a graph that violate no factor."""
-        shapes, kinds = kinds_of(self._operator.shapes_of(padded, rows[samples, 1:]))
-        for i, k in zip(samples, kinds):
-            kind = self._operator.kind_of(padded, shapes[k])
-            try:
-                gold_parts(kind.layout.graph, kind.layout, flat[i, kind.columns].reshape(shapes[k]))
-            except ValueError as error:
-                raise ValueError(f"decisions{place_of(i, lead)}: {error}") from error
-
-    def _check_sets(self, decisions, rows):
-        """Tell which decisions are structures: those that are optimal if the score is 1 for their parts, else -1."""
-        best = operator_of(self._operator.structure, argmax="map", n_jobs=self._operator.n_jobs)
-        found = best.solve(2.0 * decisions - 1.0, np.zeros((1, 0)), rows[:, 1:])
-        return found.values > decisions.reshape(len(rows), -1).sum(axis=1) - 0.5
-
-    def _check_counts(self, decisions, rows):
-        """Tell which decisions are structures, if parts repeat."""
-        structure, padded, found = self._operator.structure, decisions.shape[1:], np.zeros(len(rows), bool)
-        shapes, kinds = kinds_of(self._operator.shapes_of(padded, rows[:, 1:]))
-        for i, k in enumerate(kinds):
-            kind = self._operator.kind_of(padded, shapes[k])
-            own, dims = decisions[i].ravel()[kind.mask].astype(int), np.array(kind.plan.dims, np.int64)
-            slots = np.repeat(np.arange(len(own)), own)
-            found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
-                structure.encode(structure.decode(slots, dims), dims)[0], slots
-            )
-        return found
 
 
 def _check_allowed(parts, scores, lead, what):
@@ -208,35 +161,20 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
         return gold
     with naming(samples, lead):
         shapes, kinds = kinds_of(operator.shapes_of(padded, rows[samples, 1:]))
-    of_graphs = isinstance(operator, GraphOperator)
-    if not of_graphs:
-        form = loss_form(operator.structure, name, 1.0, cost, padded[-1] if cost is not None else None)
+    structure = operator.structure
+    form = None if cost is None else loss_form(structure, name, 1.0, cost, padded[-1])
     for i, k in zip(samples, kinds):
         kind = operator.kind_of(padded, shapes[k])
         try:
-            if of_graphs:
-                own = y[i] if isinstance(y[i], dict) else _cut(y[i], shapes[k])
-                parts, joint = gold_parts(kind.layout.graph, kind.layout, own)
-                gold.parts[i, kind.columns] = parts
-                put_joint(kind, np.array([i]), joint[None], gold.additional)
-            else:
-                own = _cut(y[i], shapes[k][1:2] if operator.structure.extra_rows else shapes[k][:1])
-                slots, extra_slots = operator.structure.encode(own, np.array(kind.plan.dims, np.int64))
-                np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
-                np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
+            operator.encode(kind, y[i], shapes[k], gold.parts[i], gold.additional[i])
         except ValueError as error:
             raise ValueError(f"y{place_of(i, lead)}: {error}{_remedy(y[i])}") from error
-        if not LOSSES[name].margin:
-            continue
-        if of_graphs:
-            gold.missing[i], wrong = not kind.layout.fixed_size, 1.0
-            gold.cost[i, kind.columns] = 1.0
-        else:
-            gold.missing[i] = form.missing
+        if LOSSES[name].margin:
+            gold.missing[i] = cost is None and (structure.repeats or not kind.fixed_size)
             # If parts can repeat (rankings), only missing parts have a cost.
-            wrong = 0.0 if operator.structure.repeats else 1.0
-            gold.cost[i, kind.mask] = wrong
-        gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]
+            wrong = 0.0 if structure.repeats else 1.0
+            gold.cost[i, kind.entries] = wrong
+            gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]
     if cost is not None:
         m = padded[-1]
         gold.cost[:] = (gold.parts.reshape(-1, m) @ np.reshape(form.cost, (m, m))).reshape(n_samples, -1)
@@ -249,11 +187,3 @@ def _remedy(structure):
     if not is_numeric or not (np.asarray(structure) < 0).any():
         return ""
     return ". No label stands for a sample to ignore: give it lengths 0, or a mask that allows none of its parts"
-
-
-def _cut(structure, shape):
-    """Return a structure without its padding, if it is an array."""
-    array = np.asarray(structure)
-    if array.ndim == 0 or array.ndim < len(shape):
-        return structure if array.ndim else array[()]
-    return array[tuple(slice(n) for n in shape)]

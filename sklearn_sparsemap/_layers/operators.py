@@ -20,6 +20,7 @@ class Operator:
 
     Parameters
     ----------
+    structure : Structure, FactorGraph or GraphFunction
     extra : tuple of (name, shape)
         The padded additional scores of a sample, in the order in which they are joined; a name may be a tuple.
     options : (argmax, tol, max_iter, n_jobs)
@@ -31,8 +32,11 @@ class Operator:
     n_additional : int
     """
 
-    def __init__(self, extra, options):
-        self.extra = extra
+    # Whether additional scores are those of factors; decisions that solve the linear relaxation may be fractional.
+    of_factors = False
+
+    def __init__(self, structure, extra, options):
+        self.structure, self.extra = structure, extra
         self.argmax, self.tol, self.max_iter, self.n_jobs = options
         self.n_additional = size_of(dict(extra))
         self.handle = -1
@@ -51,6 +55,51 @@ class Operator:
             If scores are NaN or infinite, lengths out of range, or a sample is infeasible.
         """
         raise NotImplementedError
+
+    def encode(self, kind, gold, shape, parts, additional):
+        """Write the gold structure of a sample.
+
+        Parameters
+        ----------
+        kind : object
+            That of the sample; see `kind_of` of subclasses.
+        gold : object
+            In the form in which the structure decodes, maybe padded.
+        shape : tuple of int
+            Shape of the sample's scores.
+        parts, additional : arrays of zeros, like the padded scores and additional scores of a sample
+            Outputs: the numbers of occurrences of the parts.
+
+        Raises
+        ------
+        ValueError
+            If gold is not a structure of this problem.
+        """
+        raise NotImplementedError
+
+    def check_decisions(self, flat, samples, padded, rows, lead):
+        """Raise ValueError for the first decision that is not allowed.
+
+        Parameters
+        ----------
+        flat : array of shape (n_samples, n_parts)
+            Decisions of 0 and 1, or numbers of occurrences.
+        samples : int array
+            The samples to check.
+        padded : tuple of int
+            Shape of the padded scores of a sample.
+        rows, lead
+            As in `solve_samples`.
+        """
+        raise NotImplementedError
+
+
+def without_padding(structure, shape):
+    """Return a structure without its padding, if it is an array."""
+    array = np.asarray(structure)
+    if array.ndim == 0 or array.ndim < len(shape):
+        return structure if array.ndim else array[()]
+    return array[tuple(slice(n) for n in shape)]
 
 
 def nested(flat):

@@ -2,9 +2,12 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
+from functools import partial, singledispatch
 from itertools import count
 from weakref import WeakValueDictionary
 
+from ..factors._graph_function import as_graph
 from ..structures import Structure
 from .graphs import GraphOperator
 from .structures import StructureOperator
@@ -39,11 +42,19 @@ def register(key, make):
 def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a structure, a graph, or a function from shapes to graphs; see `StructureOperator`."""
     options = argmax, tol, max_iter, n_jobs
-    if isinstance(what, Structure):
-        key, kind = what, StructureOperator
-    else:
-        key, kind = id(what), GraphOperator
-    return register((type(what), key, extra, *options), lambda: kind(what, extra, options))
+    # Equal structures have the same operator.
+    key = what if isinstance(what, Hashable) else id(what)
+    return register((type(what), key, extra, *options), partial(_new_operator, what, extra, options))
+
+
+@singledispatch
+def _new_operator(what, extra, options):
+    return GraphOperator(as_graph(what), extra, options)
+
+
+@_new_operator.register
+def _(what: Structure, extra, options):
+    return StructureOperator(what, extra, options)
 
 
 def operator(handle):

@@ -1,20 +1,19 @@
 """The operator of a structure."""
 
-from copy import copy
 from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from .._core.jit import readonly
 from ..inference._batch import argmax_problems
-from ..inference._problems import Plan, Samples, plan_of, problems_of
+from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, products_of_other, warn_if_inexact
+from .operators import Operator, check_values, products_of_other, warn_if_inexact, without_padding
 from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
+from .samples import place_of
 
 _FEW_PARTS = 30_000
 
@@ -26,12 +25,13 @@ def bounds_of_structure(structure, padded, n_lengths):
     return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
 
 
-class _Kind(NamedTuple):
-    """Samples with equal shapes in padded arrays of one shape."""
+class PaddedStructure(NamedTuple):
+    """Samples with equal shapes in padded arrays of one shape: masks of their entries."""
 
-    mask: np.ndarray
-    extra_mask: np.ndarray
-    plan: Plan
+    entries: np.ndarray
+    extra_entries: np.ndarray
+    problem_shape: ProblemShape
+    fixed_size: bool
 
 
 class StructureOperator(Operator):
@@ -48,8 +48,7 @@ class StructureOperator(Operator):
     """
 
     def __init__(self, structure, extra, options):
-        super().__init__(extra, options)
-        self.structure = structure
+        super().__init__(structure, extra, options)
         self.kind_of, self._full_layout = lru_cache(4096)(self._make_kind), lru_cache(16)(self._make_layout)
 
     def _make_kind(self, padded, shape):
@@ -59,7 +58,9 @@ class StructureOperator(Operator):
             alike = [own for own in accepted[name] if len(own) == len(full)]
             given[name] = full if full in alike else alike[0]
             masks.append(block_mask(full, given[name]))
-        return _Kind(block_mask(padded, shape), np.concatenate(masks), plan_of(self.structure, shape, given))
+        problem_shape = ProblemShape(shape, given, *self.structure.layout(shape, given))
+        entries, extra_entries = block_mask(padded, shape), np.concatenate(masks)
+        return PaddedStructure(entries, extra_entries, problem_shape, self.structure.fixed_size)
 
     def shapes_of(self, padded, lengths):
         """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
@@ -84,10 +85,7 @@ class StructureOperator(Operator):
         else:
             joined = layout.extra_places.take(additional)
         joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
-        batch = copy(layout)
-        batch.problems = layout.problems._replace(scores=readonly(flat), additional=readonly(joined))
-        batch.raise_masks()
-        return batch
+        return layout.with_scores(flat, joined)
 
     def kinds_within(self, padded, lengths):
         """Return the kinds of samples as a list, the kind of each sample, and the shape of each kind."""
@@ -109,13 +107,53 @@ class StructureOperator(Operator):
         stop = np.cumsum(layout.extra_places.sizes)
         if is_shared:
             stop = np.cumsum([mask.sum() for mask in layout.extra_places.masks])[kind]
-        layout.problems = problems_of(layout.plans, kind, np.zeros(0), np.zeros(0), stop)
+        layout.problems = problems_of(layout.problem_shapes, kind, np.zeros(0), np.zeros(0), stop)
         return layout
 
     @cached_property
     def _uncoupled(self):
         """The operator without the first additional scores."""
         return StructureOperator(self.structure, self.extra[1:], (self.argmax, self.tol, None, self.n_jobs))
+
+    def encode(self, kind, gold, shape, parts, additional):
+        gold = without_padding(gold, shape[1:2] if self.structure.extra_rows else shape[:1])
+        encoded = self.structure.encode(gold, np.array(kind.problem_shape.dims, np.int64))
+        for counts, entries, slots in zip((parts, additional), (kind.entries, kind.extra_entries), encoded):
+            np.add.at(counts, np.flatnonzero(entries)[slots[slots >= 0]], 1.0)
+
+    def check_decisions(self, flat, samples, padded, rows, lead):
+        # Decisions of a `CustomStructure` are not compared with its oracle.
+        if not len(samples) or not self.structure.strict_encode:
+            return
+        is_structure = self._check_counts if self.structure.repeats else self._check_sets
+        found = is_structure(flat.reshape(-1, *padded)[samples], rows[samples])
+        if not found.all():
+            i = samples[np.argmin(found)]
+            parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
+            raise ValueError(f"decisions{place_of(i, lead)}: {self.structure!r} has no structure {parts}")
+
+    @cached_property
+    def _map(self):
+        """The operator of MAP inference without additional scores."""
+        return StructureOperator(self.structure, (), ("map", self.tol, None, self.n_jobs))
+
+    def _check_sets(self, decisions, rows):
+        """Tell which decisions are structures: those that are optimal if the score is 1 for their parts, else -1."""
+        found = self._map.solve(2.0 * decisions - 1.0, np.zeros((1, 0)), rows[:, 1:])
+        return found.values > decisions.reshape(len(rows), -1).sum(axis=1) - 0.5
+
+    def _check_counts(self, decisions, rows):
+        """Tell which decisions are structures, if parts repeat."""
+        structure, padded, found = self.structure, decisions.shape[1:], np.zeros(len(rows), bool)
+        shapes, kinds = kinds_of(self.shapes_of(padded, rows[:, 1:]))
+        for i, k in enumerate(kinds):
+            kind = self.kind_of(padded, shapes[k])
+            own, dims = decisions[i].ravel()[kind.entries].astype(int), np.array(kind.problem_shape.dims, np.int64)
+            slots = np.repeat(np.arange(len(own)), own)
+            found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
+                structure.encode(structure.decode(slots, dims), dims)[0], slots
+            )
+        return found
 
     def solve(self, scores, additional, lengths):
         is_sparse, coupled_by = self.argmax == "sparsemap", self.structure.coupled_by
@@ -127,13 +165,13 @@ class StructureOperator(Operator):
         return SolvedStructures(self, scores, additional, lengths)
 
 
-class PaddedProblems(Samples):
+class PaddedProblems(StructureBatch):
     """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
     def __init__(self, structure, kinds, kind):
-        super().__init__(structure, None, [k.plan for k in kinds], kind)
-        self.places = Places([k.mask for k in kinds], kind)
-        self.extra_places = Places([k.extra_mask for k in kinds], kind)
+        super().__init__(structure, None, [k.problem_shape for k in kinds], kind)
+        self.places = Places([k.entries for k in kinds], kind)
+        self.extra_places = Places([k.extra_entries for k in kinds], kind)
 
 
 class SolvedStructures:
@@ -167,7 +205,7 @@ class SolvedStructures:
         if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
             n_jobs = 1
         solution = argmax_problems(structure, padded.problems, self._argmax, tol=operator.tol, n_jobs=n_jobs, **options)
-        self.batch = SparseMAPBatch(padded, set(), *solution, operator.tol, n_jobs)
+        self.batch = SparseMAPBatch(padded, solution, operator.tol, n_jobs)
         if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective

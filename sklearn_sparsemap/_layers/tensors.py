@@ -32,7 +32,7 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
     -------
     batch : (scores, additional, rows)
         The arrays that operators take, divided by the temperature.
-    form : Form
+    form : InputShapes
     """
     xp, arrays = library.xp, scores if isinstance(scores, dict) else None
     if arrays is None:

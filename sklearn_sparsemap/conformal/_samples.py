@@ -7,16 +7,13 @@ from sklearn.utils import column_or_1d
 from .._core.indicators import read_known
 from .._core.shapes import split_flat
 from .._core.validation import check_same_length, keep_text
-from ..estimators._multilabel.data import close_gold, read_indicator
-from ..estimators._structured.completions import blamed_on_known
-from ..estimators._structured.empty import rows_only
-from ..estimators._structured.labels import codes_of, flatten_labels
+from ..estimators._multilabel.data import add_ancestors, read_indicator
+from ..estimators._structured.data import codes_of, flatten_labels, rows_only
+from ..estimators._structured.restrictions import explain_infeasible
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
 from ..losses._graphs import gold_parts
-from ..structures import Structure
 from ..training._data import encode_gold
-from ..training._structure_task import is_flat
 
 
 def samples_of(model, X, argmax):
@@ -31,28 +28,27 @@ def samples_of(model, X, argmax):
 
     Returns
     -------
-    samples : StructureSamples, GraphSamples or LabelSamples
+    samples : ScoredStructures, ScoredGraphs or ScoredLabelSets
 
     Raises
     ------
     ValueError
         If the model is not from this package, is not fitted, or `X` is invalid.
     """
-    if hasattr(model, "_linear_scores"):
+    if hasattr(model, "_check_gibbs"):
         if argmax == "gibbs":
             model._check_gibbs("score='log_loss'")
         structure, X = model._check_predict(X)
-        kind = StructureSamples if isinstance(structure, Structure) else GraphSamples
-        return kind(model, X, argmax)
+        return (ScoredGraphs if structure.uses_graphs else ScoredStructures)(model, X, argmax)
     if hasattr(model, "_evidence"):
-        return LabelSamples(model, model._check_predict(X), argmax)
+        return ScoredLabelSets(model, model._check_predict(X), argmax)
     raise ValueError(
         "ConformalStructures is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP, and "
         f"pipelines and searches that contain them; got {type(model).__name__}"
     )
 
 
-class StructureSamples:
+class ScoredStructures:
     """Samples of one structure.
 
     All classes of samples have the same methods. *Parts* are a representation of a structure from which its score is
@@ -78,11 +74,11 @@ class StructureSamples:
 
     def __init__(self, model, X, argmax):
         self.model, self.structure, self.is_empty = model, model._structure, X.lengths == 0
-        self.has_classes = is_flat(self.structure)
+        self.has_classes = self.structure.is_flat
         if self.is_empty.all():
             self.scores = []
             return
-        X, self.task = rows_only(X), model._task(X)
+        X, self.task = (X if X.lengths.all() else rows_only(X)), model._task(X)
         scores, additional = model._scores(self.task, X, model._current, argmax)
         shaped = list(self.task.in_shapes(scores))
         self.scores, self.shapes = [s.ravel() for s in shaped], [s.shape for s in shaped]
@@ -91,7 +87,7 @@ class StructureSamples:
 
     def _infer(self, inference, scores):
         shaped = [s.reshape(shape) for s, shape in zip(scores, self.shapes)]
-        with blamed_on_known(None, getattr(self.model, "constraints", None)):
+        with explain_infeasible(None, getattr(self.model, "constraints", None)):
             return inference(self.structure, shaped, n_jobs=self.model.n_jobs, **self.additional)
 
     def marginals(self):
@@ -137,7 +133,7 @@ class StructureSamples:
         """Return the parts of gold structures, one for each sample; None if the model cannot predict a structure."""
         check_same_length(self.scores, y)
         structure, possible = self.structure, np.ones(len(self.scores), bool)
-        if is_flat(structure):
+        if structure.is_flat:
             codes = codes_of(column_or_1d(keep_text(y)).tolist(), self.model.classes_)
             possible = codes >= 0
             codes[~possible] = 0
@@ -154,8 +150,8 @@ class StructureSamples:
         return [parts if is_possible else None for parts, is_possible in zip(zip(slots, extra), possible)]
 
 
-class GraphSamples:
-    """Samples with a factor graph each; the methods are those of `StructureSamples`."""
+class ScoredGraphs:
+    """Samples with a factor graph each; the methods are those of `ScoredStructures`."""
 
     has_classes = False
 
@@ -191,8 +187,8 @@ class GraphSamples:
         return self.task._parts(y)
 
 
-class LabelSamples:
-    """Samples of label sets, or of a single label; the methods are those of `StructureSamples`."""
+class ScoredLabelSets:
+    """Samples of label sets, or of a single label; the methods are those of `ScoredStructures`."""
 
     def __init__(self, model, X, argmax):
         self.model, self.graph, network = model, model._graph, model._learned.model
@@ -248,6 +244,6 @@ class LabelSamples:
             raise ValueError(
                 f"y has shape {y.shape}; it must be an indicator matrix of shape {(len(self.scores), n_labels)}"
             )
-        closed, _ = close_gold(read_indicator(y), self.graph.constraints)
+        closed, _ = add_ancestors(read_indicator(y), self.graph.constraints)
         rows, wrong = closed.toarray() > 0.0, self.graph.violated(closed)
         return [None if is_wrong else row for row, is_wrong in zip(rows, wrong)]

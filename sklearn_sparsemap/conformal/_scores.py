@@ -12,7 +12,7 @@ class Nonconformity:
 
     Parameters
     ----------
-    samples : StructureSamples, GraphSamples or LabelSamples
+    samples : ScoredStructures, ScoredGraphs or ScoredLabelSets
     scores : list of flat arrays
         Scores of the unary parts of each sample. Scores of additional parts are those of `samples`.
     offsets : array of shape (n_samples,)
@@ -64,7 +64,7 @@ class NonconformityWithEmpty:
 
     Parameters
     ----------
-    samples : StructureSamples
+    samples : ScoredStructures
     found : Nonconformity or None
         That of the samples that have steps; None if there are none.
     """

@@ -149,17 +149,17 @@ def _read_data(file, features, labels, max_bytes):
     return file.expand(table, features, max_bytes), np.ascontiguousarray(Y), file.rows.weights
 
 
-def _positive_code(file, place):
+def _positive_code(file, attribute):
     """Return the index of the word for 1 in the domain of a label; None for a label of numbers."""
-    domain = file.domains[place]
+    domain = file.domains[attribute]
     if domain is None or not isinstance(domain[0], str):
         return None
     words = [word.strip().lower() for word in domain]
     pair = next((pair for pair in _PAIRS if {*words} <= {*pair}), None)
     if pair is None:
         raise ValueError(
-            f"{file.name}: the label {quoted(file.names[place])} has the values {quoted(','.join(domain))}; labels are "
-            "0 or 1, or a pair of words such as no and yes, so check n_labels and label_position"
+            f"{file.name}: the label {quoted(file.names[attribute])} has the values {quoted(','.join(domain))}; labels "
+            "are 0 or 1, or a pair of words such as no and yes, so check n_labels and label_position"
         )
     return words.index(pair[1]) if pair[1] in words else -1
 

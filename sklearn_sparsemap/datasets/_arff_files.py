@@ -61,39 +61,39 @@ class ArffFile:
         self.names, self.domains = map(list, zip(*attributes))
         self.rows = Rows(lines, self.first, self.name)
 
-    def columns(self, places):
+    def columns(self, attributes):
         """Return the names of the columns of `expand`."""
         return [
             f"{self.names[place]}={value}" if are_words else self.names[place]
-            for place in places
+            for place in attributes
             for are_words, value in _columns_of(self.domains[place])
         ]
 
-    def expand(self, table, places, max_bytes):
+    def expand(self, table, attributes, max_bytes):
         """Return columns of a table as features: attributes whose values are words have a column for each value.
 
         Parameters
         ----------
         table : ndarray or CSR array
             As from `Rows.table`.
-        places : int array
+        attributes : int array
             The attributes.
         max_bytes : int
             Maximum size of the features, if they are dense.
         """
-        are_words = np.array([_are_words(self.domains[place]) for place in places], bool)
+        are_words = np.array([_are_words(self.domains[place]) for place in attributes], bool)
         if not are_words.any():
-            found = table[:, span_of(places)]
+            found = table[:, span_of(attributes)]
             # A copy of the dense part, so that the other columns are not kept alive.
             return found if sparse.issparse(found) else np.ascontiguousarray(found)
         is_sparse = sparse.issparse(table)
         if not is_sparse:
-            n_columns = sum(len(_columns_of(self.domains[place])) for place in places)
+            n_columns = sum(len(_columns_of(self.domains[place])) for place in attributes)
             check_size(len(table), n_columns, "features", self.name, max_bytes)
         # Runs of numeric attributes, and single nominal ones.
-        starts = np.flatnonzero(are_words | np.roll(are_words, 1) | (np.arange(len(places)) == 0))
+        starts = np.flatnonzero(are_words | np.roll(are_words, 1) | (np.arange(len(attributes)) == 0))
         parts = []
-        for run in np.split(places, starts[1:]):
+        for run in np.split(attributes, starts[1:]):
             domain = self.domains[run[0]]
             parts.append(_one_hot(table[:, run], len(domain)) if _are_words(domain) else table[:, run])
         if not is_sparse:
@@ -103,10 +103,10 @@ class ArffFile:
         return found
 
 
-def span_of(places):
+def span_of(indices):
     """Return places as a slice if they are consecutive, which is faster to take."""
-    first, last = places[0], places[-1]
-    return slice(first, last + 1) if list(places) == list(range(first, last + 1)) else places
+    first, last = indices[0], indices[-1]
+    return slice(first, last + 1) if list(indices) == list(range(first, last + 1)) else indices
 
 
 def check_headers(files):
@@ -184,11 +184,11 @@ def _split_attribute(text, where):
     return name, kind
 
 
-def domain_of(name, kind, where):
+def domain_of(name, declared, where):
     """Return the values of a nominal attribute, floats or str; None for a numeric one."""
-    if kind.lower() in _NUMERIC:
+    if declared.lower() in _NUMERIC:
         return None
-    values = words_of(name, kind, where)
+    values = words_of(name, declared, where)
     if not all(map(_NUMBER.fullmatch, map(str.strip, values))):
         return values
     for value in values:
@@ -198,16 +198,16 @@ def domain_of(name, kind, where):
     return tuple(map(float, values))
 
 
-def words_of(name, kind, where):
+def words_of(name, declared, where):
     """Return the values of a nominal attribute as a tuple of str; None for a numeric one."""
-    if kind.lower() in _NUMERIC:
+    if declared.lower() in _NUMERIC:
         return None
-    if not kind.startswith("{") or not kind.endswith("}"):
+    if not declared.startswith("{") or not declared.endswith("}"):
         raise ValueError(
-            f"{where}: the attribute {quoted(name)} has the type {quoted(kind)}; only numeric, real, integer and "
+            f"{where}: the attribute {quoted(name)} has the type {quoted(declared)}; only numeric, real, integer and "
             "nominal attributes can be loaded, so remove it or turn it into numbers"
         )
-    values = tuple(text_of(value) for value in split_cells(kind[1:-1]))
+    values = tuple(text_of(value) for value in split_cells(declared[1:-1]))
     twice = next((value for value in values if values.count(value) > 1), None) if len({*values}) < len(values) else None
     if twice is not None:
         raise ValueError(f"{where}: the attribute {quoted(name)} has the value {quoted(twice)} twice; correct it")

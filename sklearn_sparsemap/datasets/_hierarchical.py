@@ -98,13 +98,13 @@ def _type_reader():
     """Return a function that reads the values of an attribute as words, None if it is numeric, or the classes."""
     has_classes = False
 
-    def read_type(name, kind, where):
+    def read_type(name, declared, where):
         nonlocal has_classes
         if has_classes:
             raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
-        found = _HIERARCHICAL.fullmatch(kind)
+        found = _HIERARCHICAL.fullmatch(declared)
         if found is None:
-            return words_of(name, kind, where)
+            return words_of(name, declared, where)
         has_classes, listed = True, found["classes"].strip()
         # The whole list may be in quotes, or each class.
         listed = text_of(listed) if len(split_cells(listed)) == 1 else listed

@@ -260,16 +260,16 @@ def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of
     if chunk_size is not None:
         check_positive("chunk_size", chunk_size, integer=True)
 
-    def read(own):
+    def read(source):
         n_before = 0
-        for cells, ends in _join_chunks(sentences_of(own), n_columns, chunk_size):
-            targets = targets_of(cells, ends, name_of(own), n_before)
+        for cells, ends in _join_chunks(sentences_of(source), n_columns, chunk_size):
+            targets = targets_of(cells, ends, name_of(source), n_before)
             columns = [share_equal(cells[column::n_columns]) for column in fields.values()]
             tokens = [dict(zip(fields, token)) for token in zip(*columns)]
             yield [tokens[start:end] for start, end in zip([0, *ends], ends)], targets
             n_before += len(ends)
         if not n_before:
-            raise ValueError(f"{name_of(own)} holds no token; is it the right file?")
+            raise ValueError(f"{name_of(source)} holds no token; is it the right file?")
 
     chunks = (chunk for own in paths for chunk in read(own))
     if chunk_size is not None:

@@ -14,8 +14,7 @@ from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.doc_link import DocLinkMixin
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._failures import leaves_whole
-from ..estimators._monitor import Monitor
-from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
+from ..estimators._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
 from ..estimators._state.learned import TrainingStateMixin
 from ._engines import engine_for
 from ._rounds import Training

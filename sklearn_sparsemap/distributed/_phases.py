@@ -42,7 +42,7 @@ class Phase:
     def __init__(self, number, n_samples, shuffle, columns=None):
         self.number, self.n_samples, self.shuffle, self.columns = number, n_samples, shuffle, columns
 
-    def awaken(self, blank, state, rng=None):
+    def restore(self, blank, state, rng=None):
         """Return an estimator with an optimiser that continues from a state."""
         estimator = copy(blank)
         make = getattr(blank, "_new_optimizer", None)
@@ -50,7 +50,7 @@ class Phase:
         estimator._learned = Learned(optimizer=write_optimizer(state, make_groups, rng))
         return estimator
 
-    def lay_out(self, estimator, X, y):
+    def training_data(self, estimator, X, y):
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
@@ -81,7 +81,7 @@ def learn(phase, blank, state, shard, turn):
     # All pieces of a round have the same order of samples.
     key = [turn.seed, phase.number, turn.round, shard.number]
     rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
-    estimator = phase.awaken(blank, state.without_history(), dropout)
+    estimator = phase.restore(blank, state.without_history(), dropout)
     optimizer, n_samples, loss, weight = estimator._learned.optimizer, 0, 0.0, 0.0
     estimator._begin_pass()
     for task, X in shard.samples(phase, estimator):
@@ -113,7 +113,7 @@ def end_turn(phase, blank, outcome, start, turn):
     mixture = finish_mixture(outcome.partial, start, turn.fraction)
     if mixture.groups is None or phase.columns is not None:
         return mixture
-    estimator = phase.awaken(blank, mixture)
+    estimator = phase.restore(blank, mixture)
     estimator._end_round(phase.n_samples, turn.round)
     return state_of(estimator._learned.optimizer)
 
@@ -125,12 +125,12 @@ def sums_of(outcome):
 
 def score_of(phase, state, blank, shard):
     """Return the sum of the scores on the parts of a shard, weighted by samples, and the number of samples."""
-    estimator = phase.awaken(blank, state)
+    estimator = phase.restore(blank, state)
     return estimator._sum_of_scores(shard, estimator._learned.model)
 
 
 def tune(phase, state, blank, shard):
     """Return the threshold of label sets, tuned on the first part of a shard."""
-    estimator = phase.awaken(blank, state)
+    estimator = phase.restore(blank, state)
     estimator._end_partitions(shard)
     return getattr(estimator, "threshold_", None)

@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import held_out_fraction
-from ..estimators._learners import Learner
+from ..estimators._learners import Learner, held_out_fraction
 from ..estimators._partitions import survey
 from ._phases import (
     Phase,
@@ -77,7 +76,7 @@ class Training:
 
     def _debiases(self):
         """Tell whether the weights of selected groups are learned again."""
-        return getattr(self.estimator, "debias", None) is not None and self.estimator._selects
+        return getattr(self.estimator, "debias", None) is not None and self.estimator._has_penalty
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)
@@ -90,7 +89,7 @@ class Training:
         # With validation, the second phase starts from the best state of the first one, and is not validated.
         self.reached, monitor.validate = monitor.model(), None
         phase, state = self.reached[0]
-        first = phase.awaken(self.estimator, state.result())
+        first = phase.restore(self.estimator, state.result())
         last = first._debiasing_optimizer(first._learned.optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
@@ -121,7 +120,7 @@ class Training:
     def fitted(self, reached, monitor):
         """Return the fitted estimator, given the phases with their final states."""
         states = [(phase, state.result()) for phase, state in reached]
-        awake = [phase.awaken(self.estimator, state) for phase, state in states]
+        awake = [phase.restore(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
         # The seed that was drawn for this fit is replaced by the parameter.

@@ -22,29 +22,29 @@ class Shard(Partitions):
     def __init__(self, number, names, *parts):
         super().__init__(parts)
         self.number, self.names = number, names
-        self._laid_out, self._phase = {}, None
+        self._training_data, self._phase = {}, None
 
     def __getstate__(self):
-        return self.__dict__ | {"_laid_out": {}, "_phase": None}
+        return self.__dict__ | {"_training_data": {}, "_phase": None}
 
     def samples(self, phase, estimator):
         """Yield the task and the features of each part, for the optimiser of an estimator in a phase."""
         if self._phase != phase.number:
-            self._laid_out, self._phase = {}, phase.number
-        for place, source in enumerate(self.source):
-            laid_out = self._laid_out.get(place)
-            if laid_out is None:
+            self._training_data, self._phase = {}, phase.number
+        for k, source in enumerate(self.source):
+            training_data = self._training_data.get(k)
+            if training_data is None:
                 try:
-                    laid_out = phase.lay_out(estimator, *read_partition(source, place))
+                    training_data = phase.training_data(estimator, *read_partition(source, k))
                 except ValueError as error:
                     if not self.names:
                         raise
-                    raise ValueError(f"{self.names[place]}: {error}") from error
+                    raise ValueError(f"{self.names[k]}: {error}") from error
                 if isinstance(source, tuple):
-                    self._laid_out[place] = laid_out
-            yield laid_out
+                    self._training_data[k] = training_data
+            yield training_data
             # Free memory before the next part is read.
-            del laid_out
+            del training_data
 
 
 def join_parts(X, y):

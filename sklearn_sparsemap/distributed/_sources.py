@@ -86,12 +86,12 @@ class Source:
             n_held = int(np.ceil(held * n))
             _check_enough(n - n_held, n_shards, "samples")
 
-            def deal(k, rows):
+            def make_shard(k, rows):
                 rows = np.sort(rows)
                 return engine.submit(Shard, k, [], (_samples(self.X, rows), _samples(self.y, rows)))
 
-            learned = [deal(k, order[n_held + k :: n_shards]) for k in range(n_shards)]
-            return learned, [deal(0, order[:n_held])] if n_held else []
+            learned = [make_shard(k, order[n_held + k :: n_shards]) for k in range(n_shards)]
+            return learned, [make_shard(0, order[:n_held])] if n_held else []
         parts = self._held_parts(engine)
         n = len(parts)
         n_held = int(np.ceil(held * n))
@@ -99,11 +99,11 @@ class Source:
         order = rng.permutation(n) if n_held else np.arange(n)
         held_places, places = np.sort(order[:n_held]), np.sort(order[n_held:])
 
-        def shard(k, own):
-            return engine.submit(Shard, k, [f"partitions[{i}]" for i in own], *(parts[i] for i in own))
+        def make_shard(k, indices):
+            return engine.submit(Shard, k, [f"partitions[{i}]" for i in indices], *(parts[i] for i in indices))
 
-        learned = [shard(k, places[k::n_shards].tolist()) for k in range(n_shards)]
-        return learned, [shard(k, [i]) for k, i in enumerate(held_places.tolist())]
+        learned = [make_shard(k, places[k::n_shards].tolist()) for k in range(n_shards)]
+        return learned, [make_shard(k, [i]) for k, i in enumerate(held_places.tolist())]
 
     def _held_parts(self, engine):
         """Return the partitions; those that must be computed first are futures."""

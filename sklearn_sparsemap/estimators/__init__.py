@@ -4,7 +4,7 @@ from ._decisions import DecisionFocusedRegressor
 from ._monitor import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.out_of_fold import cross_val_marginals
-from ._selection.path import GroupPath, group_path
+from ._selection.path import GroupPath, perceptron_path
 from ._selection.stability import StabilitySelection, stability_selection
 from ._selection.strengths import StructuredGroupLassoCV, structured_group_lasso_path
 from ._state.mixture import average_states
@@ -26,7 +26,7 @@ __all__ = [
     "TrainingState",
     "average_states",
     "cross_val_marginals",
-    "group_path",
+    "perceptron_path",
     "stability_selection",
     "structured_group_lasso_path",
 ]

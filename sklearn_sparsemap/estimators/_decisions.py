@@ -34,10 +34,8 @@ from ..structures._pool import Pool
 from ..training._data import LinearModel
 from ..training._decision_task import DecisionTask
 from ._failures import leaves_whole
-from ._fitting import hold_out, learn_online
-from ._learners import Batch
-from ._monitor import Monitor
-from ._progress import Progress
+from ._learners import Batch, hold_out, learn_online
+from ._monitor import Monitor, Progress
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
@@ -273,17 +271,16 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
         progress = Progress(self, X, y, self._most_iter(solver))
         monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
-        self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, structures, rng)
+        self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, rng)
         monitor.take()
         monitor.end()
         del self._start
         return self
 
-    def _learn(self, solver, task, X, monitor, structures, rng):
+    def _learn(self, solver, task, X, monitor, rng):
         """Train over all solutions or, if the oracle is slow, over a pool of solutions that grows in rounds."""
         zeros = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
-        is_slow = isinstance(structures, Structure) and structures.is_slow
-        if not is_slow:
+        if not task.problems.is_slow:
             monitor.follow(self._learner(solver, task, X, zeros, rng))
             return
         model, pool = zeros, np.unique(task.gold > 0.0, axis=0)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Method = TypeVar("Method")
 
+# Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
+_INEXACT = 1e-8
 # Prefixes of the attributes in which scikit-learn stores the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
@@ -85,6 +87,16 @@ def warn_of_inference(unconverged):
         warn_of_convergence(
             f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
             "features or lower alpha"
+        )
+
+
+def warn_of_gaps(gaps, objectives):
+    """Warn of samples whose probabilities are inexact."""
+    inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
+    if inexact.any():
+        warn_of_convergence(
+            f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
+            "probabilities are inexact; this happens if almost all scores tie"
         )
 
 

@@ -1,13 +1,41 @@
-"""The monitor of a fit: it watches the steps of a learner, stops it, and keeps the best model."""
+"""The monitor of a fit, which stops a learner and keeps the best model, and its reports to users and callbacks."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from .._core.annotations import Any, Callable
 from ._failures import check_finite_loss, keep_if, warn_of_convergence, warn_of_inference
+
+if TYPE_CHECKING:
+    # scikit-learn has no type annotations, so its decorator would hide those of the methods.
+    Method = TypeVar("Method")
+
+    class CallbackSupportMixin:
+        pass
+
+    def with_callbacks(method: Method) -> Method:
+        return method
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:
+
+        class CallbackSupportMixin:
+            """Placeholder for versions of scikit-learn without callbacks."""
+
+        def with_callbacks(method):
+            return method
+
+
+logger = logging.getLogger("sklearn_sparsemap")
 
 
 class Monitor:
@@ -68,7 +96,7 @@ class Monitor:
         self.losses, self.scores = [], []
         self.learner, self.message, self.stopped, self.diverged = None, "", False, False
         self._best_model = None
-        self._best, self._without_improvement = -np.inf, 0
+        self._best, self._n_before, self._without_improvement = -np.inf, 0, 0
 
     @property
     def n_iter(self) -> int:
@@ -78,7 +106,7 @@ class Monitor:
     def follow(self, learner: Any) -> None:
         """Run a learner."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
-        self.progress.follow(learner.step_name)
+        self._n_before = len(self.losses)
         keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
         self.message = learner.run(self.step)
 
@@ -99,7 +127,8 @@ class Monitor:
         """Report the end of training, with warnings if training or the inference of samples did not converge."""
         if self.message:
             warn_of_convergence(self.message)
-        warn_of_inference(self.learner.unconverged)
+        if self.learner.unconverged:
+            warn_of_inference(self.learner.unconverged)
         self.progress.end(lambda: self.attributes(self.model()))
 
     def step(self, loss: float) -> bool:
@@ -118,8 +147,9 @@ class Monitor:
         ValueError
             If the loss is not finite. The estimator is then unchanged.
         """
-        self.diverged = not np.isfinite(loss)
-        check_finite_loss(loss, self.estimator._step_size)
+        if not np.isfinite(loss):
+            self.diverged = True
+            check_finite_loss(loss, self.estimator._step_size)
         self.losses.append(float(loss))
         note, value, held_out_loss = "", -np.inf, np.inf
         if self.validate is not None:
@@ -132,27 +162,100 @@ class Monitor:
                 self._best_model = model.copy()
             if self.held_out_loss is not None:
                 held_out_loss = self.held_out_loss(model)
-        self.stopped = bool(self.progress.iteration(loss, self._latest_attributes, note))
-        return self.stopped or self._is_done(value, held_out_loss)
-
-    def _is_done(self, value, held_out_loss):
-        """Tell whether to stop, given the score and the loss on held-out samples."""
-        if self.validate is None:
-            return self.watch_loss and self._hardly_falls()
+        number = len(self.losses) - self._n_before
+        self.stopped = bool(
+            self.progress.iteration(self.learner.step_name, number, loss, self._latest_attributes, note)
+        )
+        if self.stopped or self.validate is None:
+            return self.stopped or (self.watch_loss and self._has_stalled())
         # With few samples, scores can be constant for epochs: at the start no label may be predicted.
-        falls = self.held_out_loss is not None and held_out_loss < self._lowest - self._little()
+        falls = self.held_out_loss is not None and held_out_loss < self._lowest - self._min_decrease()
         self._without_improvement = 0 if value > self._best or falls else self._without_improvement + 1
         self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
         return self._without_improvement >= self.estimator.n_iter_no_change
 
-    def _hardly_falls(self):
+    def _has_stalled(self):
+        """Tell whether the loss has hardly decreased over the last steps."""
         n = self.estimator.n_iter_no_change
-        return len(self.losses) > n and self.losses[-1 - n] - self.losses[-1] <= n * self._little()
+        return len(self.losses) > n and self.losses[-1 - n] - self.losses[-1] <= n * self._min_decrease()
 
-    def _little(self):
-        """Return the largest decrease of the loss that does not count as an improvement."""
+    def _min_decrease(self):
+        """Return the decrease of the loss above which it counts as an improvement."""
         tol = self.estimator._epoch_tol if self.estimator.tol is None else self.estimator.tol
         return tol * abs(np.mean(self.losses))
 
     def _latest_attributes(self):
         return self.attributes(self.learner.expand(self.learner.model()).copy())
+
+
+class Progress:
+    """Reports the iterations of a fit.
+
+    Messages go to the logger ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y : object
+        The training data in the user's form.
+    max_iter : int
+    """
+
+    def __init__(self, estimator, X, y, max_iter):
+        self.estimator, self.data = estimator, {"X": X, "y": y}
+        self.verbose = estimator.verbose
+        self.started = perf_counter()
+        self.n_iter = 0
+        self.context = self.subcontext = None
+        if hasattr(estimator, "_init_callback_context"):
+            self.context = estimator._init_callback_context(max_subtasks=max_iter)
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
+            self._begin_iteration()
+
+    def iteration(self, name, number, loss, attributes, note=""):
+        """Report an iteration; return whether a callback requests to stop.
+
+        Parameters
+        ----------
+        name : str
+            Name of a step of the learner.
+        number : int
+            Number of the learner's step, counted from 1.
+        loss : float
+        attributes : callable
+            Returns the fitted attributes of an estimator as if training stopped now.
+        note : str
+            Text that is appended to the message.
+        """
+        self.n_iter += 1
+        if self.verbose and (self.verbose > 1 or number % 10 == 0 or number <= 10):
+            elapsed = perf_counter() - self.started
+            self._say(f"{name} {number}: loss {loss:.6g}{note}, {elapsed:.2f} s")
+        if self.context is None:
+            return False
+        stop = self.subcontext.call_on_fit_task_end(
+            estimator=self.estimator, **self.data, reconstruction_attributes=attributes
+        )
+        self.subcontext = None
+        if not stop and self.n_iter < self.context.max_subtasks:
+            self._begin_iteration()
+        return stop
+
+    def end(self, attributes):
+        """Report the end of the fit."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, **self.data, reconstruction_attributes=attributes
+            )
+
+    def _begin_iteration(self):
+        self.subcontext = self.context.subcontext(task_name="iteration")
+        self.subcontext.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def _say(self, message):
+        message = f"[{type(self.estimator).__name__}] {message}"
+        if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
+            logger.info(message)
+        else:
+            sys.stdout.write(message + "\n")
+            sys.stdout.flush()

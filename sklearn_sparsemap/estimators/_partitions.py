@@ -17,10 +17,8 @@ from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
 from ._failures import leaves_whole
-from ._fitting import held_out_fraction
-from ._learners import Epochs
-from ._monitor import Monitor
-from ._progress import Progress, with_callbacks
+from ._learners import Epochs, held_out_fraction
+from ._monitor import Monitor, Progress, with_callbacks
 from ._state.learned import Learned
 
 

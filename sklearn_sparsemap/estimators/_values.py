@@ -4,9 +4,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from .._core.validation import check_numbers, check_same_length
-from ..factors import FactorGraph
-from ..inference._decisions import check_values, decisions_of
-from ..structures import Structure
+from ..inference._decisions import check_values, decisions_of, has_decisions
 from ..training._data import LinearModel
 
 
@@ -17,7 +15,7 @@ def rows_of(X):
 
 def structures_for(structure, X):
     """Return the structure of all samples; if `structure` is a function, a list with the structure of each sample."""
-    if isinstance(structure, Structure | FactorGraph):
+    if has_decisions(structure):
         return structure
     if not callable(structure) or isinstance(structure, type):
         raise ValueError(
@@ -27,7 +25,7 @@ def structures_for(structure, X):
     found = []
     for i, x in enumerate(X):
         own = structure(x)
-        if not isinstance(own, Structure | FactorGraph):
+        if not has_decisions(own):
             raise ValueError(f"X[{i}]: the function `structure` must return a Structure or a FactorGraph; got {own!r}")
         found.append(own)
     return found

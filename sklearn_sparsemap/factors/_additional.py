@@ -30,7 +30,7 @@ class AdditionalScores:
         self.shapes, self.mixes, self.n_joined, self.n_seen = {}, [], 0, 0
         # The first joined score of each name; the joined score of each one that kernels see, in parts.
         self._firsts, self._sources = {}, []
-        # The places and the first weight of scores that come from features, by the names of factor and score.
+        # The indices and the first weight of scores that come from features, by the names of factor and score.
         self._of_features = {}
 
     def add(self, factor):
@@ -59,7 +59,7 @@ class AdditionalScores:
         return seen
 
     def _note_features(self, factor, given, seen, first):
-        """Note the places of scores that are products of features and the given weights."""
+        """Note the indices of scores that are products of features and the given weights."""
         start = self.n_seen
         if factor.kind == TABLE:
             if factor.features is not None:
@@ -73,7 +73,7 @@ class AdditionalScores:
             first, start = first + prod(given[name]), start + prod(shape)
 
     def of_features(self):
-        """Return (places, first weight) of the scores that come from features, by the names of factor and score."""
+        """Return (indices, first weight) of the scores that come from features, by the names of factor and score."""
         return {key: (_as_slice(np.concatenate(parts)), first) for key, (parts, first) in self._of_features.items()}
 
     def expand(self):
@@ -83,8 +83,8 @@ class AdditionalScores:
         return None if is_plain and np.array_equal(sources, np.arange(self.n_joined)) else sources
 
 
-def _as_slice(places):
-    """Return places that are adjacent as a slice, which copies nothing."""
-    first = places[0] if len(places) else 0
-    is_range = np.array_equal(places, np.arange(len(places)) + first)
-    return slice(first, first + len(places)) if is_range else places
+def _as_slice(indices):
+    """Return indices that are adjacent as a slice, which copies nothing."""
+    first = indices[0] if len(indices) else 0
+    is_range = np.array_equal(indices, np.arange(len(indices)) + first)
+    return slice(first, first + len(indices)) if is_range else indices

@@ -5,10 +5,9 @@ from math import prod
 
 import numpy as np
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
-from ..structures._base import check_dims
 
 
 def graph_arrays(graph, factors, n_variables, scores, number_of):
@@ -35,7 +34,7 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
         _add_rows(columns, factor, number, first_link)
         number, first_link = number + factor.count, first_link + factor.literals.size
     kinds, links, link_ptr = join(columns["kinds"]), join(columns["links"]), _ptr(join(columns["lengths"]))
-    if not are_places(links, n_variables):
+    if not are_indices(links, n_variables):
         raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
     signs, structures, pairs = join(columns["signs"], float), np.flatnonzero(kinds == STRUCTURE), kinds == PAIR
     ends = link_ptr[:-1][pairs][:, None] + [0, 1]
@@ -76,8 +75,8 @@ def _add_factor(columns, factor, shapes, number_of):
     n, literals, (low, high) = factor.count, factor.literals, factor.bounds()
     dims, sizes, oracle = (), (0, 0, 0, 0), -1
     if factor.kind in (STRUCTURE, TABLE):
-        dims = check_dims(factor.structure, factor.structure.dims(factor.kernel_shape, shapes))
-        sizes, oracle = factor.structure.layout(dims), number_of(factor.structure)
+        dims, sizes = factor.structure.layout(factor.kernel_shape, shapes)
+        oracle = number_of(factor.structure)
     columns["links"].append(literals.indices)
     columns["signs"].append(factor.signs)
     columns["costs"].append(factor.coefficients)
@@ -100,13 +99,13 @@ def _add_factor(columns, factor, shapes, number_of):
 def _add_rows(columns, factor, number, first_link):
     """Add the inequalities of a factor whose number and first link are given, in terms of the variables."""
     indices, signs = factor.literals.indices, factor.signs
-    for places, coefs, bound, low, high in factor.rows():
-        row_signs = signs[places]
-        columns["row_lengths"].append(len(places))
-        columns["row_factors"].append(number + places[0] * factor.count // len(indices))
-        columns["row_vars"].append(indices[places])
+    for positions, coefs, bound, low, high in factor.rows():
+        row_signs = signs[positions]
+        columns["row_lengths"].append(len(positions))
+        columns["row_factors"].append(number + positions[0] * factor.count // len(indices))
+        columns["row_vars"].append(indices[positions])
         columns["row_coefs"].append(coefs * row_signs)
-        columns["row_links"].append(first_link + places)
+        columns["row_links"].append(first_link + positions)
         # A negated literal is 1 - u.
         columns["row_bounds"].append(bound - coefs[row_signs < 0].sum())
         columns["row_low"].append(low)

@@ -16,7 +16,7 @@ from ..structures import Structure
 from ._layout import Layout
 from ._logic import Factor, StructureFactor
 from ._rules import Or
-from ._tables import OneValueEach
+from ._tables import ExactlyOne
 from ._variables import Condition, Variables, as_condition
 
 
@@ -35,6 +35,12 @@ class FactorGraph:
         Number of variables in all arrays.
     names : list of str
         Names of the variable arrays.
+    shapes : dict of str -> tuple of int
+        Shapes of the variable arrays, by name.
+    n_states : dict of str -> int
+        Number of values of the arrays that `categorical` made, by name.
+    scored : list of Factor
+        Factors that have scores and a name, in the order in which they were added.
 
     References
     ----------
@@ -55,14 +61,22 @@ class FactorGraph:
            [0.583, 0.208, 0.208]])
     """
 
+    # The following attributes are those of `Structure`, for code that takes both.
+    labelled = repeats = False
+    marginal_oracle = None
+    no_marginals = (
+        "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
+        "or one of these with a margin, 'margin_sparsemap' or 'hinge'"
+    )
+
     def __init__(self) -> None:
-        self.factors = []
-        self._arrays = {}
-        # Number of values of categorical arrays, by name; one factor of each name, whose scores the others share.
-        self._n_states, self._named = {}, {}
-        # Factors with scores and a name, in the order in which they were added.
-        self._scored = []
+        self.factors: list[Factor] = []
+        self.scored: list[Factor] = []
         self.n_variables = 0
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.n_states: dict[str, int] = {}
+        # The variable arrays; one factor of each name, whose scores the others share.
+        self._arrays, self._named = {}, {}
         # Structure factors of the arrays that `structured` made, by the names of the arrays.
         self._structured = {}
         # The graph without features, which owns the layouts; features by the names of factors and of their scores.
@@ -73,10 +87,9 @@ class FactorGraph:
     def names(self) -> list[str]:
         return list(self._arrays)
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the variable arrays by name: dict of str -> tuple of int."""
-        return {name: array.shape for name, array in self._arrays.items()}
+    def of_shape(self, shape):
+        """Return the graph for samples of this shape, as a `GraphFunction` does: this one."""
+        return self
 
     def variables(self, shape: int | tuple[int, ...], name: str | None = None) -> Variables:
         """Add an array of binary variables.
@@ -118,7 +131,7 @@ class FactorGraph:
         >>> graph = FactorGraph()
         >>> colours = graph.categorical(2, n_states=3, name="colours")
         >>> graph
-        FactorGraph(colours (2, 3); 2 OneValueEach)
+        FactorGraph(colours (2, 3); 2 ExactlyOne)
         >>> lp_sparsemap(graph, [[0.5, 0.5, 0.0], [3.0, 0.0, 0.0]]).marginals.round(3)
         array([[0.5, 0.5, 0. ],
                [1. , 0. , 0. ]])
@@ -131,8 +144,8 @@ class FactorGraph:
             raise ValueError(f"n_states must be at least 2; got {n_states}")
         array = self._add_variables((*_as_shape(shape), n_states), name)
         name = next(reversed(self._arrays))
-        self._n_states[name] = n_states
-        self.factors.append(OneValueEach(array, name))
+        self.n_states[name] = n_states
+        self.factors.append(ExactlyOne(array, name))
         return array
 
     def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
@@ -211,21 +224,21 @@ class FactorGraph:
         >>> graph.add(StructureFactor(HeadAutomaton(), u, name="head"))
         >>> adjacent = np.zeros((3, 3))
         >>> adjacent[1, 1] = 1.0
-        >>> own = graph.with_features({"head": {"siblings": adjacent.reshape(9, 1)}})
-        >>> map_inference(own, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
+        >>> second = graph.with_features({"head": {"siblings": adjacent.reshape(9, 1)}})
+        >>> map_inference(second, [1.0, 0.5], additional={"head": {"siblings": [-2.0]}}).structure
         array([ True, False])
         """
         # The copy shares the layouts.
-        found = object.__new__(FactorGraph)
-        found.__dict__.update(self.__dict__)
-        found.features = {
-            owner: {name: self._check_features(owner, name, matrix) for name, matrix in own.items()}
-            for owner, own in features.items()
+        graph = object.__new__(FactorGraph)
+        graph.__dict__.update(self.__dict__)
+        graph.features = {
+            owner: {name: self._check_features(owner, name, matrix) for name, matrix in matrices.items()}
+            for owner, matrices in features.items()
         }
-        return found
+        return graph
 
     def _check_features(self, owner, name, matrix):
-        factors = [factor for factor in self._scored if factor.name == owner and factor.kind == STRUCTURE]
+        factors = [factor for factor in self.scored if factor.name == owner and factor.kind == STRUCTURE]
         if not factors or name not in factors[0].structure.additional_names:
             raise ValueError(f"the graph has no structure factors named {owner!r} with additional scores {name!r}")
         matrix = sparse.csr_array(matrix)
@@ -237,24 +250,14 @@ class FactorGraph:
             raise ValueError(f"{label} contains NaN or infinity")
         return matrix
 
-    @property
-    def n_states(self) -> dict[str, int]:
-        """Number of values of the arrays that `categorical` made, by name: dict of str -> int."""
-        return dict(self._n_states)
-
-    @property
-    def scored(self) -> list[Factor]:
-        """Factors that have scores and a name, in the order in which they were added."""
-        return list(self._scored)
-
     def are_whole(self, variables: Variables) -> bool:
         """Return whether the last axis of `variables` has all values of a categorical variable, in order."""
         indices, n = variables.indices, variables.shape[-1]
         whole = np.zeros(indices.shape[:-1], bool)
-        for name, n_states in self._n_states.items():
+        for name, n_states in self.n_states.items():
             array = self._arrays[name]
-            place = indices[..., 0] - array.indices.flat[0]
-            whole |= (n_states == n) & (place >= 0) & (place < array.size) & (place % n == 0)
+            position = indices[..., 0] - array.indices.flat[0]
+            whole |= (n_states == n) & (position >= 0) & (position < array.size) & (position % n == 0)
         return bool(whole.all() and not variables.negated.any() and (np.diff(indices, axis=-1) == 1).all())
 
     def _add_variables(self, shape, name):
@@ -267,6 +270,7 @@ class FactorGraph:
             raise ValueError(f"name must be a str that no other variable array has; got {name!r}")
         indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
         self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
+        self.shapes[name] = shape
         self.n_variables += prod(shape)
         self._layouts = {}
         return self._arrays[name]
@@ -315,7 +319,7 @@ class FactorGraph:
                 named[factor.name] = known or factor
         self._named |= named
         self.factors.extend(factors)
-        self._scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
+        self.scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
         self._layouts = {}
 
     def __getitem__(self, name: str) -> Variables:
@@ -327,8 +331,8 @@ class FactorGraph:
         for name, array in self._arrays.items():
             first = array.indices.flat[0]
             if first <= number < first + array.size:
-                place = ", ".join(str(int(i)) for i in np.unravel_index(number - first, array.shape))
-                return f"{'~' if negated else ''}{name}[{place}]"
+                position = ", ".join(str(int(i)) for i in np.unravel_index(number - first, array.shape))
+                return f"{'~' if negated else ''}{name}[{position}]"
         raise IndexError(f"there is no variable {number}")
 
     def layout(self, given=None):
@@ -337,23 +341,24 @@ class FactorGraph:
         key = tuple(
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
-        featured = {owner: tuple(own) for owner, own in self.features.items()}
+        featured = {owner: tuple(names) for owner, names in self.features.items()}
         key = key, tuple(sorted(featured.items()))
         if key not in self._layouts:
             self._layouts[key] = Layout(self._plain, self.shapes, self.factors, given, featured)
-        return self._layouts[key].with_features(self.features)
+        layout = self._layouts[key]
+        return layout.with_features(self.features) if self.features else layout
 
     def _counts(self):
         """Return the number of factors of each type, in the order in which they appear."""
         counts = {}
         for factor in self.factors:
-            kind = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
-            counts[kind] = counts.get(kind, 0) + factor.count
+            title = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
+            counts[title] = counts.get(title, 0) + factor.count
         return counts
 
     def __repr__(self):
         arrays = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items()) or "no variables"
-        factors = ", ".join(f"{n} {kind}" for kind, n in self._counts().items()) or "no factors"
+        factors = ", ".join(f"{n} {title}" for title, n in self._counts().items()) or "no factors"
         return f"FactorGraph({arrays}; {factors})"
 
     def _repr_html_(self):

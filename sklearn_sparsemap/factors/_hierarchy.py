@@ -14,7 +14,7 @@ from .._core.indicators import column_names, in_order, read_known
 from .._core.validation import check_numbers, is_missing, quoted
 from ._label_constraints import LabelConstraint, _index_of
 
-_LONGEST_CYCLE = 12  # labels; a message shows at most this many of a cycle
+_MAX_CYCLE = 12  # labels; a message shows at most this many of a cycle
 
 
 class Hierarchy(LabelConstraint):
@@ -117,14 +117,14 @@ class Hierarchy(LabelConstraint):
             for each in parents:
                 above.setdefault(each, [])
             above.setdefault(child, []).extend(parents)
-        found = cls({child: list(dict.fromkeys(parents)) for child, parents in above.items() if parents})
+        hierarchy = cls({child: list(dict.fromkeys(parents)) for child, parents in above.items() if parents})
         # Raises ValueError if there is a cycle.
-        found.pairs(list(above))
+        hierarchy.pairs(list(above))
         depths = {}
         for label in TopologicalSorter(above).static_order():
             depths[label] = 1 + max((depths[parent] for parent in above[label]), default=-1)
-        found.labels = sorted(above, key=depths.get)
-        return found
+        hierarchy.labels = sorted(above, key=depths.get)
+        return hierarchy
 
     @property
     def is_named(self) -> bool:
@@ -232,21 +232,21 @@ class Hierarchy(LabelConstraint):
             index = {path: i for i, path in self.entries}
             if len(index) < len(names):
                 raise ValueError(f"{self!r} has a path twice")
-            found = [(i, index.get(path.rpartition("/")[0])) for path, i in index.items()]
-            return [(i, parent) for i, parent in found if parent is not None]
+            pairs = [(i, index.get(path.rpartition("/")[0])) for path, i in index.items()]
+            return [(i, parent) for i, parent in pairs if parent is not None]
         known = {name: i for i, name in enumerate(names)}
 
         def index_of(label):
             is_quick = isinstance(label, str | numbers.Integral) and label in known
             return known[label] if is_quick else _index_of(label, names, self)
 
-        found = []
+        pairs = []
         for label, above in self.entries:
             child = index_of(label) if self._is_dict else label
-            found += [(child, index_of(parent)) for parent in above]
-        found = list(dict.fromkeys(found))
-        self._check_acyclic(found, names)
-        return found
+            pairs += [(child, index_of(parent)) for parent in above]
+        pairs = list(dict.fromkeys(pairs))
+        self._check_acyclic(pairs, names)
+        return pairs
 
     def _check_indices(self):
         """Refuse cycles if all parents are indices; cycles of names are detected when the labels are known."""
@@ -264,8 +264,8 @@ class Hierarchy(LabelConstraint):
         except CycleError as error:
             # From child to parent, so that the message reads upwards.
             cycle = error.args[1][::-1]
-            shown = [repr(names[label]) for label in cycle[:_LONGEST_CYCLE]]
-            shown += ["..."] if len(cycle) > _LONGEST_CYCLE else []
+            shown = [repr(names[label]) for label in cycle[:_MAX_CYCLE]]
+            shown += ["..."] if len(cycle) > _MAX_CYCLE else []
             raise ValueError(
                 f"{self!r} puts the label {names[cycle[0]]!r} above itself: {' -> '.join(shown)}, from labels to their "
                 "parents; remove one of these"
@@ -374,19 +374,19 @@ def _place(label, index, pairs, where):
     if label in index:
         return index[label]
     parts = label.split("/") if isinstance(label, str) else []
-    places = [index.get(part) for part in parts]
+    numbers = [index.get(part) for part in parts]
     several = [name for name in index if isinstance(name, str) and name.endswith(f"/{label}")]
     if len(several) > 1:
         raise ValueError(f"{where} has {quoted(label)}, which {len(several)} paths end in; write {several[0]!r}")
-    if len(parts) < 2 or None in places:
+    if len(parts) < 2 or None in numbers:
         raise ValueError(
             f"{where} has {quoted(label)}, which is no label of the hierarchy; correct it, add it, or join the levels "
             "of a path by '/'"
         )
-    for parent, child in pairwise(places):
+    for parent, child in pairwise(numbers):
         if (child, parent) not in pairs:
             raise ValueError(f"{where} has the path {quoted(label)}, which does not go from parents to their children")
-    return places[-1]
+    return numbers[-1]
 
 
 def _listed_parents(label, above):

@@ -106,9 +106,9 @@ class LabelConstraint(Factor):
         if self.literals is not None:
             raise ValueError(f"{self!r} is about variables of a factor graph; name labels by name or index")
         labels = range(len(names)) if self.labels is None else self.labels
-        found = [(i, False) if self.labels is None else _literal_of(i, names, self) for i in labels]
-        indices = np.array([index for index, _ in found], dtype=np.int64)
-        negated = np.array([is_negated for _, is_negated in found], dtype=bool)
+        literals = [(i, False) if self.labels is None else _literal_of(i, names, self) for i in labels]
+        indices = np.array([index for index, _ in literals], dtype=np.int64)
+        negated = np.array([is_negated for _, is_negated in literals], dtype=bool)
         values, counts = np.unique(indices, return_counts=True)
         if counts.max() > 1:
             twice = names[values[counts.argmax()]]

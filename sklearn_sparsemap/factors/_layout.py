@@ -13,15 +13,14 @@ from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
 from ._arrays import graph_arrays, join
-from ._forms import UserForms
 from ._rules import Or
+from ._variable_arrays import VariableArrays
 from ._variables import Variables
 
-# Maximum number of links of a small graph. Larger graphs take longer to solve than a failed attempt may cost.
-MOST_SMALL = 1000
+MAX_SMALL = 1000  # links of a small graph; larger graphs take longer to solve than a failed attempt may cost
 
 
-class Layout(UserForms):
+class Layout(VariableArrays):
     """A graph laid out for the kernels, for additional scores of given shapes.
 
     Parameters
@@ -45,6 +44,8 @@ class Layout(UserForms):
         The solvers of the structures with these oracles.
     arguments : dict
         Arguments of solvers that are made once; see `graphs/choice.py`.
+    single : bool
+        Whether there is one array of variables. Users then pass and get this array instead of a dict.
     n_variables, n_additional : int
         `n_additional` is the number of additional scores of kernels, with one score for each pair.
     shapes : dict of (str, str or None) -> tuple of int
@@ -52,8 +53,8 @@ class Layout(UserForms):
         (None for pairs).
     expand : int array of shape (n_additional,) or None
         The joined score of the user for each score of kernels; None if they are the same.
-    mixes : list of (places, first, features)
-        Scores of kernels that are products of features and weights. Those at `places` are ``features`` times the
+    mixes : list of (indices, first, features)
+        Scores of kernels that are products of features and weights. Those at `indices` are ``features`` times the
         weights (or tables of pairs) that begin at `first` among the joined scores.
     structured : dict of str -> StructureFactor
         See `FactorGraph.structured`.
@@ -62,7 +63,8 @@ class Layout(UserForms):
     def __init__(self, graph, variable_shapes, factors, given, featured):
         # A copy of the lists, because the graph may grow after this layout is made.
         self.graph = graph
-        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
+        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), dict(graph.n_states)
+        self.single = len(variable_shapes) == 1
         self._given, self.featured, self._features = given, featured, {}
         self.structured, self.oracles, self.polytope_solvers = graph._structured, [], []
         self.arguments = {}
@@ -71,7 +73,7 @@ class Layout(UserForms):
         self.arrays = graph_arrays(graph, self.factors, self.n_variables, scores, self._number)
         self.shapes, self.mixes, self.expand = scores.shapes, scores.mixes, scores.expand()
         self.n_joined, self.n_additional = scores.n_joined, scores.n_seen
-        # The places and the first weight of additional scores that come from features, by their names.
+        # The indices and the first weight of additional scores that come from features, by their names.
         self._featured = scores.of_features()
 
     @cached_property
@@ -122,7 +124,7 @@ class Layout(UserForms):
 
         The latter is None if there are no structures.
         """
-        if len(self.arrays.links) > MOST_SMALL or len(self.arrays.pairs):
+        if len(self.arrays.links) > MAX_SMALL or len(self.arrays.pairs):
             return None
         has_structures = len(self.arrays.structures) > 0
         structures = take_arrays(StructureArrays, self.arrays) if has_structures else None
@@ -157,41 +159,39 @@ class Layout(UserForms):
     def with_clause(self, indices, negated):
         """Return the layout with one more factor: at least one of these literals is true."""
         clause = Or(Variables(self.graph, np.asarray(indices), np.asarray(negated)))
-        return _lay_out(self.graph, self.variable_shapes, [*self.factors, clause], self._given, self._features)
+        return _make_layout(self.graph, self.variable_shapes, [*self.factors, clause], self._given, self._features)
 
     def with_features(self, features):
         """Return the layout with the features of `FactorGraph.with_features`."""
-        if not features:
-            return self
         # Computed once for all features.
         self.fixed_size  # noqa: B018
-        found = object.__new__(Layout)
-        found.__dict__.update(self.__dict__)
-        found._features, found.mixes = features, list(self.mixes)
-        for owner, own in features.items():
-            for name, matrix in own.items():
+        layout = object.__new__(Layout)
+        layout.__dict__.update(self.__dict__)
+        layout._features, layout.mixes = features, list(self.mixes)
+        for owner, matrices in features.items():
+            for name, matrix in matrices.items():
                 if (owner, name) in self._featured:
                     if self.shapes[owner, name] != matrix.shape[1:]:
                         raise ValueError(
                             f"{owner}[{name!r}] has shape {self.shapes[owner, name]}, but as the weights of "
                             f"{matrix.shape[1]} features it must have {matrix.shape[1:]}"
                         )
-                    places, first = self._featured[owner, name]
-                    found.mixes.append((places, first, matrix))
-        return found
+                    indices, first = self._featured[owner, name]
+                    layout.mixes.append((indices, first, matrix))
+        return layout
 
     def __reduce__(self):
-        # Lay out again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new
+        # Made again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new
         # numbers.
-        return _lay_out, (self.graph, self.variable_shapes, self.factors, self._given, self._features)
+        return _make_layout, (self.graph, self.variable_shapes, self.factors, self._given, self._features)
 
     def _number(self, structure):
-        oracle, own = structure.oracle, structure.polytope_solver
+        oracle, solver = structure.oracle, structure.polytope_solver
         for i, known in enumerate(zip(self.oracles, self.polytope_solvers)):
-            if known[0] is oracle and known[1] is own:
+            if known[0] is oracle and known[1] is solver:
                 return i
         self.oracles.append(oracle)
-        self.polytope_solvers.append(own)
+        self.polytope_solvers.append(solver)
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):
@@ -199,6 +199,7 @@ class Layout(UserForms):
         return table_of(ORACLES, self.oracles, unused)
 
 
-def _lay_out(graph, variable_shapes, factors, given, features):
-    featured = {owner: tuple(own) for owner, own in features.items()}
-    return Layout(graph, variable_shapes, factors, given, featured).with_features(features)
+def _make_layout(graph, variable_shapes, factors, given, features):
+    featured = {owner: tuple(names) for owner, names in features.items()}
+    layout = Layout(graph, variable_shapes, factors, given, featured)
+    return layout.with_features(features) if features else layout

@@ -66,18 +66,18 @@ class Factor:
 
         Returns
         -------
-        rows : list of (places, coefficients, bound, low, high)
-            The sum of the literals at these places, times the coefficients, is at most the bound (low is 0 and high
+        rows : list of (positions, coefficients, bound, low, high)
+            The sum of the literals at these positions, times the coefficients, is at most the bound (low is 0 and high
             infinite), at least the bound (low is infinite and high 0), or equal to it.
         """
         (low, high), coefs, rows = self.bounds(), self.coefficients, []
-        places = np.arange(len(coefs))
+        positions = np.arange(len(coefs))
         if low == high:
-            return [(own, coefs[own], low, -np.inf, np.inf) for own in np.split(places, self.count)]
+            return [(part, coefs[part], low, -np.inf, np.inf) for part in np.split(positions, self.count)]
         if high < np.inf:
-            rows.append((places, coefs, high, 0.0, np.inf))
+            rows.append((positions, coefs, high, 0.0, np.inf))
         if low > -np.inf:
-            rows.append((places, coefs, low, -np.inf, 0.0))
+            rows.append((positions, coefs, low, -np.inf, 0.0))
         return rows
 
     @property
@@ -270,7 +270,7 @@ class Pair(Factor):
             raise ValueError(f"Pair joins variables entry by entry; got shapes {self.shape} and {other}")
         same = np.flatnonzero(self.first.indices == self.second.indices)
         if len(same):
-            raise ValueError(f"Pair joins {self.first[same[0]]!r} with itself, at place {same[0]}")
+            raise ValueError(f"Pair joins {self.first[same[0]]!r} with itself, at position {same[0]}")
         self.name = check_name(name, "Pair")
         self.tied = bool(tied)
 
@@ -365,7 +365,7 @@ class StructureFactor(Factor):
         # Accepted shapes of its additional scores, by their names.
         chosen = {score: (shape,) for score, shape in (shapes or {}).items()}
         self.accepted_shapes = {score: accepted[score] for score in structure.additional_names} | chosen
-        structure.dims(self.shape, {score: own[0] for score, own in self.accepted_shapes.items()})
+        structure.dims(self.shape, {score: shapes[0] for score, shapes in self.accepted_shapes.items()})
         self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property

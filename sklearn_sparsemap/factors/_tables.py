@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._graph import FactorGraph
 
 
-class OneValueEach(Factor):
+class ExactlyOne(Factor):
     """Each variable of an array has one of its values. `FactorGraph.categorical` adds it.
 
     Parameters
@@ -41,7 +41,7 @@ class OneValueEach(Factor):
         return 1.0, 1.0
 
     def __repr__(self):
-        return f"OneValueEach({self._array!r}, {self.count} variables of {self.n_states} values)"
+        return f"ExactlyOne({self._array!r}, {self.count} variables of {self.n_states} values)"
 
 
 class PairTable(Factor):
@@ -149,7 +149,7 @@ class PairTable(Factor):
 
     @property
     def is_equality(self) -> bool:
-        # The equality of the values of a variable belongs to the factor OneValueEach.
+        # The equality of the values of a variable belongs to the factor ExactlyOne.
         return False
 
     @property

@@ -13,7 +13,7 @@ from ._graph import FactorGraph
 from ._logic import StructureFactor
 
 # Number of lengths of sentences whose graphs are kept.
-_MOST_GRAPHS = 64
+_MAX_GRAPHS = 64
 
 
 def second_order_tree(
@@ -83,7 +83,7 @@ def second_order_tree(
     return graph.with_features({"heads": given}) if given else graph
 
 
-@lru_cache(_MOST_GRAPHS)
+@lru_cache(_MAX_GRAPHS)
 def _graph_of_length(n, tree, grandparents):
     graph = FactorGraph()
     arcs = graph.structured(tree, (n + 1, n), name="tree")

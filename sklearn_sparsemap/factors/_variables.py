@@ -11,8 +11,8 @@ import numpy as np
 from .._core.annotations import Any, ArrayLike, Iterator
 from .._core.validation import check_numbers
 
-_MOST_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
-_LARGEST_RATIO = 1e9  # largest ratio of two weights in a sum; beyond it, rounding loses the smaller terms
+_MAX_CLAUSES = 4096  # clauses of a condition; negations can have exponentially many
+_MAX_RATIO = 1e9  # largest ratio of two weights in a sum; beyond it, rounding loses the smaller terms
 
 
 class Variables:
@@ -152,9 +152,9 @@ class Condition:
     """
 
     def __init__(self, clauses: list[tuple[Variables, ...]]) -> None:
-        if len(clauses) > _MOST_CLAUSES:
+        if len(clauses) > _MAX_CLAUSES:
             raise ValueError(
-                f"the condition has {len(clauses)} clauses, more than {_MOST_CLAUSES}; give a variable to a part of "
+                f"the condition has {len(clauses)} clauses, more than {_MAX_CLAUSES}; give a variable to a part of "
                 "it, by OrOut or AndOut"
             )
         self._clauses = clauses
@@ -173,9 +173,9 @@ class Condition:
 
     def __invert__(self) -> Condition:
         # By de Morgan's laws and distributivity: for each choice of a literal from each clause, one of them is false.
-        if prod(map(len, self._clauses)) > _MOST_CLAUSES:
+        if prod(map(len, self._clauses)) > _MAX_CLAUSES:
             raise ValueError(
-                f"the negation of the condition has more than {_MOST_CLAUSES} clauses; give a variable to a part of "
+                f"the negation of the condition has more than {_MAX_CLAUSES} clauses; give a variable to a part of "
                 "it, by OrOut or AndOut"
             )
         negated = [tuple(~literal for literal in clause) for clause in self._clauses]
@@ -246,9 +246,9 @@ class WeightedSum:
             raise ValueError(f"the weights of a sum must be finite; got {weights.tolist()}")
         weights = weights.ravel()
         nonzero = np.abs(weights[weights != 0.0])
-        if nonzero.size and nonzero.max() > _LARGEST_RATIO * nonzero.min():
+        if nonzero.size and nonzero.max() > _MAX_RATIO * nonzero.min():
             raise ValueError(
-                f"the weights of a sum differ by more than {_LARGEST_RATIO:g} times ({nonzero.min():g} to "
+                f"the weights of a sum differ by more than {_MAX_RATIO:g} times ({nonzero.min():g} to "
                 f"{nonzero.max():g}); set those that do not matter to 0"
             )
         flipped = weights < 0.0

@@ -30,7 +30,7 @@ class Plan:
         self.derived_fields = derived_fields
         kind = type(templates[0])
         self.n_roots = int(kind.HAS_ROOT)
-        places = [template._places for template in templates]
+        places = [template._side_atoms for template in templates]
         odd = odd_factors(max(map(len, places)))
         # The places of each template, each with its odd factor.
         self._atoms = [list(zip(own, odd)) for own in places]
@@ -43,7 +43,7 @@ class Plan:
         offsets = [place[2] for own in places for place in own if len(place) == 3]
         self.before = self.n_roots + max(0, -min(offsets, default=0))
         self.after = max(0, max(offsets, default=0))
-        self._sides = {side: self._lay_out(side) for side in kind.SIDES}
+        self._sides = {side: self._pack_side(side) for side in kind.SIDES}
 
     def needed_by(self, field):
         """Name the first template that reads a field, for messages."""
@@ -78,11 +78,11 @@ class Plan:
         shifts = fields * n_places + offsets
         return readonly(atom_ptr, np.int64), readonly(shifts, np.int64), readonly(factors, np.uint64)
 
-    def atoms_of(self, kind):
+    def atoms_of(self, side):
         """For each template, list its atoms of a kind, each with its odd factor."""
-        return [[(place, factor) for place, factor in own if place[0] == kind] for own in self._atoms]
+        return [[(place, factor) for place, factor in own if place[0] == side] for own in self._atoms]
 
-    def _lay_out(self, side):
+    def _pack_side(self, side):
         atoms = self.atoms_of(side)
         fields = [self.fields.index(place[1]) for own in atoms for place, _ in own]
         offsets = [place[2] for own in atoms for place, _ in own]
@@ -106,8 +106,8 @@ class EncodedTokens:
     ----------
     indptr : int64 array of shape (n_sentences + 1,)
         The beginning of each sentence.
-    places : int64 array of shape (n_tokens,)
-        The place of each token in a padded field.
+    token_indices : int64 array of shape (n_tokens,)
+        The index of each token in a padded field.
     codes : list of integer arrays of shape (n_places,)
         For each field of the plan.
     values : list of lists
@@ -125,7 +125,7 @@ class EncodedTokens:
         n_tokens = int(self.indptr[-1])
         reach = plan.before + plan.after
         starts = self.indptr[:-1] + plan.before + np.arange(len(lengths)) * reach
-        self.places = np.arange(n_tokens) + np.repeat(starts - self.indptr[:-1], lengths)
+        self.token_indices = np.arange(n_tokens) + np.repeat(starts - self.indptr[:-1], lengths)
         self.n_places = n_tokens + len(lengths) * reach
         padded = np.empty(self.n_places, dtype=np.int32)
         for d in range(1, plan.before + 1):
@@ -136,7 +136,7 @@ class EncodedTokens:
         self.values = []
         for field in plan.fields:
             codes, values = tokens.field(field, plan.needed_by(field))
-            padded[self.places] = codes + reach
+            padded[self.token_indices] = codes + reach
             # The smallest type that holds the codes: a fitted vectorizer keeps them.
             self.codes.append(padded.astype(np.min_scalar_type(len(values) + reach)))
             self.values.append(values)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.annotations import Any, ArrayLike, Self
 from .._core.doc_link import DocLinkMixin
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.ragged import RaggedArray
 from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples
 
@@ -155,15 +155,15 @@ class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
     def _get_support_mask(self):
         check_is_fitted(self)
         n_groups, n_features = len(self.scores_), self.n_features_in_
-        if not (are_places(self.selected_groups_, n_groups) and are_places(self.groups_, n_groups, n_features)):
+        if not (are_indices(self.selected_groups_, n_groups) and are_indices(self.groups_, n_groups, n_features)):
             raise ValueError("selected_groups_, groups_, scores_ and n_features_in_ do not go together; fit again")
         is_selected = np.zeros(n_groups, dtype=bool)
         is_selected[self.selected_groups_] = True
         return is_selected[self.groups_]
 
-    def _check_groups(self, found):
+    def _check_groups(self, of_data):
         """Return the group of each feature, from the parameter or from `X`."""
-        groups, name = (found, "X.groups") if self.groups is None else (self.groups, "groups")
+        groups, name = (of_data, "X.groups") if self.groups is None else (self.groups, "groups")
         if groups is None:
             return np.arange(self.n_features_in_)
         groups = np.asarray(groups)

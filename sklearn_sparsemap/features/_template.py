@@ -18,7 +18,7 @@ class BaseTemplate:
     """A conjunction of atoms, which a subclass holds as a frozen dataclass.
 
     A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), the tokens that it
-    reads (`SIDES`), the property `_places`, and the methods `_check_atom`, `_as_atom` (from the parts of a parsed
+    reads (`SIDES`), the property `_side_atoms`, and the methods `_check_atom`, `_as_atom` (from the parts of a parsed
     string) and `_text_of`. With `HAS_ROOT`, the place before the first token is the root of a tree.
     """
 
@@ -66,7 +66,7 @@ class BaseTemplate:
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields, each once, in order of appearance: tuple of str."""
-        return tuple(dict.fromkeys(place[1] for place in self._places if len(place) > 1))
+        return tuple(dict.fromkeys(place[1] for place in self._side_atoms if len(place) > 1))
 
     @classmethod
     def _join(cls, atoms):
@@ -97,7 +97,7 @@ class SidedTemplate(BaseTemplate):
     MADE_OF: ClassVar = "tuples"
 
     @property
-    def _places(self):
+    def _side_atoms(self):
         return self.atoms
 
     @classmethod
@@ -150,17 +150,17 @@ def is_int(value):
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def as_templates(templates, kind):
+def as_templates(templates, template_class):
     """Turn the templates that a user gives, objects of this kind or strings, into a tuple of distinct objects."""
-    if isinstance(templates, str | kind):
+    if isinstance(templates, str | template_class):
         raise ValueError(f"templates must be a list of templates; write [{str(templates)!r}]")
     try:
         given = list(templates)
     except TypeError:
         raise ValueError(f"templates must be a list of templates or strings; got {templates!r}") from None
     if not given:
-        raise ValueError(f"templates is empty; give at least one: {kind.HOW}")
-    parsed = tuple(t if isinstance(t, kind) else kind.parse(t) for t in given)
+        raise ValueError(f"templates is empty; give at least one: {template_class.HOW}")
+    parsed = tuple(t if isinstance(t, template_class) else template_class.parse(t) for t in given)
     seen = set()
     for template in parsed:
         if template in seen:

@@ -15,13 +15,13 @@ u : array of shape (n_variables,)
     Marginals of the variables.
 lam : array of shape (n_links,)
     Dual variables of the links.
-own : array of shape (n_links,)
+copies : array of shape (n_links,)
     The factors' copies of their variables: the solution of each factor for itself.
 joint : array of shape (n_additional,)
     Marginals of the additional scores.
 f : int
     Number of a factor.
-place : int
+index : int
     Number of a structure factor among the structure factors.
 z, p : arrays of shape (n_literals,)
     Scores and solution of the literals of one factor.

@@ -20,19 +20,19 @@ from .structures import OFF
 # The penalty doubles or halves if the primal and the dual residual differ by more than the factor _BALANCE. The paper
 # starts at 0.1 and allows factors of 10 to 100; matchings of 20 x 20 then take 3,000 sweeps instead of 120.
 _FIRST_PENALTY, _BALANCE = 1.0, 2.0
-_LARGEST_PENALTY = 1e3  # and the inverse of the smallest one; beyond it, residuals are rounding errors
+_MAX_PENALTY = 1e3  # and the inverse of the smallest one; beyond it, residuals are rounding errors
 _ADAPT_EVERY = 10  # sweeps between two changes of the penalty
 _ADAPT_UNTIL = 1000  # sweeps with changes; with a penalty that changes for ever, convergence is not certain
 _CHECK_EVERY = 200  # sweeps between two searches for a proof of infeasibility
 
 
 @kernel
-def _solve_factors(graph, structures, scores, additional, penalty, weights, y, u, own, limits):
-    """Solve the subproblem of each factor; `own` is overwritten with the new copies.
+def _solve_factors(graph, structures, scores, additional, penalty, weights, y, u, copies, limits):
+    """Solve the subproblem of each factor; `copies` is overwritten with the new copies.
 
     Parameters
     ----------
-    graph, structures, scores, additional, u, own, limits
+    graph, structures, scores, additional, u, copies, limits
         See `graphs/__init__.py`.
     penalty : float
         Penalty of the difference between copies and marginals.
@@ -44,7 +44,7 @@ def _solve_factors(graph, structures, scores, additional, penalty, weights, y, u
     f : int
         An infeasible factor; -1 if there is none.
     """
-    longest, place = longest_factor(graph), np.int64(0)
+    longest, index = longest_factor(graph), np.int64(0)
     z, p, scaled = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
     joint = np.empty(additional.shape[0])
     for f in range(graph.kinds.shape[0]):
@@ -58,25 +58,25 @@ def _solve_factors(graph, structures, scores, additional, penalty, weights, y, u
                 r = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
             else:
                 extra_weight = quadratic - (1.0 + penalty) * weights[link]
-                r = ((scores[i] + penalty * u[i]) * weights[link] + y[link] + extra_weight * own[link]) / quadratic
+                r = ((scores[i] + penalty * u[i]) * weights[link] + y[link] + extra_weight * copies[link]) / quadratic
             z[link - start] = r if graph.signs[link] > 0.0 else 1.0 - r
         for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
             scaled[a] = additional[a] / quadratic
         _, feasible = project_factor(
-            graph, structures, scaled, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
+            graph, structures, scaled, f, index, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
-        place += graph.kinds[f] == STRUCTURE
+        index += graph.kinds[f] == STRUCTURE
         if not feasible:
             return f
         for link in range(start, stop):
-            own[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
-            if scores[graph.links[link]] < 0.5 * FORBIDDEN and own[link] > OFF:
+            copies[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            if scores[graph.links[link]] < 0.5 * FORBIDDEN and copies[link] > OFF:
                 return f
     return -1
 
 
 @kernel
-def _average_copies(graph, scores, penalty, weights, own, y, u):
+def _average_copies(graph, scores, penalty, weights, copies, y, u):
     """Set `u` to the weighted means of the copies and update the multipliers; return the primal and dual residual.
 
     For the parameters see `_solve_factors`.
@@ -87,18 +87,18 @@ def _average_copies(graph, scores, penalty, weights, own, y, u):
             u[i] = 0.0
     for link in range(n_links):
         if scores[graph.links[link]] > 0.5 * FORBIDDEN:
-            u[graph.links[link]] += own[link] * weights[link]
+            u[graph.links[link]] += copies[link] * weights[link]
     primal, dual = 0.0, 0.0
     for link in range(n_links):
         i = graph.links[link]
-        y[link] -= penalty * weights[link] * (own[link] - u[i])
-        primal += (own[link] - u[i]) ** 2
+        y[link] -= penalty * weights[link] * (copies[link] - u[i])
+        primal += (copies[link] - u[i]) ** 2
         dual += (u[i] - old_u[i]) ** 2
     return np.sqrt(primal / max(n_links, 1)), np.sqrt(dual / max(n_links, 1))
 
 
 @kernel
-def _start(graph, scores, warm, weights, y, u, own):
+def _start(graph, scores, warm, weights, y, u, copies):
     """Set marginals, copies, weights and multipliers at the start; return the largest degree.
 
     For the parameters see `_solve_factors`; `warm` contains dual variables of the links to start from, or nothing.
@@ -113,7 +113,7 @@ def _start(graph, scores, warm, weights, y, u, own):
         i = graph.links[link]
         weights[link] = 1.0 / graph.degrees[i]
         largest_degree = max(largest_degree, graph.degrees[i])
-        own[link] = u[i]
+        copies[link] = u[i]
         # The dual variable of a link is (scores - u) / degree + y.
         if warm.shape[0] > 0 and scores[i] > 0.5 * FORBIDDEN:
             y[link] = warm[link] - (scores[i] - u[i]) * weights[link]
@@ -123,9 +123,9 @@ def _start(graph, scores, warm, weights, y, u, own):
 @kernel
 def _balance(penalty, primal, dual):
     """Return the penalty that brings the residuals closer to each other."""
-    if primal > _BALANCE * dual and penalty < _LARGEST_PENALTY:
+    if primal > _BALANCE * dual and penalty < _MAX_PENALTY:
         return 2.0 * penalty
-    if dual > _BALANCE * primal and penalty > 1.0 / _LARGEST_PENALTY:
+    if dual > _BALANCE * primal and penalty > 1.0 / _MAX_PENALTY:
         return 0.5 * penalty
     return penalty
 
@@ -134,19 +134,19 @@ def _balance(penalty, primal, dual):
 def solve_admm(graph, structures, scores, additional, warm, tol, limits):
     """Solve one sample; for parameters and results see `solve_block`."""
     n, n_links = scores.shape[0], graph.links.shape[0]
-    lam, u, own, y, weights = np.zeros(n_links), np.empty(n), np.zeros(n_links), np.zeros(n_links), np.empty(n_links)
-    largest_degree = _start(graph, scores, warm, weights, y, u, own)
+    lam, u, copies, y, weights = np.zeros(n_links), np.empty(n), np.zeros(n_links), np.zeros(n_links), np.empty(n_links)
+    largest_degree = _start(graph, scores, warm, weights, y, u, copies)
     checked = y.copy()
     # One step without a penalty solves factors that have no variable in common.
     penalty = _FIRST_PENALTY if largest_degree > 1 else 0.0
     primal, dual, n_iter = np.inf, np.inf, 0
     while (primal > tol or dual > tol) and n_iter < limits[0]:
         n_iter += 1
-        f = _solve_factors(graph, structures, scores, additional, penalty, weights, y, u, own, limits)
+        f = _solve_factors(graph, structures, scores, additional, penalty, weights, y, u, copies, limits)
         if f >= 0:
             blame(lam, graph.link_ptr[f], graph.link_ptr[f + 1])
             return u, lam, n_iter, INFEASIBLE
-        primal, dual = _average_copies(graph, scores, penalty, weights, own, y, u)
+        primal, dual = _average_copies(graph, scores, penalty, weights, copies, y, u)
         if largest_degree == 1:
             dual = 0.0
         if n_iter % _ADAPT_EVERY == 0 and n_iter <= _ADAPT_UNTIL:

@@ -13,7 +13,7 @@ from ..numerics.cholesky import dot
 Anderson = namedtuple("Anderson", ["changes_of_g", "changes_of_r", "last_g", "last_r", "gram", "rhs", "used"])
 
 _RIDGE = 1e-12  # fraction of the diagonal that is added to the normal equations, against singular ones
-_LARGEST = 1e4  # largest absolute coefficient of a step; beyond it, the equations are too ill-conditioned
+_MAX_COEFFICIENT = 1e4  # largest absolute coefficient of a step; beyond it, the equations are too ill-conditioned
 
 
 @kernel
@@ -88,7 +88,7 @@ def extrapolate(state, x, g):
         state.gram[a, a] *= 1.0 + _RIDGE
     trusted = _solve(state.gram, state.rhs, k)
     for a in range(k):
-        trusted = trusted and abs(state.rhs[a]) <= _LARGEST
+        trusted = trusted and abs(state.rhs[a]) <= _MAX_COEFFICIENT
     if trusted:
         for a in range(k):
             for i in range(n):

@@ -13,16 +13,16 @@ from .certificate import certify
 from .newton import solve_rows
 from .presolve import (
     ON,
+    fix_variables,
     gap_of,
-    new_settled,
-    pull_slots,
-    settle,
+    new_presolve,
+    pairwise_bounds,
     value_of,
+    write_fixed_multipliers,
     write_marginals,
     write_multipliers,
-    write_settled_multipliers,
 )
-from .proximal import MOST_STEPS, begin, grow, new_proximal, next_step
+from .proximal import MAX_STEPS, begin, grow, new_proximal, next_step
 from .rows import CONVERGED, INFEASIBLE, new_dual
 from .samples import (
     GAP,
@@ -61,8 +61,8 @@ def link_multipliers(graph, scores, additional, multipliers, u, lam, left):
     for link in range(lam.shape[0]):
         lam[link] = 0.0
     for r in range(n_rows):
-        for place in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-            lam[graph.row_links[place]] += graph.row_coefs[place] * multipliers[r]
+        for k in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+            lam[graph.row_links[k]] += graph.row_coefs[k] * multipliers[r]
     if additional is not None:
         for e in range(graph.pairs.shape[0]):
             link, t = graph.link_ptr[graph.pairs[e]], multipliers[n_rows + e]
@@ -121,7 +121,7 @@ def _as_first_step(samples, i, proximal, out):
 
 
 @kernel
-def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out):
+def _solve_open(use_newton, graph, structures, presolve, proximal, samples, tol, limits, i, out):
     """Solve for the open variables of one sample by sweeps and Newton steps; write marginals and multipliers.
 
     Parameters
@@ -130,10 +130,10 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
         Whether to use Newton steps; otherwise there are only sweeps.
     graph, structures, tol, limits, i
         See `graphs/__init__.py`.
-    settled : Settled
+    presolve : PresolveState
     proximal : Proximal
         State of the proximal point method, which solves the linear relaxation.
-    samples : GraphSamples
+    samples : SampleArrays
     out : GraphSolutions
 
     Returns
@@ -145,37 +145,37 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
     """
     unscaled, warm, (scale, goal, _) = row_of(samples.additional, i), row_of(samples.warm, i), scales_of(samples, i)
     additional = additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
-    dual = new_dual(graph, settled, unscaled, scale, warm)
+    dual = new_dual(graph, presolve, unscaled, scale, warm)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
     begin(proximal)
-    for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
+    for step in range(MAX_STEPS if dual.a.shape[0] > 0 else 0):
         n_more, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
         n_iter += n_more
         if goal == 0.0:
             break
         gap = gap_of(dual) if out.links.shape[1] == 0 else 0.0
-        may_go_on = status == CONVERGED and limits[0] > 0 and step < MOST_STEPS - 1
+        may_go_on = status == CONVERGED and limits[0] > 0 and step < MAX_STEPS - 1
         factor = next_step(proximal, dual.scores, dual.u, gap, goal, may_go_on)
         if factor == 0.0:
             break
         for array in (dual.row_high, dual.multipliers, additional):
             grow(array, factor)
-    write_marginals(settled, dual.u, out.marginals[i])
+    write_marginals(presolve, dual.u, out.marginals[i])
     if out.links.shape[1] > 0:
-        write_multipliers(settled, dual, out.multipliers[i])
+        write_multipliers(presolve, dual, out.multipliers[i])
     return dual, additional, n_iter, status
 
 
 @kernel
-def _last_scores(scores, settled, proximal):
+def _last_scores(scores, presolve, proximal):
     """Return the scores of the last step."""
     last, growth = scores.copy(), proximal.growth[0]
     if growth > 1.0:
         grow(last, growth)
         for i in range(last.shape[0]):
-            last[i] += 1.0 if settled.states[i] == ON else 0.0
-        for k in range(settled.counts[0]):
-            last[settled.variables[k]] += proximal.centre[k]
+            last[i] += 1.0 if presolve.states[i] == ON else 0.0
+        for k in range(presolve.counts[0]):
+            last[presolve.variables[k]] += proximal.centre[k]
     return last
 
 
@@ -187,40 +187,40 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
     ----------
     use_newton, graph, structures, samples, tol, limits, i, out
         See `_solve_open`.
-    scratch : (Settled, PairSlots, Proximal)
-        The slots are those of the sample's additional scores; the others are overwritten.
+    scratch : (PresolveState, PairwiseBounds, Proximal)
+        The bounds are those of the sample's additional scores; the others are overwritten.
     """
-    (settled, slots, proximal), u = scratch, out.marginals[i]
+    (presolve, bounds, proximal), u = scratch, out.marginals[i]
     scores, (scale, _, _), statistics = samples.scores[i], scales_of(samples, i), out.statistics[i]
-    settle(slots, scores, scale, settled)
-    if settled.counts[0] == 0 and out.links.shape[1] == 0:
+    fix_variables(bounds, scores, scale, presolve)
+    if presolve.counts[0] == 0 and out.links.shape[1] == 0:
         # A shortcut for the most frequent case of label sets.
-        write_marginals(settled, settled.base[:0], u)
-        statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
+        write_marginals(presolve, presolve.base[:0], u)
+        statistics[OBJECTIVE] = value_of(bounds, scores, scale, u)
         return
-    dual, own, n_iter, status = _solve_open(
-        use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
+    dual, additional, n_iter, status = _solve_open(
+        use_newton, graph, structures, presolve, proximal, samples, tol, limits, i, out
     )
     if out.links.shape[1] > 0:
-        write_settled_multipliers(graph, settled, own, out.multipliers[i])
-        last = _last_scores(scores, settled, proximal)
-        link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i], np.empty(u.shape[0]))
-        _finish(graph, structures, last, own, i, limits, n_iter, status, out)
+        write_fixed_multipliers(graph, presolve, additional, out.multipliers[i])
+        last = _last_scores(scores, presolve, proximal)
+        link_multipliers(graph, last, additional, out.multipliers[i], u, out.links[i], np.empty(u.shape[0]))
+        _finish(graph, structures, last, additional, i, limits, n_iter, status, out)
     else:
         statistics[N_ITER], statistics[STATUS] = n_iter, status
-        statistics[OBJECTIVE], statistics[GAP] = value_of(slots, scores, scale, u), gap_of(dual)
+        statistics[OBJECTIVE], statistics[GAP] = value_of(bounds, scores, scale, u), gap_of(dual)
     _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
-    settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
-    slots = pull_slots(graph, row_of(samples.additional, start))
+    presolve, proximal = new_presolve(graph), new_proximal(graph.degrees.shape[0])
+    bounds = pairwise_bounds(graph, row_of(samples.additional, start))
     for i in range(start, stop):
         if i > start and samples.additional.shape[0] > 1:
-            slots = pull_slots(graph, samples.additional[i])
-        _solve_by_rows(use_newton, graph, None, (settled, slots, proximal), samples, tol, limits, i, out)
+            bounds = pairwise_bounds(graph, samples.additional[i])
+        _solve_by_rows(use_newton, graph, None, (presolve, bounds, proximal), samples, tol, limits, i, out)
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *LOOP))
@@ -232,54 +232,55 @@ def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start,
     use_newton : bool
     graph, oracles, solvers, tol, limits, start, stop
         See `graphs/__init__.py`.
-    samples : GraphSamples
+    samples : SampleArrays
     out : GraphSolutions
         Gets the solutions.
     """
-    settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
+    presolve, proximal = new_presolve(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        structures, slots = new_structures(graph, oracles, solvers), pull_slots(graph, row_of(samples.additional, i))
-        _solve_by_rows(use_newton, graph, structures, (settled, slots, proximal), samples, tol, limits, i, out)
+        structures = new_structures(graph, oracles, solvers)
+        bounds = pairwise_bounds(graph, row_of(samples.additional, i))
+        _solve_by_rows(use_newton, graph, structures, (presolve, bounds, proximal), samples, tol, limits, i, out)
 
 
 @kernel
-def _finish_links(graph, structures, scores, own, i, found, limits, out):
+def _finish_links(graph, structures, scores, additional, i, solution, limits, out):
     """Write and certify the solution of a solver that works on the dual variables of the links.
 
     Parameters
     ----------
     graph, structures, scores, i, limits
         See `graphs/__init__.py`.
-    own : array of shape (n_additional,)
+    additional : array of shape (n_additional,)
         The additional scores of the sample.
-    found : (u, lam, n_iter, status)
+    solution : (u, lam, n_iter, status)
         The result of the solver.
     out : GraphSolutions
     """
-    u, lam, n_iter, status = found
+    u, lam, n_iter, status = solution
     copy_into(out.marginals[i], u)
     copy_into(out.links[i], lam)
-    _finish(graph, structures, scores, own, i, limits, n_iter, status, out)
+    _finish(graph, structures, scores, additional, i, limits, n_iter, status, out)
 
 
 @kernel
 def solve_by_block(graph, structures, proximal, samples, tol, limits, i, out):
     """Solve sample `i` by block coordinate ascent; for the parameters see `_solve_open`."""
-    own, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(graph.links.shape[0])
+    additional, (_, goal, _), warm = additional_of(samples, i), scales_of(samples, i), np.zeros(graph.links.shape[0])
     scores = samples.scores[i].copy()
     if samples.warm.shape[0] > 0:
         copy_into(warm, samples.warm[i])
     begin(proximal)
-    found = solve_block(graph, structures, scores, own, warm, tol, limits)
-    for _ in range(MOST_STEPS if goal > 0.0 else 0):
-        factor = next_step(proximal, scores, found[0], 0.0, goal, found[3] == CONVERGED and limits[0] > 0)
+    solution = solve_block(graph, structures, scores, additional, warm, tol, limits)
+    for _ in range(MAX_STEPS if goal > 0.0 else 0):
+        factor = next_step(proximal, scores, solution[0], 0.0, goal, solution[3] == CONVERGED and limits[0] > 0)
         if factor == 0.0:
             break
-        copy_into(warm, found[1])
+        copy_into(warm, solution[1])
         grow(warm, factor)
-        grow(own, factor)
-        found = solve_block(graph, structures, scores, own, warm, tol, limits)
-    _finish_links(graph, structures, scores, own, i, found, limits, out)
+        grow(additional, factor)
+        solution = solve_block(graph, structures, scores, additional, warm, tol, limits)
+    _finish_links(graph, structures, scores, additional, i, solution, limits, out)
     _as_first_step(samples, i, proximal, out)
 
 
@@ -304,10 +305,10 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
 def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions; for the parameters see `rows_range`."""
     for i in range(start, stop):
-        own, warm = additional_of(samples, i), row_of(samples.warm, i)
+        additional, warm = additional_of(samples, i), row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solvers)
-        found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
+        solution = solve_admm(graph, structures, samples.scores[i], additional, warm, tol, limits)
+        _finish_links(graph, structures, samples.scores[i], additional, i, solution, limits, out)
 
 
 # The solvers by their public names. Each is compiled at its first use.

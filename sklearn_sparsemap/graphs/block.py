@@ -36,22 +36,22 @@ def subtract_multipliers(graph, scores, lam, u):
 
 
 @kernel
-def _sweep(graph, structures, scores, additional, u, lam, own, limits):
+def _sweep(graph, structures, scores, additional, u, lam, copies, limits):
     """Minimise the dual over the variables of each factor in turn; return its value.
 
     The value is NaN if a factor is infeasible; then only the links of that factor have nonzero dual variables. For the
-    parameters see `graphs/__init__.py`. `u`, `lam` and `own` are overwritten.
+    parameters see `graphs/__init__.py`. `u`, `lam` and `copies` are overwritten.
     """
     longest = longest_factor(graph)
     z, p, joint = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
-    place, value = np.int64(0), 0.0
+    index, value = np.int64(0), 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
         linear, feasible = project_factor(
-            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
+            graph, structures, additional, f, index, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
-        place += graph.kinds[f] == STRUCTURE
+        index += graph.kinds[f] == STRUCTURE
         if not feasible:
             blame(lam, start, stop)
             return np.nan
@@ -59,7 +59,7 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
         for link in range(start, stop):
             i = graph.links[link]
             new = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
-            own[link] = new
+            copies[link] = new
             if scores[i] > 0.5 * FORBIDDEN:
                 lam[link] += u[i] - new
                 u[i] = new
@@ -114,21 +114,21 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
     cold = without_supports(structures)
-    slope, place = 0.0, np.int64(0)
+    slope, index = 0.0, np.int64(0)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
         _, feasible = project_factor(
-            graph, cold, none, f, place, z[: stop - start], p[: stop - start], joint, 1.0, limits
+            graph, cold, none, f, index, z[: stop - start], p[: stop - start], joint, 1.0, limits
         )
-        place += graph.kinds[f] == STRUCTURE
+        index += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True
         # At this scale the values of SparseMAP and MAP differ by at most half the number of parts.
         slope += (stop - start) / _SHARP
         for link in range(start, stop):
-            own = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
-            slope += direction[link] / _SHARP * own
+            marginal = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            slope += direction[link] / _SHARP * marginal
     return slope < -1e-6
 
 
@@ -153,7 +153,7 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
     """
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam = warm.copy() if warm.shape[0] > 0 else np.zeros(n_links)
-    u, own, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
+    u, copies, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
     checked = lam.copy()
     state = new_anderson(n_links, _MEMORY)
     # A smaller residual is rounding error.
@@ -163,12 +163,12 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
         n_iter += 1
         copy_into(before, lam)
         subtract_multipliers(graph, scores, lam, u)
-        value = _sweep(graph, structures, scores, additional, u, lam, own, limits)
+        value = _sweep(graph, structures, scores, additional, u, lam, copies, limits)
         if value != value:
             return u, lam, n_iter, INFEASIBLE
         residual = 0.0
         for link in range(n_links):
-            residual = max(residual, abs(own[link] - u[graph.links[link]]))
+            residual = max(residual, abs(copies[link] - u[graph.links[link]]))
         if residual <= tol:
             break
         if n_iter % _CHECK_EVERY == 0:

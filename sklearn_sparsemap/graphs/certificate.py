@@ -27,13 +27,13 @@ def longest_factor(graph):
 
 
 @kernel
-def project_factor(graph, structures, additional, f, place, z, p, joint, tol, limits):
+def project_factor(graph, structures, additional, f, index, z, p, joint, tol, limits):
     """Compute SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
 
     Parameters
     ----------
-    graph, structures, additional, f, place, z, p, limits
-        See `graphs/__init__.py`. `place` is used only if the factor is a structure.
+    graph, structures, additional, f, index, z, p, limits
+        See `graphs/__init__.py`. `index` is used only if the factor is a structure.
     joint : array of shape (n_additional,)
         Gets the marginals of the factor's additional scores.
     tol : float
@@ -57,11 +57,11 @@ def project_factor(graph, structures, additional, f, place, z, p, joint, tol, li
     value, feasible = 0.0, False
     if structures is not None:
         force_parts(z, additional[first:last], structures.graph.sizes[f])
-        objective = solve_structure(structures, additional, place, z, p, tol, limits)
+        objective = solve_structure(structures, additional, index, z, p, tol, limits)
         feasible = objective == objective
         joint[first:last] = 0.0
         if feasible and last > first:
-            additional_slots, weights = structures.additional[place], structures.weights[place]
+            additional_slots, weights = structures.additional[index], structures.weights[index]
             for s in range(weights.shape[0]):
                 for part in additional_slots[s]:
                     if part >= 0:
@@ -115,17 +115,17 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
         objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
-    dual, place = 0.0, np.int64(0)
+    dual, index = 0.0, np.int64(0)
     residual = 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
         linear, feasible = project_factor(
-            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
+            graph, structures, additional, f, index, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
         if not feasible:
             return objective, np.inf, np.inf
-        place += graph.kinds[f] == STRUCTURE
+        index += graph.kinds[f] == STRUCTURE
         objective += linear
         dual += linear
         for link in range(start, stop):

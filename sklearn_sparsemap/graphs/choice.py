@@ -12,7 +12,7 @@ from .small import small_block_range, small_logic_range, small_rows_range
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, PlainSolvers, StructureSolvers
 
 
-def _own_solvers(layout):
+def _facet_solvers(layout):
     """Return the solvers by facets of the structures of a graph, None if there is none, by the number of the oracle."""
     return [solver if solver is not None and solver.equations else None for solver in layout.polytope_solvers]
 
@@ -21,14 +21,14 @@ def structure_solvers(layout):
     """Return the `StructureSolvers` of a graph; solvers that it does not need are left out, and not compiled."""
     # A graph without structures never calls the solver, and this one compiles fastest.
     by_structures = active_set if len(layout.arrays.structures) else map_argmax
-    own = _own_solvers(layout)
-    chosen = [solvers_of(solver, by_structures) for solver in own]
-    equations = [no_equations if solver is None else solver.equations for solver in own]
+    facet_solvers = _facet_solvers(layout)
+    chosen = [solvers_of(solver, by_structures) for solver in facet_solvers]
+    equations = [no_equations if solver is None else solver.equations for solver in facet_solvers]
     return StructureSolvers(
         table_of(PREFERENCES, [solvers.prefers for solvers in chosen], never),
         table_of(SOLVERS, [solvers.by_facets for solvers in chosen], by_structures),
         table_of(FACE_EQUATIONS, equations, no_equations),
-        readonly([BY_STRUCTURES if solver is None else BY_FACETS for solver in own], "int64"),
+        readonly([BY_STRUCTURES if solver is None else BY_FACETS for solver in facet_solvers], "int64"),
         as_argument(by_structures),
     )
 
@@ -65,10 +65,10 @@ def small_solver(layout, method, spare, samples):
         return (_SMALL_LOGIC[method], (graph,)) if method in _SMALL_LOGIC else None
     if "small" not in layout.arguments:
         layout.arguments["small"] = _small_arguments(layout, graph, structures, spare)
-    own, preferences = layout.arguments["small"]
-    if method not in _SMALL or own is None or _would_fail(structures, preferences, samples):
+    arguments, preferences = layout.arguments["small"]
+    if method not in _SMALL or arguments is None or _would_fail(structures, preferences, samples):
         return None
-    return _SMALL[method], own
+    return _SMALL[method], arguments
 
 
 def _would_fail(structures, preferences, samples):
@@ -92,10 +92,12 @@ def _small_arguments(layout, graph, structures, spare):
 
     The former are None if a structure always goes by facets.
     """
-    own = _own_solvers(layout)
-    if any(solver is not None and solver.prefers is always for solver in own):
+    facet_solvers = _facet_solvers(layout)
+    if any(solver is not None and solver.prefers is always for solver in facet_solvers):
         return None, []
-    are_few = [solver is None or n <= solver.few_parts for solver, n in zip(own, layout.most_parts, strict=True)]
-    preferences = [never if few else solver.prefers for few, solver in zip(are_few, own, strict=True)]
+    are_few = [
+        solver is None or n <= solver.few_parts for solver, n in zip(facet_solvers, layout.most_parts, strict=True)
+    ]
+    preferences = [never if few else solver.prefers for few, solver in zip(are_few, facet_solvers, strict=True)]
     solvers = PlainSolvers(table_of(PREFERENCES, preferences, never), as_argument(active_set))
     return (graph, structures, layout.all_oracles(spare), solvers), preferences

@@ -208,12 +208,12 @@ def jacobian_pair(score, p, q, snap, dp, dq):
 
 
 @kernel
-def project_logic(kind, costs, low, high, score, z, p):
+def project_logic(factor_type, costs, low, high, score, z, p):
     """Project the literals of one logic factor; return the joint probability of a pair, and feasibility.
 
     Parameters
     ----------
-    kind : int
+    factor_type : int
         COUNT, OR_OUT or PAIR.
     costs : array of shape (n_literals,)
     low, high : float
@@ -223,9 +223,9 @@ def project_logic(kind, costs, low, high, score, z, p):
     z, p : arrays of shape (n_literals,)
         Scores and solution.
     """
-    if kind == COUNT:
+    if factor_type == COUNT:
         return 0.0, project_count(z, costs, low, high, p)
-    if kind == OR_OUT:
+    if factor_type == OR_OUT:
         project_or_out(z, costs, p)
         return 0.0, True
     p[0], p[1], joint = project_pair(z[0], z[1], score)
@@ -233,22 +233,22 @@ def project_logic(kind, costs, low, high, score, z, p):
 
 
 @kernel
-def jacobian_logic(kind, costs, low, high, score, p, snap, direction):
+def jacobian_logic(factor_type, costs, low, high, score, p, snap, direction):
     """Overwrite `direction` with its product with one factor's Jacobian; return the change of the joint probability.
 
     Parameters
     ----------
-    kind, costs, low, high, score, p
+    factor_type, costs, low, high, score, p
         As for `project_logic`, at the solution `p`.
     snap : float
         See `is_free`.
     direction : array of shape (n_literals,)
     """
-    if kind == COUNT:
+    if factor_type == COUNT:
         jacobian_count(costs, low, high, p, snap, direction)
-    elif kind == OR_OUT:
+    elif factor_type == OR_OUT:
         jacobian_or_out(costs, p, snap, direction)
-    elif kind == PAIR:
+    elif factor_type == PAIR:
         direction[0], direction[1], joint = jacobian_pair(score, p[0], p[1], snap, direction[0], direction[1])
         return joint
     return 0.0

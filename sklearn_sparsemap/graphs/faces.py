@@ -31,15 +31,15 @@ from .structures import (
     STRUCTURE_SOLVERS,
     equations_of,
     force_parts,
-    go_by_structures,
     new_structures,
     solve_structure,
+    use_active_set,
 )
 
 # A marginal this close to a bound lies on it, and a structure with so small a reduced cost is in the face. Both are
 # relative to the scores if these are below 1. Solutions are computed with a tenth of it before faces are read from
 # them. The other two are lower bounds of the tolerances, near rounding errors.
-SNAP, LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
+SNAP, MIN_SNAP, _MIN_TOLERANCE = 1e-9, 1e-13, 1e-12
 
 
 class Optima(NamedTuple):
@@ -86,9 +86,9 @@ def _literals_of(graph, optima, i, f):
     """Return the scores of the literals of a structure factor of sample `i`, and its additional scores."""
     z = np.empty(graph.link_ptr[f + 1] - graph.link_ptr[f])
     literal_scores(graph, f, optima.scores[i], optima.marginals[i], optima.links[i], z)
-    own = row_of(optima.additional, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
-    force_parts(z, own, graph.sizes[f])
-    return z, own
+    factor_additional = row_of(optima.additional, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+    force_parts(z, factor_additional, graph.sizes[f])
+    return z, factor_additional
 
 
 @entry(
@@ -96,29 +96,29 @@ def _literals_of(graph, optima, i, f):
         GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
     )
 )
-def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
+def support_of_structure(graph, oracles, solvers, optima, i, index, limits):
     """Return the structures that a structure factor selects in a sample, one row each, and their weights.
 
     Parameters
     ----------
-    graph, oracles, solvers, i, place, limits
+    graph, oracles, solvers, i, index, limits
         See `graphs/__init__.py`.
     optima : Optima
     """
     structures = new_structures(graph, oracles, solvers)
-    z, _ = _literals_of(graph, optima, i, graph.structures[place])
-    go_by_structures(structures, place)
-    solve_structure(structures, row_of(optima.additional, i), place, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
-    return structures.slots[place], structures.weights[place]
+    z, _ = _literals_of(graph, optima, i, graph.structures[index])
+    use_active_set(structures, index)
+    solve_structure(structures, row_of(optima.additional, i), index, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
+    return structures.slots[index], structures.weights[index]
 
 
 @kernel
-def _complete_face(structures, optima, i, place, direction, tolerance, limits):
+def _complete_face(structures, optima, i, index, direction, tolerance, limits):
     """Return the face of one structure factor in a sample, and whether it is given by facets; see `Faces`.
 
     Parameters
     ----------
-    structures, i, place, limits
+    structures, i, index, limits
         See `graphs/__init__.py`.
     optima : Optima
     direction : array of shape (n_variables,)
@@ -127,25 +127,26 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
         Largest reduced cost of a structure in the face.
     """
     graph = structures.graph
-    f = graph.structures[place]
-    z, own = _literals_of(graph, optima, i, f)
+    f = graph.structures[index]
+    z, factor_additional = _literals_of(graph, optima, i, f)
     p = np.empty(z.shape[0])
     dims, additional = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]], row_of(optima.additional, i)
-    solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
-    if structures.kinds[place] != BY_STRUCTURES:
-        block, n_blocks, ends, parts, is_tied = equations_of(structures, place, z, p)
+    solve_structure(structures, additional, index, z, p, STRUCTURE_TOL, limits)
+    if structures.solver_ids[index] != BY_STRUCTURES:
+        block, n_blocks, ends, parts, is_tied = equations_of(structures, index, z, p)
         if not is_tied:
             ints, factor, ones = tight_face(block, n_blocks, ends, parts)
             return _Face(ints, np.empty((0, 0), np.int32), factor, ones), True
-        go_by_structures(structures, place)
-        solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
+        use_active_set(structures, index)
+        solve_structure(structures, additional, index, z, p, STRUCTURE_TOL, limits)
     upstream = np.empty(z.shape[0])
     for link in range(upstream.shape[0]):
         start = graph.link_ptr[f]
         upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
     support, k = span_face(
-        oracle_at(structures.oracles, graph.oracles[f]), z, own, dims, graph.sizes[f], p, structures.slots[place],
-        structures.additional[place], Direction(upstream, np.zeros(own.shape[0]), False), tolerance,
+        oracle_at(structures.oracles, graph.oracles[f]), z, factor_additional, dims, graph.sizes[f], p,
+        structures.slots[index], structures.additional[index],
+        Direction(upstream, np.zeros(factor_additional.shape[0]), False), tolerance,
     )  # fmt: skip
     ones = np.ones(k)
     solve_lower(support.factor, k, ones)
@@ -177,12 +178,12 @@ def find_faces_range(graph, oracles, solvers, optima, directions, limits, start,
     counts, by_facets = np.empty((stop - start, n), np.int64), np.empty((stop - start, n), np.int64)
     starts, used = np.empty(((stop - start) * n, 4), np.int64), np.zeros(4, np.int64)
     for i in range(start, stop):
-        tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _LEAST_TOLERANCE)
+        tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _MIN_TOLERANCE)
         structures = new_structures(graph, oracles, solvers)
-        for place in range(n):
-            copy_into(starts[(i - start) * n + place], used)
-            face, known = _complete_face(structures, optima, i, place, directions[i], tolerance, limits)
-            counts[i - start, place], by_facets[i - start, place] = face.factor.shape[0], known
+        for index in range(n):
+            copy_into(starts[(i - start) * n + index], used)
+            face, known = _complete_face(structures, optima, i, index, directions[i], tolerance, limits)
+            counts[i - start, index], by_facets[i - start, index] = face.factor.shape[0], known
             slot_pool, used[0] = pour(slot_pool, used[0], face.slots.reshape(face.slots.size))
             additional_pool, used[1] = pour(additional_pool, used[1], face.additional.reshape(face.additional.size))
             factor_pool, used[2] = pour(factor_pool, used[2], face.factor.reshape(face.factor.size))
@@ -194,11 +195,11 @@ def find_faces_range(graph, oracles, solvers, optima, directions, limits, start,
 
 
 @kernel
-def face_of(graph, faces, i, place):
+def face_of(graph, faces, i, index):
     """Return the face of one structure factor in sample `i`, and the number of its structures or tight facets."""
-    k, n = faces.counts[i, place], graph.structures.shape[0]
-    begin, end = faces.starts[i * n + place], faces.starts[i * n + place + 1]
-    n_rows = 1 if faces.by_facets[i, place] else k
+    k, n = faces.counts[i, index], graph.structures.shape[0]
+    begin, end = faces.starts[i * n + index], faces.starts[i * n + index + 1]
+    n_rows = 1 if faces.by_facets[i, index] else k
     slots, additional = faces.slots[begin[0] : end[0]], faces.additional[begin[1] : end[1]]
     face = _Face(
         slots.reshape((n_rows, slots.shape[0] // n_rows)),

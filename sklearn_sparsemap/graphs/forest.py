@@ -22,7 +22,7 @@ from ..numerics.components import representative
 # of the edges to the parents. A root is its own parent. `values` is scratch.
 Forest = namedtuple("Forest", ["order", "parents", "coefs", "pivots", "values"])
 
-_LEAST_PIVOT = 1e-100  # smaller pivots are replaced by it, so that quotients are finite
+_MIN_PIVOT = 1e-100  # smaller pivots are replaced by it, so that quotients are finite
 
 
 @kernel
@@ -80,10 +80,10 @@ def _eliminate(ends, coefs, forest):
         if degrees[node] <= 1:
             forest.order[n_listed] = node
             n_listed += 1
-    for place in range(n_nodes):
-        node = forest.order[place]
-        if abs(forest.pivots[node]) < _LEAST_PIVOT:
-            forest.pivots[node] = _LEAST_PIVOT
+    for position in range(n_nodes):
+        node = forest.order[position]
+        if abs(forest.pivots[node]) < _MIN_PIVOT:
+            forest.pivots[node] = _MIN_PIVOT
         parent, e = node, edges[node]
         if degrees[node] > 0:
             parent = ends[e, 0] if ends[e, 1] == node else ends[e, 1]
@@ -130,13 +130,13 @@ def solve_forest(forest, residual, out):
     m, values = residual.shape[0], forest.values
     for i in range(values.shape[0]):
         values[i] = residual[i] if i < m else 0.0
-    for place in range(values.shape[0]):
-        node = forest.order[place]
+    for position in range(values.shape[0]):
+        node = forest.order[position]
         values[node] /= forest.pivots[node]
         if forest.parents[node] != node:
             values[forest.parents[node]] -= forest.coefs[node] * values[node]
-    for place in range(values.shape[0] - 1, -1, -1):
-        node = forest.order[place]
+    for position in range(values.shape[0] - 1, -1, -1):
+        node = forest.order[position]
         if forest.parents[node] != node:
             values[node] -= forest.coefs[node] / forest.pivots[node] * values[forest.parents[node]]
     for i in range(m):

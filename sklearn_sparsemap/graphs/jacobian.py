@@ -10,7 +10,7 @@ from .._core.jit import readonly
 from .._core.threads import over_ranges
 from ..numerics.solver import MOST_STRUCTURE_CALLS
 from .choice import structure_solvers
-from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
+from .faces import MIN_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
 from .projection import Products, project_range, pull_back_range, small_project_range
 from .tables.derivative import tables_products_range
 
@@ -30,7 +30,7 @@ class GraphJacobian:
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     solutions : GraphSolutions
     again : callable or None
         ``again(problems, solutions, tol, n_jobs)`` continues to solve with a smaller tolerance. None uses the solutions
@@ -47,7 +47,7 @@ class GraphJacobian:
         """Solutions exact enough to identify their faces, and the error of their marginals, one number a sample."""
         problems, solutions, sizes = self._problems, self._solutions, self._problems.sizes()
         # If all scores are zero, the tolerance is absolute.
-        snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), LEAST_SNAP)
+        snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), MIN_SNAP)
         tols = 0.1 * snaps
         inexact = ~has_converged(*solutions.statistics[:, :3].T, tols)
         if self._again is not None and inexact.any():
@@ -72,9 +72,9 @@ class GraphJacobian:
             none = np.zeros(0)
             self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
         if self._found is None:
-            own, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
+            arguments, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
             pools = self._over_samples(
-                lambda start, stop: find_faces_range(*own, optima, directions, limits, start, stop), limits
+                lambda start, stop: find_faces_range(*arguments, optima, directions, limits, start, stop), limits
             )
             before = np.zeros(4, np.int64)
             for pool in pools:
@@ -152,8 +152,8 @@ def structures_of(problem, solution, f):
     """Return the structures that factor `f` selects in a sample: list of (structure, probability)."""
     layout, limits = problem.layout, np.array([0, MOST_STRUCTURE_CALLS])
     arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
-    place = int(np.searchsorted(arrays.structures, f))
-    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, place, limits)
+    index = int(np.searchsorted(arrays.structures, f))
+    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, index, limits)
     dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.factor_of(f).structure
     order = [s for s in np.argsort(-weights, kind="stable") if weights[s] > 1e-12]
     return [(structure.decode(slots[s], dims), float(weights[s])) for s in order]

@@ -14,7 +14,7 @@ from .arrays import COUNT
 MatchingTable = namedtuple("MatchingTable", ["cells", "lines", "columns", "at_most", "exact"])
 MATCHING_TABLE = types.NamedTuple([INTS_2D, INTS, INTS, INTS, INTS], MatchingTable)
 
-_MOST_CELLS = 4  # cells per variable; larger tables are mostly empty, and are solved as sparse graphs
+_MAX_CELLS = 4  # cells per variable; larger tables are mostly empty, and are solved as sparse graphs
 
 
 def matching_of(arrays):
@@ -45,13 +45,13 @@ def matching_of(arrays):
     lines, columns = np.flatnonzero(~is_column), np.flatnonzero(is_column)
     # Equations come first among the columns.
     columns = columns[np.argsort(~exact[columns], kind="stable")]
-    if len(lines) * len(columns) > _MOST_CELLS * n:
+    if len(lines) * len(columns) > _MAX_CELLS * n:
         return None
-    place = np.empty(n_factors, np.int64)
-    place[lines], place[columns] = np.arange(len(lines)), np.arange(len(columns))
+    number_of = np.empty(n_factors, np.int64)
+    number_of[lines], number_of[columns] = np.arange(len(lines)), np.arange(len(columns))
     ends = np.where(is_column[ends[:, :1]], ends[:, ::-1], ends)
     cells = np.full((len(lines), len(columns)), -1)
-    cells[place[ends[:, 0]], place[ends[:, 1]]] = np.arange(n)
+    cells[number_of[ends[:, 0]], number_of[ends[:, 1]]] = np.arange(n)
     if (cells >= 0).sum() < n:
         return None
     row_of = np.empty(n_factors, np.int64)
@@ -76,8 +76,8 @@ def _sides(ends, link_ptr, links, exact):
             continue
         side[root], part = 0, [root]
         for f in part:
-            own = ends[links[link_ptr[f] : link_ptr[f + 1]]]
-            others = own.sum(axis=1) - f
+            sides = ends[links[link_ptr[f] : link_ptr[f + 1]]]
+            others = sides.sum(axis=1) - f
             if (side[others] == side[f]).any():
                 return None
             new = np.unique(others[side[others] < 0])

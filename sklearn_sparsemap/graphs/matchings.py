@@ -10,7 +10,7 @@ from ..numerics.sparsemax import lower_to_zero
 from .arrays import FORBIDDEN
 from .matching_table import MATCHING_TABLE
 
-_GOOD_ENOUGH = 1e-6  # largest violation of a sum, relative to the scores; beyond it, the problem may be infeasible
+_SUM_TOL = 1e-6  # largest violation of a sum, relative to the scores; beyond it, the problem may be infeasible
 
 
 @kernel
@@ -82,7 +82,7 @@ def matching_multipliers_range(table, scores, warm, limits, start, stop, multipl
             continue
         n_free = table.exact[0]
         n_steps[i, 0] = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limits[0]))
-        if largest_violation(cuts.multiplier, cuts.slope, m, n_free) <= _GOOD_ENOUGH * (1.0 + size):
+        if largest_violation(cuts.multiplier, cuts.slope, m, n_free) <= _SUM_TOL * (1.0 + size):
             for r in range(n):
                 out[table.lines[r]] = rows.threshold[r] + top[r]
             for c in range(m):

@@ -26,9 +26,9 @@ _PAIRS_PATIENCE = 15  # sweeps before each Newton step if there are only pairs, 
 _CHECK_EVERY = 20  # iterations between two searches for a proof of infeasibility
 
 _FIRST_DAMPING = 1e-3  # damping at the start, relative to the diagonal
-_MOST_DAMPING = 1e3  # a graph with structures is given up at this damping
+_MAX_DAMPING = 1e3  # a graph with structures is given up at this damping
 
-_MOST_STEPS, _PLAIN_STEPS = 500, 60  # maximum numbers of steps of conjugate gradients: all, without preconditioner
+_MAX_STEPS, _PLAIN_STEPS = 500, 60  # maximum numbers of steps of conjugate gradients: all, without preconditioner
 
 # After _SLOW Newton steps the box of the variables is widened by _FIRST_BOX times the size of the scores. Early steps
 # go too far and ignore variables that they clip, so that long paths of implications never left a smaller box.
@@ -155,7 +155,7 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
         if free[k]:
             residual[k] = -dual.gradient[k]
             count += 1
-    goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MOST_STEPS)
+    goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MAX_STEPS)
     system, n_plain = (wide, damping, free), min(most, _PLAIN_STEPS)
     if use_forest is None:
         has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
@@ -329,7 +329,7 @@ def _newton_step(dual, structures, additional, wide, value, violation, damping, 
         damping = max(0.1 * damping, 1e-10)
     elif not is_gain:
         damping *= 10.0
-    return value, violation, damping, use_forest, structures is None or damping <= _MOST_DAMPING
+    return value, violation, damping, use_forest, structures is None or damping <= _MAX_DAMPING
 
 
 @kernel

@@ -47,7 +47,7 @@ def _without_root(root, keys, below, sibling):
 
 @kernel
 def _close(order, above, known, states):
-    """Write the states of all labels that follow from known ones, by place: 1.0, 0.0, or -1.0 for free labels."""
+    """Write the states of all labels that follow from known ones, by position: 1.0, 0.0, or -1.0 for free labels."""
     n = order.shape[0]
     for k in range(n):
         states[k] = known[order[k]]
@@ -62,14 +62,14 @@ def _close(order, above, known, states):
 
 @kernel
 def _places_above(order, parents):
-    """Return the place in the order of each label's parent, by places; -1 for roots."""
+    """Return the position in the order of each label's parent, by positions; -1 for roots."""
     n = order.shape[0]
-    places, above = np.empty(n, np.int64), np.empty(n, np.int64)
+    positions, above = np.empty(n, np.int64), np.empty(n, np.int64)
     for k in range(n):
-        places[order[k]] = k
+        positions[order[k]] = k
     for k in range(n):
         parent = parents[order[k]]
-        above[k] = places[parent] if parent >= 0 else -1
+        above[k] = positions[parent] if parent >= 0 else -1
     return above
 
 
@@ -98,7 +98,7 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
         Gets the first label of each label's block. A fixed label is a block of its own. The block of a label with
         marginal 0 is not defined.
     """
-    # Labels are numbered by their places in the order, so that neighbours are close in memory.
+    # Labels are numbered by their positions in the order, so that neighbours are close in memory.
     n, has_known, has_blocks = order.shape[0], known.shape[0] > 0, blocks.shape[0] > 0
     above = _places_above(order, parents)
     keys, sums, counts = np.empty(n), np.empty(n), np.empty(n)

@@ -53,14 +53,14 @@ def _project_links(graph, optima, i, literals, faces, d, change):
     change : array of shape (n_factors,)
         Gets the change of the joint probability of each pair.
     """
-    place, own = np.int64(0), row_of(optima.additional, i)
+    index, additional = np.int64(0), row_of(optima.additional, i)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
         if graph.kinds[f] != STRUCTURE:
             first = graph.additional_ptr[f]
-            score = own[first] if graph.additional_ptr[f + 1] > first else 0.0
+            score = additional[first] if graph.additional_ptr[f + 1] > first else 0.0
             change[f] = jacobian_logic(
                 graph.kinds[f],
                 graph.costs[start:stop],
@@ -72,9 +72,9 @@ def _project_links(graph, optima, i, literals, faces, d, change):
                 d[start:stop],
             )
         elif faces is not None:
-            face, k = face_of(graph, faces, i, place)
+            face, k = face_of(graph, faces, i, index)
             # The second projection removes the rounding error of the first.
-            if faces.by_facets[i, place]:
+            if faces.by_facets[i, index]:
                 project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
             else:
                 rest, products = d[start:stop].copy(), np.empty(k)
@@ -82,7 +82,7 @@ def _project_links(graph, optima, i, literals, faces, d, change):
                 add_scaled(rest, -1.0, d[start:stop])
                 project_on_face(face.factor, face.slots, face.ones, rest, products)
                 add_scaled(d[start:stop], 1.0, rest)
-            place += 1
+            index += 1
         for link in range(start, stop):
             d[link] *= graph.signs[link]
 
@@ -233,11 +233,11 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
                 w[v] = 0.0
         for e in range(graph.pairs.shape[0]):
             joint[graph.additional_ptr[graph.pairs[e]]] = change[graph.pairs[e]]
-        for place in range(graph.structures.shape[0]):
-            f = graph.structures[place]
+        for index in range(graph.structures.shape[0]):
+            f = graph.structures[index]
             if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
                 continue
-            face, k = face_of(graph, faces, i, place)
+            face, k = face_of(graph, faces, i, index)
             start_link = graph.link_ptr[f]
             unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
             for link in range(unary.shape[0]):
@@ -273,21 +273,21 @@ def pull_back_range(graph, optima, faces, changes, start, stop, directions):
     directions : array of shape (n_samples, n_variables)
     """
     for i in range(start, stop):
-        own, marginals, direction = row_of(optima.additional, i), optima.marginals[i], directions[i]
+        additional, marginals, direction = row_of(optima.additional, i), optima.marginals[i], directions[i]
         for e in range(graph.pairs.shape[0]):
-            place = graph.additional_ptr[graph.pairs[e]]
+            joint_index = graph.additional_ptr[graph.pairs[e]]
             first, second = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
             sign_p, sign_q = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
             p = marginals[first] if sign_p > 0.0 else 1.0 - marginals[first]
             q = marginals[second] if sign_q > 0.0 else 1.0 - marginals[second]
-            with_p, with_q = pair_slopes(own[place], p, q, optima.snaps[i])
-            direction[first] += sign_p * with_p * changes[i, place]
-            direction[second] += sign_q * with_q * changes[i, place]
-        for place in range(graph.structures.shape[0]):
-            f = graph.structures[place]
+            with_p, with_q = pair_slopes(additional[joint_index], p, q, optima.snaps[i])
+            direction[first] += sign_p * with_p * changes[i, joint_index]
+            direction[second] += sign_q * with_q * changes[i, joint_index]
+        for index in range(graph.structures.shape[0]):
+            f = graph.structures[index]
             if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
                 continue
-            face, k = face_of(graph, faces, i, place)
+            face, k = face_of(graph, faces, i, index)
             start_link, first = graph.link_ptr[f], graph.additional_ptr[f]
             products = np.zeros(k)
             for s in range(k):

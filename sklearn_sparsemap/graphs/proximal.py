@@ -11,8 +11,8 @@ import numpy as np
 from .._core.jit import kernel
 
 _GROWTH = 3.0  # factor of the scores from step to step; larger ones need fewer, harder steps
-_MOST_GROWTH = 1e6  # the scores grow to at most about this multiple; beyond it, rounding errors dominate
-MOST_STEPS = 50  # maximum number of steps
+_MAX_GROWTH = 1e6  # the scores grow to at most about this multiple; beyond it, rounding errors dominate
+MAX_STEPS = 50  # maximum number of steps
 
 # `centre` of the quadratic term; `growth` of the scores since the first step; `hidden` is a bound of the suboptimality
 # in the linear program, under the scores of the first step. The last two are arrays of one number.
@@ -70,7 +70,7 @@ def next_step(proximal, scores, u, gap, goal, may_go_on):
     proximal.hidden[0] = hidden / growth[0]
     if not may_go_on or hidden <= goal * growth[0]:
         return 0.0
-    factor = _GROWTH if growth[0] < _MOST_GROWTH else 1.0
+    factor = _GROWTH if growth[0] < _MAX_GROWTH else 1.0
     for i in range(u.shape[0]):
         scores[i] = factor * (scores[i] - centre[i]) + u[i]
         centre[i] = u[i]

@@ -69,21 +69,21 @@ def new_space(graph):
 
 
 @kernel
-def new_dual(graph, settled, additional, scale, warm):
+def new_dual(graph, presolve, additional, scale, warm):
     """Return the dual of the open graph of one sample.
 
     Parameters
     ----------
     graph : GraphArrays
-    settled : Settled
+    presolve : PresolveState
     additional : array of shape (n_additional,)
     scale : float
         Factor of the additional scores.
     warm : array of shape (n_rows + n_pairs,) or (0,)
         Multipliers of all rows and pairs to start from.
     """
-    n, n_logic, n_pairs = settled.counts[0], graph.row_bounds.shape[0], settled.counts[1]
-    m, n_entries, space = n_logic + n_pairs, graph.row_vars.shape[0], settled.space
+    n, n_logic, n_pairs = presolve.counts[0], graph.row_bounds.shape[0], presolve.counts[1]
+    m, n_entries, space = n_logic + n_pairs, graph.row_vars.shape[0], presolve.space
     dual = Dual(
         space.owners[:n],
         space.row_ptr[: m + 1],
@@ -101,19 +101,19 @@ def new_dual(graph, settled, additional, scale, warm):
     )
     is_warm = warm.shape[0] > 0
     for k in range(n):
-        dual.owners[k] = graph.owners[settled.variables[k]]
-        dual.scores[k] = settled.base[k]
+        dual.owners[k] = graph.owners[presolve.variables[k]]
+        dual.scores[k] = presolve.base[k]
         # If no structure of a factor is allowed, the solver ends before it sets all marginals.
         dual.u[k] = 0.0
     for entry in range(n_entries):
-        dual.row_vars[entry] = settled.places[graph.row_vars[entry]]
+        dual.row_vars[entry] = presolve.positions[graph.row_vars[entry]]
     for r in range(n_logic):
         dual.multipliers[r] = min(max(warm[r], dual.row_low[r]), dual.row_high[r]) if is_warm else 0.0
     for k in range(n_pairs):
-        e, row, entry = settled.pairs[k], n_logic + k, n_entries + 2 * k
+        e, row, entry = presolve.pairs[k], n_logic + k, n_entries + 2 * k
         score = scale * additional[graph.additional_ptr[graph.pairs[e]]]
         for side in range(2):
-            dual.row_vars[entry + side] = settled.places[graph.pair_ends[e, side]]
+            dual.row_vars[entry + side] = presolve.positions[graph.pair_ends[e, side]]
             dual.row_coefs[entry + side] = graph.pair_signs[e, side]
         off_first, off_second = 0.5 * (1.0 - dual.row_coefs[entry]), 0.5 * (1.0 - dual.row_coefs[entry + 1])
         if score > 0.0:

@@ -11,7 +11,7 @@ from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel, readonly
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 
 
-class GraphSamples(NamedTuple):
+class SampleArrays(NamedTuple):
     """Samples of one graph, one row each, read-only."""
 
     scores: np.ndarray  # FORBIDDEN in place of -inf
@@ -21,7 +21,7 @@ class GraphSamples(NamedTuple):
 
     def take(self, rows):
         """Return some of the samples."""
-        return GraphSamples(readonly(self.scores[rows]), *(readonly(a[rows]) if len(a) > 1 else a for a in self[1:]))
+        return SampleArrays(readonly(self.scores[rows]), *(readonly(a[rows]) if len(a) > 1 else a for a in self[1:]))
 
 
 class GraphSolutions(NamedTuple):
@@ -54,7 +54,7 @@ class GraphSolutions(NamedTuple):
             array[rows] = new
 
 
-SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, GraphSamples)
+SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, SampleArrays)
 SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
 

@@ -29,12 +29,12 @@ from .structures import PLAIN_SOLVERS, new_plain_structures
 def _mix_additional(structures, additional, joint):
     """Set `joint` to the marginals of the additional scores of all structures; return their part of the objective."""
     graph, value = structures.graph, 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
+    for index in range(graph.structures.shape[0]):
+        f = graph.structures[index]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
         if last > first:
-            weights = structures.weights[place]
-            mix(structures.additional[place], weights.shape[0], weights, joint[first:last])
+            weights = structures.weights[index]
+            mix(structures.additional[index], weights.shape[0], weights, joint[first:last])
             for a in range(first, last):
                 if joint[a] != 0.0:
                     value += joint[a] * additional[a]
@@ -53,7 +53,7 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
         None if there are structures. Numba drops code for an argument that is None, but not code for one that is not.
     tol, limits, i
         See `graphs/__init__.py`.
-    samples : GraphSamples
+    samples : SampleArrays
     gradient : array of shape (n_rows,)
     scratch : array of shape (3, n_variables)
         Both are scratch.
@@ -64,7 +64,7 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
     open_scores, a = scratch[1], scratch[2]
     for v in range(u.shape[0]):
         u[v], open_scores[v] = 0.0, scores[v]
-        # Presolve settles variables that are in no factor if their scores are clipped.
+        # Presolve fixes variables that are in no factor if their scores are clipped.
         if is_logic is not None and graph.degrees[v] == 0 and not 0.0 < scores[v] < 1.0:
             open_scores[v] = FORBIDDEN
     for r in range(mu.shape[0]):

@@ -15,24 +15,25 @@ from .arrays import FORBIDDEN, oracle_at
 
 OFF = 1e-6  # a factor needs a forbidden variable if its marginal is larger
 
-# The solvers of the structures of a graph, by the numbers of their oracles. `kinds` is BY_FACETS for structures with a
-# solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by structures.
+# The solvers of the structures of a graph, by the numbers of their oracles. `solver_ids` is BY_FACETS for structures
+# with a solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by
+# structures.
 PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
 _preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
-StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "kinds", "by_structures"])
+StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "solver_ids", "by_structures"])
 STRUCTURE_SOLVERS = types.NamedTuple(
     [PREFERENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
 )
 
-# A graph with its structure factors: MAP oracles and solvers, then lists with one entry for each factor. `kinds` is the
-# kind of its solver, or _UNDECIDED before the first solve. `slots`, `additional` and `weights` are the support of the
-# last solution (see `Support`), or its facets; the next solve starts from them. `faces`, `factors` and `ones` are
-# arguments of `project_on_face` or `project_on_tight_face`. Graphs of logic have None in place of a `Structures`, and
-# Numba compiles no code after ``if structures is not None``.
+# A graph with its structure factors: MAP oracles and solvers, then lists with one entry for each factor. `solver_ids`
+# is BY_STRUCTURES or BY_FACETS, or _UNDECIDED before the first solve. `slots`, `additional` and `weights` are the
+# support of the last solution (see `Support`), or its facets; the next solve starts from them. `faces`, `factors` and
+# `ones` are arguments of `project_on_face` or `project_on_tight_face`. Graphs of logic have None in place of a
+# `Structures`, and Numba compiles no code after ``if structures is not None``.
 Structures = namedtuple(
     "Structures",
     [
-        *("graph", "oracles", "solvers", "kinds", "slots", "additional", "weights", "marginals"),
+        *("graph", "oracles", "solvers", "solver_ids", "slots", "additional", "weights", "marginals"),
         *("faces", "factors", "ones"),
     ],
 )
@@ -50,19 +51,19 @@ PlainStructures = namedtuple(
 
 @kernel
 def _undecided(n):
-    """Return the kinds of solvers of structures, before any is chosen."""
-    kinds = np.empty(n, np.int64)
-    for place in range(n):
-        kinds[place] = _UNDECIDED
-    return kinds
+    """Return the solver ids of structures, before a solver is chosen."""
+    solver_ids = np.empty(n, np.int64)
+    for index in range(n):
+        solver_ids[index] = _UNDECIDED
+    return solver_ids
 
 
 @kernel
 def new_structures(graph, oracles, solvers):
     """Return the `Structures` of a graph, without supports.
 
-    `kinds` is filled by another kernel, because this one has list comprehensions: in kernels with both, Numba removes
-    writes into arrays of a namedtuple as dead code.
+    `solver_ids` is filled by another kernel, because this one has list comprehensions: in kernels with both, Numba
+    removes writes into arrays of a namedtuple as dead code.
     """
     n = graph.structures.shape[0]
     return Structures(
@@ -160,29 +161,29 @@ def _prefers_facets(graph, prefers, f, z):
 
 
 @kernel
-def go_by_structures(structures, place):
-    """Solve the structure factor at a place by structures from now on, starting without a support."""
-    structures.kinds[place] = BY_STRUCTURES
-    structures.slots[place] = np.empty((0, 0), np.int32)
-    structures.additional[place] = np.empty((0, 0), np.int32)
-    structures.weights[place] = np.empty(0)
+def use_active_set(structures, index):
+    """Solve the structure factor with this index by the active set from now on, starting without a support."""
+    structures.solver_ids[index] = BY_STRUCTURES
+    structures.slots[index] = np.empty((0, 0), np.int32)
+    structures.additional[index] = np.empty((0, 0), np.int32)
+    structures.weights[index] = np.empty(0)
 
 
 @kernel
-def _solve_by(solver, structures, additional, place, z, p, tol, limits):
+def _solve_by(solver, structures, additional, index, z, p, tol, limits):
     """Call a solver from the last solution, and store its solution; return the objective and the status.
 
     Parameters
     ----------
     solver : function
         As in `numerics/solver.py`.
-    structures, additional, place, z, p, limits
+    structures, additional, index, z, p, limits
         See `graphs/__init__.py`.
     tol : float
         Tolerance of the solver.
     """
     graph = structures.graph
-    f = graph.structures[place]
+    f = graph.structures[index]
     slots, additional_slots, weights, status, objective, _, _ = solver(
         oracle_at(structures.oracles, graph.oracles[f]),
         z,
@@ -192,63 +193,63 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
         AIM * tol,
         tol,
         limits[1:],
-        structures.slots[place],
-        structures.additional[place],
-        structures.weights[place],
+        structures.slots[index],
+        structures.additional[index],
+        structures.weights[index],
         p,
     )
     if status == BY_STRUCTURES:
         # The solver's arrays have unused rows.
         slots, additional_slots, weights = slots.copy(), additional_slots.copy(), weights.copy()
-    structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
+    structures.slots[index], structures.additional[index], structures.weights[index] = slots, additional_slots, weights
     return objective, status
 
 
 @kernel
-def _solve_any(structures, additional, place, z, p, tol, limits):
+def _solve_any(structures, additional, index, z, p, tol, limits):
     """Implement `solve_structure` for `Structures`."""
     graph, solvers = structures.graph, structures.solvers
-    f = graph.structures[place]
-    if structures.kinds[place] == _UNDECIDED:
+    f = graph.structures[index]
+    if structures.solver_ids[index] == _UNDECIDED:
         preferred = _prefers_facets(graph, solvers.prefers, f, z)
-        structures.kinds[place] = solvers.kinds[graph.oracles[f]] if preferred else np.int64(BY_STRUCTURES)
+        structures.solver_ids[index] = solvers.solver_ids[graph.oracles[f]] if preferred else np.int64(BY_STRUCTURES)
     objective, status = 0.0, np.int64(GAVE_UP)
-    if structures.kinds[place] != BY_STRUCTURES:
+    if structures.solver_ids[index] != BY_STRUCTURES:
         solver = _solver_at(solvers.by_facets, graph.oracles[f])
-        objective, status = _solve_by(solver, structures, additional, place, z, p, tol, limits)
-        structures.marginals[place] = p.copy()
+        objective, status = _solve_by(solver, structures, additional, index, z, p, tol, limits)
+        structures.marginals[index] = p.copy()
         if status == GAVE_UP:
-            go_by_structures(structures, place)
+            use_active_set(structures, index)
     if status == GAVE_UP:
-        objective, status = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
+        objective, status = _solve_by(solvers.by_structures, structures, additional, index, z, p, tol, limits)
     return np.nan if status == INFEASIBLE else objective
 
 
 @kernel
-def _solve_plain(structures, additional, place, z, p, tol, limits):
+def _solve_plain(structures, additional, index, z, p, tol, limits):
     """Implement `solve_structure` for `PlainStructures`."""
     graph = structures.graph
-    f = graph.structures[place]
-    if structures.weights[place].shape[0] == 0 and _prefers_facets(graph, structures.solvers.prefers, f, z):
+    f = graph.structures[index]
+    if structures.weights[index].shape[0] == 0 and _prefers_facets(graph, structures.solvers.prefers, f, z):
         return np.nan
-    objective, status = _solve_by(structures.solvers.by_structures, structures, additional, place, z, p, tol, limits)
+    objective, status = _solve_by(structures.solvers.by_structures, structures, additional, index, z, p, tol, limits)
     return np.nan if status == INFEASIBLE else objective
 
 
-# Computes SparseMAP of the structure factor at a place, from its last solution, into `p`, and returns the objective. It
-# is NaN if all structures are forbidden; with `PlainStructures` also if the structure is to be solved by facets. For
+# Computes SparseMAP of the structure factor with an index, from its last solution, into `p`, and returns the objective.
+# It is NaN if all structures are forbidden; with `PlainStructures` also if the structure is to be solved by facets. For
 # the parameters see `_solve_by`.
 solve_structure = by_type({Structures: _solve_any, PlainStructures: _solve_plain})
 
 
 @kernel
-def equations_of(structures, place, z, p):
+def equations_of(structures, index, z, p):
     """Return the equations of the face of a structure that was solved by facets; see `numerics.tight_face`."""
     graph = structures.graph
-    f = graph.structures[place]
+    f = graph.structures[index]
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
     equations = _equations_at(structures.solvers.equations, graph.oracles[f])
-    return equations(dims, z, p, structures.slots[place].reshape(-1), structures.weights[place])
+    return equations(dims, z, p, structures.slots[index].reshape(-1), structures.weights[index])
 
 
 @kernel
@@ -258,8 +259,8 @@ def solve_structures(structures, additional, dual, limits):
     The result is NaN if a structure factor has no allowed structure, or none with all parts that it must have.
     """
     graph, value = structures.graph, 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
+    for index in range(graph.structures.shape[0]):
+        f = graph.structures[index]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         n = stop - start
         z, p = np.empty(n), np.empty(n)
@@ -278,7 +279,7 @@ def solve_structures(structures, additional, dual, limits):
             z, additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]], graph.sizes[f]
         )
         constant -= count * (forced - 0.5)
-        objective = solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
+        objective = solve_structure(structures, additional, index, z, p, STRUCTURE_TOL, limits)
         if objective != objective:
             return objective
         for link in range(n):
@@ -320,47 +321,47 @@ def project_on_face(factor, slots, ones, direction, products):
 
 
 @kernel
-def _find_plain_face(structures, place):
+def _find_plain_face(structures, index):
     """Factorise the support of a structure."""
-    slots = structures.slots[place]
+    slots = structures.slots[index]
     support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
     ones = np.empty(k)
     for s in range(k):
         ones[s] = 1.0
     solve_lower(support.factor, k, ones)
-    structures.faces[place], structures.factors[place] = support.slots, support.factor
-    structures.ones[place] = ones
+    structures.faces[index], structures.factors[index] = support.slots, support.factor
+    structures.ones[index] = ones
 
 
 @kernel
-def _find_any_face(structures, place):
+def _find_any_face(structures, index):
     """Factorise the support of a structure, or its facets."""
-    if structures.kinds[place] == BY_STRUCTURES:
-        _find_plain_face(structures, place)
+    if structures.solver_ids[index] == BY_STRUCTURES:
+        _find_plain_face(structures, index)
         return
     # Which of the tied faces is used does not matter here.
-    p = structures.marginals[place]
-    block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
-    structures.faces[place], structures.factors[place], structures.ones[place] = tight_face(
+    p = structures.marginals[index]
+    block, n_blocks, ends, parts, _ = equations_of(structures, index, p, p)
+    structures.faces[index], structures.factors[index], structures.ones[index] = tight_face(
         block, n_blocks, ends, parts
     )
 
 
 @kernel
-def _project_plainly(structures, place, direction):
+def _project_plainly(structures, index, direction):
     """Project a direction onto the face that the support of a structure spans."""
-    factor, ones = structures.factors[place], structures.ones[place]
-    project_on_face(factor, structures.faces[place], ones, direction, np.empty(ones.shape[0]))
+    factor, ones = structures.factors[index], structures.ones[index]
+    project_on_face(factor, structures.faces[index], ones, direction, np.empty(ones.shape[0]))
 
 
 @kernel
-def _project_any(structures, place, direction):
+def _project_any(structures, index, direction):
     """Project a direction onto the face of a structure."""
-    if structures.kinds[place] == BY_STRUCTURES:
-        _project_plainly(structures, place, direction)
+    if structures.solver_ids[index] == BY_STRUCTURES:
+        _project_plainly(structures, index, direction)
     else:
-        factor, ones = structures.factors[place], structures.ones[place]
-        project_on_tight_face(structures.faces[place], factor, ones, direction, np.int64(1))
+        factor, ones = structures.factors[index], structures.ones[index]
+        project_on_tight_face(structures.faces[index], factor, ones, direction, np.int64(1))
 
 
 _find_face = by_type({Structures: _find_any_face, PlainStructures: _find_plain_face})
@@ -370,31 +371,31 @@ _project = by_type({Structures: _project_any, PlainStructures: _project_plainly}
 @kernel
 def find_faces(structures):
     """Factorise the supports of the structures, or their facets, for `apply_faces`."""
-    for place in range(structures.graph.structures.shape[0]):
-        _find_face(structures, place)
+    for index in range(structures.graph.structures.shape[0]):
+        _find_face(structures, index)
 
 
 @kernel
 def apply_faces(structures, d):
     """Project the entries of `d`, one a variable, that belong to structures onto the directions of their faces."""
     graph = structures.graph
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
+    for index in range(graph.structures.shape[0]):
+        f = graph.structures[index]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        own = np.empty(stop - start)
+        direction = np.empty(stop - start)
         for link in range(start, stop):
-            own[link - start] = graph.signs[link] * d[graph.links[link]]
-        _project(structures, place, own)
+            direction[link - start] = graph.signs[link] * d[graph.links[link]]
+        _project(structures, index, direction)
         for link in range(start, stop):
-            d[graph.links[link]] = graph.signs[link] * own[link - start]
+            d[graph.links[link]] = graph.signs[link] * direction[link - start]
 
 
 @kernel
 def recession_of_structures(structures, additional, dual, d):
     """Return the part of structures in the slope of phi along the change `d` of the variables' scores."""
     graph, slope = structures.graph, 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
+    for index in range(graph.structures.shape[0]):
+        f = graph.structures[index]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
         z, none = np.empty(stop - start), np.zeros(last - first)

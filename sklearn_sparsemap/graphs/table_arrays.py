@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._core.jit import INTS, INTS_2D, readonly
-from ..numerics.places import places_of
+from .._core.offsets import ragged_indices
 from .arrays import COUNT, STRUCTURE
 
 # Node i has the variables nodes[i]:nodes[i + 1] of the graph; exactly one of them is on. Edge e joins the nodes
@@ -47,15 +47,15 @@ def tables_of(arrays, is_table):
         return None
     exclusive = exclusive[np.argsort(first)]
     nodes = np.concatenate([[0], np.cumsum(lengths[exclusive])])
-    node_links = places_of(arrays.link_ptr[exclusive], lengths[exclusive])
-    links = places_of(arrays.link_ptr[:-1][is_table], lengths[is_table])
+    node_links = ragged_indices(arrays.link_ptr[exclusive], lengths[exclusive])
+    links = ragged_indices(arrays.link_ptr[:-1][is_table], lengths[is_table])
     if not np.array_equal(arrays.links[node_links], np.arange(n)):
         return None
     messages = np.concatenate([[0], np.cumsum(lengths[is_table])])
     steps = np.stack([arrays.links[links[messages[:-1]]], arrays.links[links[(messages[:-1] + messages[1:]) // 2]]], 1)
     ends = np.searchsorted(nodes, steps, side="right") - 1
     n_values = np.diff(nodes)
-    values = places_of(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
+    values = ragged_indices(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
     if not ((n_values[ends] * 2 == np.diff(messages)[:, None]).all() and np.array_equal(values, arrays.links[links])):
         return None
     starts = arrays.additional_ptr[:-1][is_table]
@@ -69,5 +69,5 @@ def tables_of(arrays, is_table):
     places[order] = np.arange(len(order))
     reach = np.arange(len(order))
     np.minimum.at(reach, places[both[:, 0]], places[both[:, 1]])
-    own = nodes, ends, cells, messages, links, values, node_links, places, order, reach
-    return TableArrays(*(readonly(array, np.int64) for array in own))
+    fields = nodes, ends, cells, messages, links, values, node_links, places, order, reach
+    return TableArrays(*(readonly(array, np.int64) for array in fields))

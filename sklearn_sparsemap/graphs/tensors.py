@@ -12,11 +12,11 @@ from torch import Tensor
 
 from ..numerics.newton_tensors import maximise, project
 from ..numerics.support import FEASIBLE
-from .faces import LEAST_SNAP, SNAP
+from .faces import MIN_SNAP, SNAP
 
 _RESIDUAL = 1e-12
 # Numbers in the largest tensors of a batch. Larger batches are split.
-_MOST_NUMBERS = 2**25
+_MAX_NUMBERS = 2**25
 
 
 class Rows(NamedTuple):
@@ -66,7 +66,7 @@ def rows_of(layout, device):
 def samples_at_once(layout):
     """Return how many samples of a graph to solve together."""
     n_rows = len(layout.arrays.row_bounds) + len(layout.arrays.pairs)
-    return max(1, _MOST_NUMBERS // max(1, n_rows * max(n_rows, layout.n_variables)))
+    return max(1, _MAX_NUMBERS // max(1, n_rows * max(n_rows, layout.n_variables)))
 
 
 def solve(rows, scores, additional):
@@ -113,7 +113,7 @@ def solve(rows, scores, additional):
     joint = torch.where(positive, torch.minimum(p, q), (p + q - 1.0).clamp(min=0.0))
     # The smallest face that contains u, as in `projection.py`.
     size = torch.cat([finite, pair_scores.abs()], 1).amax(-1, keepdim=True)
-    snap = (SNAP * torch.where(size > 0.0, size, 1.0).clamp(max=1.0)).clamp(min=LEAST_SNAP)
+    snap = (SNAP * torch.where(size > 0.0, size, 1.0).clamp(max=1.0)).clamp(min=MIN_SNAP)
     tight, inside = slope.abs() <= snap, (u > snap) & (u < 1.0 - snap)
     curvature = _curvature(coefs, inside)
     # The literals whose marginals make up that of the pair: p, q, both, or none.

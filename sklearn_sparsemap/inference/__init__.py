@@ -1,6 +1,6 @@
 """MAP, SparseMAP, LP-SparseMAP and marginal inference over structures and factor graphs, and their results."""
 
-from ._graph.solve import lp_sparsemap
+from ._graph.problems import lp_sparsemap
 from ._n_best import n_best
 from ._public import map_inference, marginal_inference, sparsemap
 from ._results import (

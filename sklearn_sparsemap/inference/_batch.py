@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from .._core.jit import readonly
+from .._core.offsets import offsets, ragged_indices
 from .._core.threads import over_ranges
 from ..numerics.argmax import gibbs_argmax, map_argmax
 from ..numerics.loops import (
@@ -21,12 +22,21 @@ from ..numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from ..numerics.places import places_of, starts
 from ..numerics.polytope_solver import always, prefer_range
-from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE, most_calls
+from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
 OTHER_ARGMAXES = {"map": map_argmax, "gibbs": gibbs_argmax}
+# Structures that have a specialised solver, by its name.
+SPECIALISED_SOLVERS = {
+    "facets": "Simplex, Matching, Subset, Ranking and DependencyTree(projective=False)",
+    "interior_point": "LinearChain",
+}
+
+
+def default_max_iter(n_parts):
+    """Return the default maximum number of oracle calls, far above usual numbers."""
+    return 10_000 + 100 * int(n_parts)
 
 
 def _n_parts(problems):
@@ -51,7 +61,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
 
 def map_where_feasible(structure, problems, n_jobs=None):
     """Do the same as `map_problems`, but give problems in which all structures are forbidden the value -inf."""
-    slot_ptr = readonly(starts(problems.sizes[:, 0]), np.int64)
+    slot_ptr = offsets(problems.sizes[:, 0])
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
         lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
@@ -87,23 +97,33 @@ def argmax_problems(
     supports : tuple of arrays
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
+    n_parts, statistics, solution = _n_parts(problems), np.zeros((len(problems.sizes), N_STATISTICS)), None
     if max_iter is None:
-        max_iter = most_calls(_n_parts(problems).max())
+        max_iter = default_max_iter(n_parts.max())
     # Kernels take no other ints, such as int32.
     max_iter = min(int(max_iter), np.iinfo(np.int64).max)
-    own, n, solution = structure.polytope_solver, len(problems.sizes), None
+    oracle, specialised = structure.oracle, structure.polytope_solver
     if argmax != "sparsemap":
-        oracle = structure.marginal_oracle if argmax == "gibbs" else structure.oracle
-        solution = _solve(oracle, problems, OTHER_ARGMAXES[argmax], tol, None, n_jobs)
-    elif solver not in ("auto", "facets", "interior_point") or own is None:
-        solution = _solve(structure.oracle, problems, solver_of(structure, solver), tol, max_iter, n_jobs)
+        oracle = structure.marginal_oracle if argmax == "gibbs" else oracle
+        stages = [(OTHER_ARGMAXES[argmax], None, None)]
+    elif solver in SOLVERS_BY_NAME or (solver == "auto" and specialised is None):
+        stages = [(solver_of(structure, solver), None, max_iter)]
+    elif solver != "auto" and (specialised is None or specialised.name != solver):
+        which = SPECIALISED_SOLVERS[solver]
+        raise ValueError(f"solver={solver!r} is for {which}; got {structure!r}: use solver='auto'")
     else:
-        statistics = np.zeros((n, N_STATISTICS))
-        for entry, chosen, most in _stages(own, solver == "auto", problems, tol, max_iter, n_jobs, statistics):
-            part = problems if len(chosen) == n else take_problems(problems, chosen)
-            found = _solve(structure.oracle, part, entry, tol, most, n_jobs)
-            solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
-            statistics[:] = solution[1]
+        stages = _stages(specialised, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
+    for entry, chosen, most in stages:
+        is_all = chosen is None or len(chosen) == len(n_parts)
+        part = problems if is_all else take_problems(problems, chosen)
+        limit = None if most is None else np.array([most])
+        found = np.empty(len(part.scores)), np.empty((len(part.sizes), N_STATISTICS))
+        arguments = oracle, entry, part, AIM * tol, tol, np.zeros(1, np.int64) if limit is None else limit, *found
+        pools = over_ranges(partial(sparsemap_range, *arguments), _n_parts(part), n_jobs, limit=limit)
+        # A single problem has one range.
+        found = *found, pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
+        solution = found if is_all else _merge(problems, solution, chosen, found)
+        statistics[:] = solution[1]
     check_feasible(solution[1][:, STATUS] != INFEASIBLE, many, structure, problems)
     return solution
 
@@ -121,7 +141,7 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
         The additional marginals of all problems, one after the other.
     """
     oracle, lengths = structure.marginal_oracle, problems.additional_stop - problems.additional_start
-    expected_ptr = readonly(starts(lengths), np.int64)
+    expected_ptr = offsets(lengths)
     marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
     log_partition = np.empty(len(problems.sizes))
     over_ranges(
@@ -133,22 +153,6 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     )
     check_feasible(log_partition > -np.inf, many, structure, problems)
     return marginals, log_partition, expected
-
-
-def _solve(oracle, problems, entry, tol, max_iter, n_jobs):
-    """Solve all problems with one solver; `max_iter` is None for one that does not iterate."""
-    limit = None if max_iter is None else np.array([max_iter])
-    most = np.zeros(1, np.int64) if limit is None else limit
-    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), N_STATISTICS))
-    pools = over_ranges(
-        partial(sparsemap_range, oracle, entry, problems, AIM * tol, tol, most, marginals, statistics),
-        _n_parts(problems),
-        n_jobs,
-        limit=limit,
-    )
-    # A single problem has one range.
-    supports = pools[0] if len(pools) == 1 else tuple(map(np.concatenate, zip(*pools)))
-    return marginals, statistics, supports
 
 
 def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
@@ -166,11 +170,14 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
     Yields
     ------
     solver : Entry
-    chosen : int array
-        Indices of the problems.
+    chosen : int array or None
+        Indices of the problems. None stands for all.
     max_iter : int
     """
     is_few = is_auto & (_n_parts(problems) <= own.few_parts)
+    if is_few.all():
+        yield SOLVERS_BY_NAME["active_set"], None, max_iter
+        return
     left = np.flatnonzero(~is_few)
     if len(left) < len(is_few):
         yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(is_few), max_iter
@@ -205,13 +212,13 @@ def _merge(problems, solution, chosen, found):
         statistics = np.zeros((len(problems.sizes), N_STATISTICS))
         solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in found[2])
     marginals, statistics, pools = solution
-    marginals[places_of(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = found[0]
+    marginals[ragged_indices(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = found[0]
     merged = []
     for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, found[2]):
         lengths, own = (values[:, column].astype(np.int64) for values in (statistics, found[1]))
         begins = np.cumsum(lengths) - lengths
         lengths[chosen], begins[chosen] = own, len(pool) + np.cumsum(own) - own
-        merged.append(np.concatenate([pool, new])[places_of(begins, lengths)])
+        merged.append(np.concatenate([pool, new])[ragged_indices(begins, lengths)])
     statistics[chosen] = found[1]
     return marginals, statistics, tuple(merged)
 

@@ -8,12 +8,12 @@ from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN
 from ..numerics.loops import OBJECTIVE, Problems
 from ..structures import Structure
+from ..structures._base import check_structure
 from ._batch import argmax_problems
 from ._graph.exact import warn_of_time_limit
-from ._graph.map import MAP_TIME_LIMIT, best_assignments, relax
-from ._graph.problems import GraphProblems, as_graph_problems
+from ._graph.map import MAP_TIME_LIMIT, relax
+from ._graph.problems import GraphBatch, as_graph_problems
 from ._graph.solve import check_feasible, solve_graph
-from ._problems import check_structure, plan_of
 
 # Tolerance of the residual of LP-SparseMAP, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
@@ -27,10 +27,16 @@ class StructureDecisions:
     structure : Structure
     shape : tuple of int
         Shape of the values of a sample.
+
+    Attributes
+    ----------
+    is_slow : bool
+        See `Structure`; False for graphs.
     """
 
     def __init__(self, structure, shape):
-        self.structure, self._plan = structure, plan_of(structure, shape, {})
+        self.structure, (self._dims, self._sizes) = structure, structure.layout(shape, {})
+        self.is_slow = structure.is_slow
 
     def take(self, rows):
         """Return the decisions of some of the samples."""
@@ -40,7 +46,7 @@ class StructureDecisions:
         n, n_parts = scores.shape
         # Facet solvers need a row of dims for each sample. Others get a single row, because `Pool` has long ones.
         n_dims = 1 if self.structure.polytope_solver is None else n
-        dims, sizes = (np.array([own], np.int64) for own in (self._plan.dims, self._plan.sizes))
+        dims, sizes = (np.array([own], np.int64) for own in (self._dims, self._sizes))
         none = readonly(np.zeros(n), np.int64)
         return Problems(
             readonly(scores.ravel()),
@@ -77,6 +83,8 @@ class StructureDecisions:
 class GraphDecisions:
     """The decisions of samples for one factor graph; see `StructureDecisions`. `argmax` solves the relaxation."""
 
+    is_slow = False
+
     def __init__(self, graph, shape):
         blank, _ = as_graph_problems(graph, np.zeros((1, *shape)), None)
         self._layout, self._additional = blank.layout, blank.additional
@@ -85,7 +93,7 @@ class GraphDecisions:
         return self
 
     def _problems(self, scores):
-        return GraphProblems(self._layout, np.maximum(scores, FORBIDDEN), self._additional)
+        return GraphBatch(self._layout, np.maximum(scores, FORBIDDEN), self._additional)
 
     def argmax(self, name, scores, n_jobs=None):
         problems = self._problems(scores)
@@ -97,15 +105,16 @@ class GraphDecisions:
         return solutions.marginals, solutions.objective
 
     def best(self, scores, n_jobs=None):
-        late = {}
-        options = {"numbers": range(len(scores)), "map_time_limit": MAP_TIME_LIMIT}
-        found = best_assignments(self._problems(scores), late, n_jobs, **options)
-        warn_of_time_limit(late, MAP_TIME_LIMIT)
-        return found.structure.astype(np.float64)
+        problems = self._problems(scores)
+        best = problems.map(n_jobs, map_time_limit=MAP_TIME_LIMIT)
+        warn_of_time_limit(problems.late_of(best), MAP_TIME_LIMIT)
+        return best.structure.astype(np.float64)
 
 
 class MixedDecisions:
     """The decisions of samples, each with its own structure or graph; see `StructureDecisions`."""
+
+    is_slow = False
 
     def __init__(self, structures, shape):
         self._structures, self._shape, places = structures, shape, {}
@@ -147,6 +156,11 @@ def decisions_of(structure, shape):
     if isinstance(structure, list):
         return MixedDecisions(structure, shape)
     return (GraphDecisions if isinstance(structure, FactorGraph) else StructureDecisions)(structure, shape)
+
+
+def has_decisions(value):
+    """Return whether a user's value is a set of possible decisions: a structure or a graph."""
+    return isinstance(value, Structure | FactorGraph)
 
 
 def check_values(structure, values, name):

@@ -75,11 +75,11 @@ class Forest:
         The product is the mean over a block whose value is neither 0 nor 1, else zero.
         """
         n_labels = marginals.shape[1]
-        places = (blocks + n_labels * np.arange(len(blocks))[:, None]).ravel()
-        sums = np.bincount(places, np.asarray(v, np.float64).ravel(), minlength=marginals.size)
-        counts = np.maximum(np.bincount(places, minlength=marginals.size), 1)
+        cells = (blocks + n_labels * np.arange(len(blocks))[:, None]).ravel()
+        sums = np.bincount(cells, np.asarray(v, np.float64).ravel(), minlength=marginals.size)
+        counts = np.maximum(np.bincount(cells, minlength=marginals.size), 1)
         inside = (marginals > 0.0) & (marginals < 1.0)
-        return np.where(inside, (sums / counts)[places].reshape(marginals.shape), 0.0)
+        return np.where(inside, (sums / counts)[cells].reshape(marginals.shape), 0.0)
 
     def best(self, scores, n_jobs=None):
         """Return the best sets that contain the parents of all their labels: array of 1.0 and 0.0."""
@@ -96,11 +96,11 @@ class Forest:
         """
         below, total = np.zeros(scores.shape), np.zeros(len(scores))
         for label in self.order[::-1].tolist():
-            own, above = np.logaddexp(0.0, scores[:, label] + below[:, label]), int(self.parents[label])
-            if above < 0:
-                total += own
+            log_sum, parent = np.logaddexp(0.0, scores[:, label] + below[:, label]), int(self.parents[label])
+            if parent < 0:
+                total += log_sum
             else:
-                below[:, above] += own
+                below[:, parent] += log_sum
         return total
 
     def violated(self, labels):
@@ -145,10 +145,9 @@ def n_best_in_forest(scores, forest, k):
         values, sets = best[label]
         sets = np.concatenate([sets, nothing[1]])
         sets[:-1, label] = True
-        own = _ordered(np.concatenate([values + scores[label], nothing[0]]), sets, k)
-        above = int(forest.parents[label])
-        place = root if above < 0 else above
-        best[place] = _joined(best[place], own, k)
+        with_label = _ordered(np.concatenate([values + scores[label], nothing[0]]), sets, k)
+        parent = int(forest.parents[label]) if forest.parents[label] >= 0 else root
+        best[parent] = _joined(best[parent], with_label, k)
         # Free the memory.
         best[label] = None
     return best[root][1]

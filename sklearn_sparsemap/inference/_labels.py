@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from .._core.indices import are_places
+from .._core.indices import are_indices
 from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
@@ -16,10 +16,8 @@ from ..graphs.pairs import add_pair_residuals
 from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
-from ._graph.map import best_assignments, relax
-from ._graph.n_best import n_best_of_graph
-from ._graph.problems import GraphProblems
-from ._graph.solve import check_feasible, solve_graph
+from ._graph.map import relax
+from ._graph.problems import GraphBatch, n_best_of_graph
 
 _CHUNK_BYTES = 64 * 2**20  # maximum size of the results of samples that are solved together
 _MAX_ITER = 1000
@@ -57,16 +55,13 @@ class LabelGraph:
     def __init__(self, n_labels, edges, constraints=()):
         # The edges are read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
-        if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
+        # Whether labels are independent, so that all inference has a closed form.
+        self.is_plain = not self.constraints and not len(self.edges)
+        if self.edges.shape != (len(self.edges), 2) or not are_indices(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
-
-    @property
-    def is_plain(self):
-        """Whether labels are independent, so that all inference has a closed form."""
-        return not self.constraints and not len(self.edges)
 
     @cached_property
     def forest(self):
@@ -92,19 +87,18 @@ class LabelGraph:
         additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
         size = max(1, _CHUNK_BYTES // (64 * n_long))
         for start in range(0, len(scores), size):
-            yield GraphProblems(self._layout, scores[start : start + size], additional)
+            rows = scores[start : start + size]
+            yield GraphBatch(self._layout, rows, additional, numbers=start + np.arange(len(rows)))
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP for scores of shape (n_samples, n_labels); return a `LabelSolution`."""
         if self.is_plain or self.forest is not None:
             u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
             return _solution(scores, u)
-        keep, found = "all" if self.constraints else "marginals", []
+        keep, parts = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
-            solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
-            check_feasible(problems, solutions)
-            found.append(solutions)
-        return self._joined(found)
+            parts.append(problems.sparsemap(tol, _MAX_ITER, n_jobs=n_jobs, keep=keep))
+        return self._joined(parts)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
         """Solve SparseMAP with the known labels fixed: gold 1.0 and 0.0 where `known`."""
@@ -129,10 +123,10 @@ class LabelGraph:
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
 
-    def _joined(self, found):
-        found = GraphSolutions(*map(np.concatenate, zip(*found)))
-        gaps = np.maximum(np.abs(found.gap), found.statistics[:, RESIDUAL])
-        return LabelSolution(found.marginals, found.joint if self.constraints else None, found.objective, gaps)
+    def _joined(self, parts):
+        out = GraphSolutions(*map(np.concatenate, zip(*parts)))
+        gaps = np.maximum(np.abs(out.gap), out.statistics[:, RESIDUAL])
+        return LabelSolution(out.marginals, out.joint if self.constraints else None, out.objective, gaps)
 
     def gibbs(self, scores):
         """Return log-partition functions and marginals of independent labels."""
@@ -166,8 +160,9 @@ class LabelGraph:
         if self.forest is not None:
             size = max(1, _CHUNK_BYTES // (8 * self.n_labels))
             for start in range(0, len(wrong), size):
-                own = labels[start : start + size]
-                wrong[start : start + size] = self.forest.violated(own.toarray() if sparse.issparse(own) else own * 1.0)
+                rows = labels[start : start + size]
+                rows = rows.toarray() if sparse.issparse(rows) else rows * 1.0
+                wrong[start : start + size] = self.forest.violated(rows)
             return wrong
         for _, (indices, signs, low, high) in self.constraints:
             columns = labels[:, indices]
@@ -180,13 +175,13 @@ class LabelGraph:
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
         if self.is_plain or self.forest is not None:
             return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
-        found, late = [], {}
+        parts, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
-            numbers = sum(map(len, found)) + np.arange(len(problems.scores))
-            best = best_assignments(problems, late, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit)
-            found.append(best.structure)
+            best = problems.map(n_jobs, map_time_limit=map_time_limit)
+            late |= problems.late_of(best)
+            parts.append(best.structure)
         warn_of_time_limit(late, map_time_limit)
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     @property
     def _recursive(self):
@@ -208,12 +203,12 @@ class LabelGraph:
         """
         if self._recursive is not None:
             return list(n_best_in_forest(scores, self._recursive, k))
-        found = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
-        return [labels for labels, _ in found]
+        best = n_best_of_graph(self.graph, scores, k, additional={"edges": edge_scores}, map_time_limit=None)
+        return [labels for labels, _ in best]
 
     def check_feasible(self):
         """Raise ValueError if no label set satisfies all constraints; the message names contradictory ones."""
-        if self.forest is not None or self._is_feasible(self.constraints):
+        if not self.constraints or self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
         for constraint in self.constraints:

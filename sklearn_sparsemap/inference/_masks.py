@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
-from ..numerics.places import places_of
+from .._core.offsets import ragged_indices
 
 # Smallest ordinary score, which is not changed. In sums with scores of this size, others keep twelve digits.
-_ORDINARY = -1e4
+ORDINARY = -1e4
 # Minimum difference between the scores of structures with and without a part of a level, in addition to the regulariser
 # and the logarithm of the number of structures. In a Gibbs distribution, exp(-50) is less than rounding.
 _MARGIN = 50.0
 
 
-class Moved(NamedTuple):
+class MaskOffsets(NamedTuple):
     """The amounts by which the scores of each level were raised.
 
     Attributes
@@ -40,7 +40,7 @@ class Moved(NamedTuple):
         first = problems.additional_start
         lengths = problems.additional_stop - first
         of_problem = np.repeat(np.arange(len(first)), lengths)
-        levels = self.additional[places_of(first, lengths)]
+        levels = self.additional[ragged_indices(first, lengths)]
         raised = np.zeros(len(first))
         for level, amount in enumerate(self.raises, 1):
             count = np.add.reduceat(np.where(self.scores == level, marginals, 0.0), problems.score_ptr[:-1])
@@ -50,21 +50,15 @@ class Moved(NamedTuple):
         return raised
 
 
-def _lowest(values):
-    """Return the minimum of 0 and the finite values."""
-    lowest = values.min(initial=0.0)
-    return lowest if lowest > -np.inf else values.min(initial=0.0, where=values > -np.inf)
-
-
-def raise_masks(problems):
+def rescale_masks(problems):
     """Return problems with the same solutions and smaller masks, and the changes (None if there are none).
 
     The problems of a batch are changed together, because they may have common additional scores.
     """
-    if _lowest(problems.scores) >= _ORDINARY and _lowest(problems.additional) >= _ORDINARY:
-        return problems, None
     values = np.concatenate([problems.scores, problems.additional])
-    is_low = (values < _ORDINARY) & (values > -np.inf)
+    is_low = (values < ORDINARY) & (values > -np.inf)
+    if not is_low.any():
+        return problems, None
     n_slots, sizes = (problems.sizes[:, 0] + problems.sizes[:, 1]).max(), problems.sizes
     n_parts = np.diff(problems.score_ptr).max() + (problems.additional_stop - problems.additional_start).max()
     # The margin includes bounds of the squared norm of a structure, whose parts may repeat, and of the logarithm of the
@@ -84,7 +78,7 @@ def raise_masks(problems):
         reach = enough + (top - bottom)
     n = len(problems.scores)
     raised = problems._replace(scores=readonly(moved[:n]), additional=readonly(moved[n:]))
-    return raised, Moved(raises, number[:n], number[n:])
+    return raised, MaskOffsets(raises, number[:n], number[n:])
 
 
 def _find_levels(low, reach, n_slots, margin):
@@ -97,7 +91,7 @@ def _find_levels(low, reach, n_slots, margin):
     reach : float
         Largest magnitude of the other scores.
     n_slots, margin : float
-        See `raise_masks`.
+        See `rescale_masks`.
 
     Returns
     -------

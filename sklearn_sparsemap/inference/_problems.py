@@ -1,22 +1,24 @@
 """Checks of the user's input, and its layout for the kernels."""
 
-from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.shapes import size_of, split_flat
-from .._core.validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
+from .._core.offsets import offsets
+from .._core.shapes import split_flat
+from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems, take_problems
-from ..numerics.places import starts
-from ..structures import Structure
-from ..structures._base import check_dims
-from ._masks import raise_masks
+from ..structures._base import check_structure
+from ._masks import ORDINARY, rescale_masks
+
+# The shape ids, and the offsets in the additional scores, of a batch of one problem.
+_FIRST, _START = np.zeros(1, np.int64), readonly(np.zeros(1), np.int64)
 
 
-class Plan(NamedTuple):
+class ProblemShape(NamedTuple):
     """The properties of a problem that depend only on its shapes.
 
     Attributes
@@ -26,7 +28,7 @@ class Plan(NamedTuple):
     given : dict of str -> tuple of int
         Shapes of the given additional scores, in the structure's order.
     dims, sizes : tuple of int
-        See structures/_base.py.
+        The results of `Structure.layout`.
     """
 
     shape: tuple
@@ -35,61 +37,166 @@ class Plan(NamedTuple):
     sizes: tuple
 
 
-def plan_of(structure, shape, given):
-    """Return the `Plan` of problems with these shapes; raise ValueError if they are invalid for the structure."""
-    dims = check_dims(structure, structure.dims(shape, given))
-    return Plan(shape, given, dims, structure.layout(dims))
-
-
-def problems_of(plans, kind, scores, additional, stop):
+def problems_of(problem_shapes, shape_ids, scores, additional, stop):
     """Return `Problems` in the form that kernels take.
 
     Parameters
     ----------
-    plans : list of Plan
-    kind : int array of shape (n_problems,)
-        The plan of each problem.
+    problem_shapes : list of ProblemShape
+    shape_ids : int array of shape (n_problems,)
+        The index of the shape of each problem.
     scores, additional : flat arrays
         The scores of the problems follow one another. The additional scores of problem i end at stop[i].
     stop : int array of shape (n_problems,)
     """
-    n_parts, n_additional = ([prod(plan.shape) for plan in plans], [size_of(plan.given) for plan in plans])
+    shapes, given, dims, sizes = zip(*problem_shapes)
+    n_additional = np.array([sum(map(prod, own.values())) for own in given])
     return Problems(
         readonly(scores),
-        readonly(starts(np.array(n_parts)[kind]), np.int64),
+        offsets(np.array([prod(shape) for shape in shapes])[shape_ids]),
         readonly(additional),
-        readonly(stop - np.array(n_additional)[kind], np.int64),
+        readonly(stop - n_additional[shape_ids], np.int64),
         readonly(stop, np.int64),
-        readonly(np.array([plan.dims for plan in plans])[kind], np.int64),
-        readonly(np.array([plan.sizes for plan in plans])[kind], np.int64),
+        readonly(np.array(dims)[shape_ids], np.int64),
+        readonly(np.array(sizes)[shape_ids], np.int64),
     )
 
 
-class Problem(NamedTuple):
-    """One sample, checked and laid out for the kernels.
+class StructureBatch:
+    """Problems of one structure, checked and laid out for the kernels. Its items are batches of one problem.
+
+    Parameters
+    ----------
+    structure : Structure
+    problems : Problems
+    problem_shapes : list of ProblemShape
+        The distinct shapes of the problems.
+    shape_ids : int array of shape (n_problems,)
+        The index of the shape of each problem.
 
     Attributes
     ----------
-    plan : Plan
-    scores, additional : read-only float64 arrays
-        Flat arrays.
-    dims, sizes : read-only int64 arrays
-        The same as in the plan.
+    mask_offsets : MaskOffsets or None
+        The changes by `rescale_masks`.
     """
 
-    plan: Plan
-    scores: np.ndarray
-    additional: np.ndarray
-    dims: np.ndarray
-    sizes: np.ndarray
+    def __init__(self, structure, problems, problem_shapes, shape_ids):
+        self.structure, self.problems = structure, problems
+        self.problem_shapes, self.shape_ids = problem_shapes, shape_ids
+        self.mask_offsets = None
+
+    def rescale_masks(self):
+        """Reduce large masks, which changes neither solutions nor derivatives; return the problems."""
+        if min(array.min(initial=0.0) for array in (self.problems.scores, self.problems.additional)) < ORDINARY:
+            self.problems, self.mask_offsets = rescale_masks(self.problems)
+        return self.problems
+
+    def restore(self, values, marginals, expected):
+        """Convert the values of solutions, which `rescale_masks` has changed, to those of the original scores."""
+        values -= self.mask_offsets.of(self.problems, marginals, expected)
+
+    def with_scores(self, scores, additional):
+        """Return problems of the same shapes with other flat scores and additional scores, after `rescale_masks`."""
+        # Not by `copy`, which reads the dims of all problems again, as after unpickling.
+        batch = object.__new__(type(self))
+        batch.__dict__.update(self.__dict__)
+        batch.problems = self.problems._replace(scores=readonly(scores), additional=readonly(additional))
+        batch.rescale_masks()
+        return batch
+
+    def take(self, rows):
+        """Return some of the problems, without the record of changes by `rescale_masks`."""
+        problems = take_problems(self.problems, rows)
+        return StructureBatch(self.structure, problems, self.problem_shapes, self.shape_ids[rows])
+
+    @cached_property
+    def _rows(self):
+        """For batches of one problem: bounds of the problems as lists, and their pointers as arrays."""
+        p = self.problems
+        bounds = [array.tolist() for array in (p.score_ptr, p.additional_start, p.additional_stop, self.shape_ids)]
+        score_ptrs, stops = np.zeros((len(self), 2), np.int64), p.additional_stop - p.additional_start
+        score_ptrs[:, 1] = np.diff(p.score_ptr)
+        return *bounds, readonly(score_ptrs, np.int64), readonly(stops, np.int64)
+
+    def __len__(self):
+        return len(self.shape_ids)
+
+    def __getitem__(self, i):
+        p, (ends, first, last, shape_ids, score_ptrs, stops), here = self.problems, self._rows, slice(i, i + 1)
+        scores, additional = p.scores[ends[i] : ends[i + 1]], p.additional[first[i] : last[i]]
+        problem = Problems(scores, score_ptrs[i], additional, _START, stops[here], p.dims[here], p.sizes[here])
+        return StructureBatch(self.structure, problem, [self.problem_shapes[shape_ids[i]]], _FIRST)
+
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # Unpickled arrays are writable, and kernels know custom structures by other numbers in this process.
+        dims = [self.structure.dims(shape.shape, shape.given) for shape in self.problem_shapes]
+        arrays = self.problems._replace(dims=np.array(dims)[self.shape_ids])
+        floats = ("scores", "additional")
+        self.problems = Problems(
+            *(readonly(array, np.float64 if name in floats else np.int64) for name, array in arrays._asdict().items())
+        )
 
     @property
+    def shapes(self):
+        """The shapes of the scores of all problems."""
+        return [self.problem_shapes[k].shape for k in self.shape_ids.tolist()]
+
+    def split_additional(self, flat, i=0):
+        """Split a flat array of the additional scores of problem i into a dict of arrays in their shapes."""
+        return split_flat(flat, self.problem_shapes[self.shape_ids[i]].given)
+
+    def join_additional(self, given, i=0):
+        """Join arrays in the shapes of the additional scores of problem i to a flat array; missing ones are zero."""
+        shapes = self.problem_shapes[self.shape_ids[i]].given
+        unknown = set(given) - set(shapes)
+        if unknown:
+            raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(shapes)}")
+        joined = [np.zeros(0)]
+        for name, shape in shapes.items():
+            array = check_numbers(given.get(name, np.zeros(shape)), name)
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
+            joined.append(array.ravel())
+        return np.concatenate(joined)
+
+    # The following are for batches of one problem, the form in which methods of structures take it.
+
+    @cached_property
     def shape(self):
-        return self.plan.shape
+        """Shape of the scores."""
+        return self.problem_shapes[self.shape_ids[0]].shape
 
     @property
     def n_parts(self):
-        return len(self.scores)
+        """Number of scores."""
+        return len(self.problems.scores)
+
+    @property
+    def scores(self):
+        """The scores, flat."""
+        return self.problems.scores
+
+    @property
+    def additional(self):
+        """The additional scores, flat."""
+        return self.problems.additional[self.problems.additional_start[0] : self.problems.additional_stop[0]]
+
+    @property
+    def dims(self):
+        """The size of the problem, for the oracle."""
+        return self.problems.dims[0]
+
+    @property
+    def sizes(self):
+        """The numbers of slots and additional slots, and the sizes of the work of the oracles."""
+        return self.problems.sizes[0]
 
     def as_scores(self, name, values):
         """Check an array in the shape of the scores; return it flat."""
@@ -98,88 +205,16 @@ class Problem(NamedTuple):
             raise ValueError(f"{name} has shape {values.shape}, but the scores have {self.shape}")
         return values.ravel()
 
-    def split_additional(self, flat):
-        """Split a flat array of the additional scores into a dict of arrays in their shapes."""
-        return split_flat(flat, self.plan.given)
-
-    def join_additional(self, given):
-        """Join arrays in the shapes of the additional scores to a flat array; missing arrays are zero."""
-        unknown = set(given) - set(self.plan.given)
-        if unknown:
-            raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.plan.given)}")
-        joined = []
-        for name, shape in self.plan.given.items():
-            array = check_numbers(given.get(name, np.zeros(shape)), name)
-            if array.shape != shape:
-                raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
-            joined.append(array.ravel())
-        return np.concatenate(joined) if joined else np.zeros(0)
-
-
-class Samples(Sequence):
-    """The samples of a batch that is laid out for the kernels: a sequence of `Problem`, each made on demand.
-
-    Parameters
-    ----------
-    structure : Structure
-    problems : Problems
-    plans : list of Plan
-        The distinct plans of the samples.
-    kind : int array
-        The plan of each sample.
-
-    Attributes
-    ----------
-    moved : Moved or None
-        The changes by `raise_masks`.
-    """
-
-    def __init__(self, structure, problems, plans, kind):
-        self.structure, self.problems, self.plans, self.kind = structure, problems, plans, kind
-        self.moved = None
-
-    def raise_masks(self):
-        """Reduce large masks, which changes neither solutions nor derivatives; return the problems."""
-        self.problems, self.moved = raise_masks(self.problems)
-        return self.problems
-
-    def restore(self, values, marginals, expected):
-        """Convert the values of solutions, which `raise_masks` has changed, to those of the original scores."""
-        if self.moved is not None:
-            values -= self.moved.of(self.problems, marginals, expected)
-
-    def take(self, chosen):
-        """Return some of the samples, without the record of changes by `raise_masks`."""
-        return Samples(self.structure, take_problems(self.problems, chosen), self.plans, self.kind[chosen])
-
-    def __len__(self):
-        return len(self.kind)
-
-    def __getitem__(self, i):
-        p = self.problems
-        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]]
-        additional = p.additional[p.additional_start[i] : p.additional_stop[i]]
-        return Problem(self.plans[self.kind[i]], scores, additional, p.dims[i], p.sizes[i])
-
-    @property
-    def shapes(self):
-        """The shapes of the scores of all samples."""
-        return [self.plans[k].shape for k in self.kind.tolist()]
-
-    def dims(self):
-        """Return the structure's `dims` for the shapes of all samples; see structures/_base.py."""
-        return np.array([self.structure.dims(plan.shape, plan.given) for plan in self.plans])[self.kind]
-
 
 def lay_out(structure, scores, additional):
     """Check the user's input, and lay it out for the kernels.
 
     Returns
     -------
-    samples : Samples
+    batch : StructureBatch
     many : bool
         Whether a list was given.
-    own_names : set of str
+    per_sample : set of str
         Names of additional scores that differ between samples.
     """
     check_structure(structure)
@@ -189,18 +224,19 @@ def lay_out(structure, scores, additional):
     if unknown:
         takes = ", ".join(names) or "none"
         raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    many = is_batch(check_matrix(scores, "scores"), ndim)
+    many = is_batch(scores, ndim)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
-    flat, shapes = _check_all(scores, ndim) if many else _check_all([scores], ndim, "scores")
-    own_names = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
-    plans, kind, joined, stop = _plan_all(structure, shapes, additional, own_names, "scores[{}]" if many else "scores")
-    problems = problems_of(plans, kind, flat, joined, stop)
-    return Samples(structure, problems, plans, kind), many, own_names
+    flat, shapes = _join_scores(scores, ndim) if many else _join_scores([scores], ndim, "scores")
+    per_sample = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
+    label = "scores[{}]" if many else "scores"
+    problem_shapes, shape_ids, joined, stop = _join_additional(structure, shapes, additional, per_sample, label)
+    problems = problems_of(problem_shapes, shape_ids, flat, joined, stop)
+    return StructureBatch(structure, problems, problem_shapes, shape_ids), many, per_sample
 
 
-def _plan_all(structure, shapes, additional, own_names, label):
-    """Check the additional scores of all samples, and lay them out.
+def _join_additional(structure, shapes, additional, per_sample, label):
+    """Check the additional scores and the shapes of all samples.
 
     Parameters
     ----------
@@ -209,54 +245,54 @@ def _plan_all(structure, shapes, additional, own_names, label):
         The shape of the scores of each sample.
     additional : dict
         Additional scores in the user's form, without those that are None.
-    own_names : set of str
+    per_sample : set of str
         Names of additional scores that differ between samples.
     label : str
         The name of the scores of a sample in messages, with ``{}`` in place of its index.
 
     Returns
     -------
-    plans : list of Plan
-    kind : int array of shape (n_samples,)
-        The plan of each sample.
+    problem_shapes : list of ProblemShape
+    shape_ids : int array of shape (n_samples,)
+        The index of the shape of each sample.
     joined : array
         All additional scores, flat.
     stop : int array of shape (n_samples,)
         The end of the additional scores of each sample.
     """
-    # Samples of one kind have equal shapes and, unless these differ between samples, the same additional scores.
-    kinds, plans, kind, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
+    # Samples of equal shapes share additional scores, unless these differ between samples.
+    numbers, problem_shapes, shape_ids, shared, ends = {}, [], np.empty(len(shapes), np.int64), {}, []
     pieces, stop, n_joined = [np.zeros(0)], np.empty(len(shapes), np.int64), 0
     for i, shape in enumerate(shapes):
-        if not own_names and shape in kinds:
-            kind[i] = kinds[shape]
-            stop[i] = ends[kind[i]]
+        if not per_sample and shape in numbers:
+            shape_ids[i] = numbers[shape]
+            stop[i] = ends[numbers[shape]]
             continue
-        given = {}
+        arrays = {}
         for name in structure.additional_names:
-            if name in own_names:
-                given[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, shape, name)
+            if name in per_sample:
+                arrays[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, shape, name)
             elif name in additional:
                 if (name, shape) not in shared:
                     shared[name, shape] = check_additional(name, additional[name], structure, shape)
-                given[name] = shared[name, shape]
-        pieces += [array.ravel() for array in given.values()]
-        n_joined += sum(array.size for array in given.values())
+                arrays[name] = shared[name, shape]
+        pieces += [array.ravel() for array in arrays.values()]
+        n_joined += sum(array.size for array in arrays.values())
         stop[i] = n_joined
-        given_shapes = {name: array.shape for name, array in given.items()}
-        key = (shape, *given_shapes.items()) if own_names else shape
-        if key not in kinds:
-            kinds[key] = len(plans)
+        given = {name: array.shape for name, array in arrays.items()}
+        key = (shape, *given.items()) if per_sample else shape
+        if key not in numbers:
+            numbers[key] = len(problem_shapes)
             try:
-                plans.append(plan_of(structure, shape, given_shapes))
+                problem_shapes.append(ProblemShape(shape, given, *structure.layout(shape, given)))
             except ValueError as error:
                 raise ValueError(f"{label.format(i)}: {error}") from error
             ends.append(n_joined)
-        kind[i] = kinds[key]
-    return plans, kind, np.concatenate(pieces), stop
+        shape_ids[i] = numbers[key]
+    return problem_shapes, shape_ids, np.concatenate(pieces), stop
 
 
-def _check_all(scores, ndim, name=None):
+def _join_scores(scores, ndim, name=None):
     """Check the scores of samples; return a flat, concatenated copy, and their shapes."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub" and scores.size:
         flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
@@ -271,27 +307,18 @@ def _check_all(scores, ndim, name=None):
     return flat, shapes
 
 
-def check_structure(structure):
-    """Raise ValueError unless `structure` is an instance of a structure."""
-    if not isinstance(structure, Structure):
-        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
-
-
 def check_additional(label, value, structure, shape, name=None):
     """Check additional scores for scores of `shape`; return them as a float64 array."""
     accepted = structure.additional_shapes(shape)[name or label]
-    found, wanted = _shape(value), " or ".join(map(str, accepted))
-    if found not in accepted:
-        raise ValueError(f"{label} has shape {found}; with scores of shape {shape} it must have {wanted}")
-    return check_scores(value, len(found), label) if np.size(value) else np.zeros(found)
-
-
-def _shape(value):
-    """Return the shape of an array-like; "ragged" if it has none."""
     try:
-        return np.shape(value)
+        found = np.shape(value)
     except ValueError:
-        return "ragged"
+        found = "ragged"
+    if found not in accepted:
+        wanted = " or ".join(map(str, accepted))
+        raise ValueError(f"{label} has shape {found}; with scores of shape {shape} it must have {wanted}")
+    array = check_numbers(value, label)
+    return array if are_scores(array) else check_scores(array, array.ndim, label)
 
 
 def _is_per_sample(value, structure, shapes, name):
@@ -300,7 +327,12 @@ def _is_per_sample(value, structure, shapes, name):
         return value.ndim > max(len(s) for s in structure.additional_shapes(shapes[0])[name])
     if not hasattr(value, "__len__") or len(value) == 0:
         return False
-    if _shape(value[0]) not in structure.additional_shapes(shapes[0])[name]:
+    try:
+        first = np.shape(value[0])
+    except ValueError:
+        # A ragged list, which is refused later.
+        return False
+    if first not in structure.additional_shapes(shapes[0])[name]:
         return False
     if len(value) != len(shapes):
         raise ValueError(f"{name} is a list of {len(value)} arrays for {len(shapes)} samples; pass one for each sample")

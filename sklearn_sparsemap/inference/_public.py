@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from .._core.annotations import Any, NDArray, Sequence
+from .._core.offsets import offsets
 from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS_BY_NAME
-from ..numerics.places import starts
-from ._batch import argmax_problems, map_problems, marginal_oracle_of, marginal_problems
-from ._graph.map import check_graph_options, map_graph
-from ._problems import check_structure, lay_out
+from ..structures._base import check_structure
+from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
+from ._graph.problems import check_graph_options, map_graph
+from ._problems import lay_out
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
 if TYPE_CHECKING:
@@ -83,17 +84,18 @@ def map_inference(
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph | list | tuple):
         return map_graph(structure, scores, n_jobs=n_jobs, **check_graph_options(additional))
-    samples, many, _ = lay_out(structure, scores, additional)
-    problems = samples.raise_masks()
-    if samples.moved is None:
-        found = map_problems(structure, problems, n_jobs=n_jobs, many=many)
+    batch, many, _ = lay_out(structure, scores, additional)
+    problems = batch.rescale_masks()
+    if batch.mask_offsets is None:
+        slots, slot_ptr, values = map_problems(structure, problems, n_jobs=n_jobs, many=many)
     else:
         # Values under the original scores depend on additional parts, which only `argmax_problems` returns.
         solution = argmax_problems(structure, problems, "map", n_jobs=n_jobs, many=many)
-        best = SparseMAPBatch(samples, set(), *solution, 0.0, n_jobs)
-        found = solution[2][0], starts(problems.sizes[:, 0]), best.objective
-    batch = MAPBatch(samples, *found)
-    return batch if many else batch[0]
+        values = SparseMAPBatch(batch, solution, 0.0).objective
+        slots, slot_ptr = solution[2][0], offsets(problems.sizes[:, 0])
+    if many:
+        return MAPBatch(batch, slots, slot_ptr, values)
+    return MAPResult(structure.decode(slots, batch.dims), float(values[0]))
 
 
 @overload
@@ -188,30 +190,15 @@ def sparsemap(
     >>> result.marginals.round(3).tolist()
     [[0.4, 0.6], [0.4, 0.6]]
     """
-    _check_solver(structure, solver)
+    check_choice("solver", solver, ("auto", *SPECIALISED_SOLVERS, *SOLVERS_BY_NAME))
     check_n_jobs(n_jobs)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
-    samples, many, own_names = lay_out(structure, scores, additional)
-    problems = samples.raise_masks()
+    batch, many, per_sample = lay_out(structure, scores, additional)
+    problems = batch.rescale_masks()
     solution = argmax_problems(structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many)
-    batch = SparseMAPBatch(samples, own_names, *solution, tol, n_jobs, max_iter)
-    return batch if many else batch[0]
-
-
-def _check_solver(structure, solver):
-    """Raise ValueError for a solver that does not exist, or is not available for this structure."""
-    check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS_BY_NAME))
-    check_structure(structure)
-    own = structure.polytope_solver and structure.polytope_solver.name
-    if solver == "interior_point" and own != solver:
-        raise ValueError(f"solver='interior_point' is for LinearChain; got {structure!r}: use solver='auto'")
-    if solver == "facets" and own != solver:
-        raise ValueError(
-            "solver='facets' is for Simplex, Matching, Subset, Ranking and DependencyTree(projective=False); got "
-            f"{structure!r}: use solver='auto'"
-        )
+    return (SparseMAPBatch if many else SparseMAPResult)(batch, solution, tol, n_jobs, max_iter, per_sample)
 
 
 @overload
@@ -262,8 +249,11 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     check_n_jobs(n_jobs)
     check_structure(structure)
     marginal_oracle_of(structure, "marginal_inference")
-    samples, many, _ = lay_out(structure, scores, additional)
-    problems = samples.raise_masks()
+    batch, many, _ = lay_out(structure, scores, additional)
+    problems = batch.rescale_masks()
     marginals, log_partition, expected = marginal_problems(structure, problems, n_jobs=n_jobs, many=many)
-    batch = MarginalBatch(samples, marginals, expected, log_partition)
-    return batch if many else batch[0]
+    if batch.mask_offsets is not None:
+        batch.restore(log_partition, marginals, expected)
+    if many:
+        return MarginalBatch(batch, marginals, expected, log_partition)
+    return MarginalResult(marginals.reshape(batch.shape), batch.split_additional(expected), float(log_partition[0]))

@@ -117,7 +117,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     True
     """
     steps, last = unwrap(model)
-    if not hasattr(last, "_linear_scores"):
+    if not hasattr(last, "_check_gibbs"):
         raise ValueError(
             f"explain is for StructuredSparseMAPClassifier and GroupLassoPerceptron; got {type(last).__name__}"
             f"{'; call its method label_table' * hasattr(last, 'label_table')}"

@@ -10,24 +10,26 @@ argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from functools import partial, singledispatch
+from typing import Literal
 
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
 from .._core.jit import readonly
+from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
 from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of, solver_of
-from ..inference._problems import check_structure, lay_out
+from ..inference._problems import lay_out
 from ..numerics.polytope_solver import solvers_of
-from ._graphs import check_graph_loss, graph_loss_gradient
+from ..structures import Structure
+from ..structures._base import check_structure
+from ._graphs import graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
 from ._recipes import LOSSES
-
-if TYPE_CHECKING:
-    from ..structures import Structure
 
 
 class FenchelYoungLoss:
@@ -80,11 +82,6 @@ class FenchelYoungLoss:
         tol: float = 1e-9,
     ) -> None:
         check_choice("loss", name, LOSSES)
-        is_graph = isinstance(structure, FactorGraph)
-        if is_graph:
-            check_graph_loss(name, cost)
-        else:
-            check_structure(structure)
         check_positive("temperature", temperature)
         check_positive("tol", tol)
         self.structure = structure
@@ -92,9 +89,7 @@ class FenchelYoungLoss:
         self.temperature = float(temperature)
         self.cost = cost
         self.tol = tol
-        if not is_graph:
-            self._form = loss_form(structure, name, temperature, cost)
-            self._inference = inference_of(structure, name)
+        self._loss_gradient = _loss_of(structure, name, self.temperature, cost, tol)
 
     def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
@@ -124,63 +119,71 @@ class FenchelYoungLoss:
             If the scores are invalid for `sparsemap`, or `gold` is not a structure of the problem.
         """
         check_n_jobs(n_jobs)
-        if isinstance(self.structure, FactorGraph):
-            unknown = sorted(set(additional) - {"additional"})
-            if unknown:
-                raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
-            given = additional.get("additional")
-            return graph_loss_gradient(self.structure, self.name, self.temperature, scores, gold, given, n_jobs)
-        laid_out, many, _ = lay_out(self.structure, scores, additional)
-        problems, samples = laid_out.problems, list(laid_out)
-        golds = gold if many else [gold]
-        check_same_length(samples, golds)
-        encoded = []
-        for i, (sample, structure) in enumerate(zip(samples, golds)):
-            try:
-                encoded.append(self.structure.encode(structure, sample.dims))
-            except ValueError as error:
-                raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
-            self._check_labels(sample)
-        n_additional = [len(s.additional) for s in samples]
-        out = Losses(np.empty(len(samples)), np.empty(len(problems.scores)), np.zeros(sum(n_additional)))
-        losses, residuals, additional_residuals = out
-        memory = new_memory(problems.sizes, 0)
-        joined = join_gold(encoded)
-        over_ranges(
-            lambda start, stop: losses_of_range(
-                *self._inference,
-                self._form,
-                problems,
-                joined,
-                self.tol,
-                memory,
-                start,
-                stop,
-                out,
-            ),
-            np.diff(problems.score_ptr),
-            n_jobs,
-        )
-        check_feasible(~np.isnan(losses), many, self.structure, problems)
-        if np.isinf(losses).any():
-            which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
-            raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
-        ends = np.cumsum(n_additional)
-        pairs = [
-            (
-                float(losses[i]),
-                {
-                    "scores": residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(sample.shape),
-                    **sample.split_additional(additional_residuals[ends[i] - n_additional[i] : ends[i]]),
-                },
-            )
-            for i, sample in enumerate(samples)
-        ]
-        return pairs if many else pairs[0]
+        return self._loss_gradient(scores, gold, additional, n_jobs)
 
-    def _check_labels(self, sample):
-        if self.cost is not None and len(self._form.cost) != sample.shape[-1] ** 2:
-            raise ValueError(f"cost has shape {np.shape(self.cost)}, but there are {sample.shape[-1]} labels")
+
+@singledispatch
+def _loss_of(structure, name, temperature, cost, tol):
+    """Return a function of scores, gold, additional scores and `n_jobs`: the loss and its gradient."""
+    check_structure(structure)
+
+
+@_loss_of.register(Structure)
+def _(structure, name, temperature, cost, tol):
+    form = loss_form(structure, name, temperature, cost)
+    return partial(structure_loss_gradient, structure, inference_of(structure, name), form, tol)
+
+
+@_loss_of.register(FactorGraph)
+def _(graph, name, temperature, cost, tol):
+    check_loss(graph, name, cost)
+    return partial(graph_loss_gradient, graph, name, temperature)
+
+
+def structure_loss_gradient(structure, inference, form, tol, scores, gold, additional, n_jobs):
+    """Return the loss and its gradient, for one sample or many; see `FenchelYoungLoss.loss_gradient`.
+
+    Parameters
+    ----------
+    structure : Structure
+    inference : tuple
+        The result of `inference_of`.
+    form : LossForm
+    tol : float
+    scores, gold, additional, n_jobs
+        As in `FenchelYoungLoss.loss_gradient`.
+    """
+    batch, many, _ = lay_out(structure, scores, additional)
+    problems, golds, encoded = batch.problems, gold if many else [gold], []
+    check_same_length(batch, golds)
+    for i, (dims, own) in enumerate(zip(problems.dims, golds)):
+        try:
+            encoded.append(structure.encode(own, dims))
+        except ValueError as error:
+            raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+    n_labels = math.isqrt(len(form.cost))
+    for shape in batch.problem_shapes:
+        if n_labels not in (0, shape.shape[-1]):
+            raise ValueError(f"cost has shape {(n_labels, n_labels)}, but there are {shape.shape[-1]} labels")
+    extra_ptr = offsets(problems.additional_stop - problems.additional_start)
+    out = Losses(np.empty(len(batch)), np.empty(len(problems.scores)), np.zeros(extra_ptr[-1]))
+    losses, residuals, additional_residuals = out
+    memory, joined = new_memory(problems.sizes, 0), join_gold(encoded)
+    over_ranges(
+        lambda start, stop: losses_of_range(*inference, form, problems, joined, tol, memory, start, stop, out),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    check_feasible(~np.isnan(losses), many, structure, problems)
+    if np.isinf(losses).any():
+        which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
+        raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+    pairs = []
+    for i, (loss, shape) in enumerate(zip(losses.tolist(), batch.shapes)):
+        unary = residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(shape)
+        extra = additional_residuals[extra_ptr[i] : extra_ptr[i + 1]]
+        pairs.append((loss, {"scores": unary, **batch.split_additional(extra, i)}))
+    return pairs if many else pairs[0]
 
 
 def inference_of(structure, name):
@@ -192,6 +195,16 @@ def inference_of(structure, name):
     return oracle, solvers_of(None, OTHER_ARGMAXES[argmax])
 
 
+def check_loss(structure, name, cost=None):
+    """Raise ValueError for a loss that a structure or a graph does not have; its cost is None, or any other."""
+    if LOSSES[name].argmax == "gibbs":
+        marginal_oracle_of(structure, f"loss={name!r}")
+    if cost is not None and not structure.labelled:
+        raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
+    if cost is not None and not LOSSES[name].margin:
+        raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
+
+
 def loss_form(structure, name, temperature, cost, n_labels=None):
     """Check the cost, and return a loss in the form that kernels take.
 
@@ -201,11 +214,8 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
         If the cost is invalid (see `FenchelYoungLoss`), or is given for a loss without margin.
     """
     flat = np.zeros(0)
+    check_loss(structure, name, cost)
     if cost is not None:
-        if not LOSSES[name].margin:
-            raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
-        if not structure.labelled:
-            raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
         matrix = check_numbers(cost, "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
             wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"

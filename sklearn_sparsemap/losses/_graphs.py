@@ -4,12 +4,12 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
-from ..factors._graph import FactorGraph
+from ..factors._graph_function import check_returned
 from ..graphs.arrays import FORBIDDEN, STRUCTURE
 from ..graphs.gold import add_structure_parts
 from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphProblems, as_graph_problems
+from ..inference._graph.problems import as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
 
@@ -131,7 +131,10 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     scores, gold, additional, n_jobs
         As in `FenchelYoungLoss.loss_gradient`.
     """
-    problems, many = as_graph_problems(graph, scores, additional)
+    unknown = sorted(set(additional) - {"additional"})
+    if unknown:
+        raise TypeError(f"pass the additional scores of a graph by factor: additional={{{unknown[0]!r}: ...}}")
+    problems, many = as_graph_problems(graph, scores, additional.get("additional"))
     layout, golds = problems.layout, gold if many else [gold]
     if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
         raise ValueError(f"gold must hold one assignment for each of {len(problems.scores)} samples")
@@ -163,7 +166,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     name : str
         A name in LOSSES, but not of a loss with Gibbs marginals.
     temperature : float
-    problems : GraphProblems
+    problems : GraphBatch
     gold : (u, joint)
         As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
@@ -189,7 +192,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
+    scaled, most = problems._replace(scores=scores, additional=problems.additional / temperature), _INEXACT
     is_rough = layout.shares_variables and accuracy > EXACT
     tol = np.sqrt(2.0 * accuracy) if is_rough else _TOL
     if recipe.argmax == "map":
@@ -210,24 +213,13 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_kept:
             memory["warm"] = start_of(layout, solutions.links, solutions.joint)
-    check_feasible(layout, solutions)
+    check_feasible(scaled, solutions)
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(fenchel_young(recipe, solutions.objective, u.sum(axis=1), missing, gold_scores), 0.0)
     inexact = np.abs(solutions.gap) > most * (1.0 + losses)
     if is_rough:
         inexact = solutions.statistics[:, RESIDUAL] > tol
     return temperature * losses, solutions.marginals - u, solutions.joint - joint, inexact
-
-
-def check_graph_loss(name, cost=None):
-    """Raise ValueError for a loss that is not available for graphs."""
-    if LOSSES[name].argmax == "gibbs":
-        raise ValueError(
-            f"loss={name!r} needs Gibbs marginals, which are not available for factor graphs: the sum over all "
-            "assignments is #P-hard. Use 'sparsemap', 'perceptron', or these with a margin, 'margin_sparsemap', 'hinge'"
-        )
-    if cost is not None:
-        raise ValueError("cost is for structures made of labels, which a FactorGraph is not; leave it at None")
 
 
 def check_graph(graph, n_rows):
@@ -238,8 +230,7 @@ def check_graph(graph, n_rows):
     n_outputs : int
         Number of scores of a row: 1 or, if rows are variables with several values, the number of values.
     """
-    if not isinstance(graph, FactorGraph):
-        raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
+    check_returned(graph, "the function `structure`")
     n_values = set(graph.n_states.values())
     if len(n_values) == 1 and set(graph.n_states) == set(graph.names):
         (n,) = n_values

@@ -23,9 +23,9 @@ from .._core.jit import (
     new_parts,
     readonly,
 )
+from .._core.offsets import offsets, ragged_indices
 from .active_set import active_set
 from .frank_wolfe import away_step, conditional_gradient, pairwise
-from .places import places_of, starts
 from .solver import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
@@ -108,8 +108,8 @@ def take_problems(problems, chosen):
     """Return a selection of the problems."""
     lengths = np.diff(problems.score_ptr)[chosen]
     return Problems(
-        readonly(problems.scores[places_of(problems.score_ptr[:-1][chosen], lengths)]),
-        readonly(starts(lengths), np.int64),
+        readonly(problems.scores[ragged_indices(problems.score_ptr[:-1][chosen], lengths)]),
+        offsets(lengths),
         problems.additional,
         *(readonly(array[chosen], np.int64) for array in problems[3:]),
     )

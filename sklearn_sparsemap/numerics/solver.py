@@ -33,12 +33,6 @@ AIM = 1e-3
 STRUCTURE_TOL = 1e-10
 MOST_STRUCTURE_CALLS = 100_000
 
-
-def most_calls(n_parts):
-    """Return the default maximum number of oracle calls, far above usual numbers."""
-    return 10_000 + 100 * int(n_parts)
-
-
 SOLVER_SIGNATURE = types.Tuple(
     (PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_OUT, types.int64, types.float64, types.float64, types.int64)
 )(

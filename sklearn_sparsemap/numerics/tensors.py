@@ -99,9 +99,9 @@ def _respond(used, factor, products, total):
     return own + ones * ((total - own.sum(-1, keepdim=True)) / ones.sum(-1, keepdim=True))
 
 
-def _append(support, chosen, found, theta, weight):
+def _append(support, chosen, structure, theta, weight):
     """Add a structure in the chosen samples, each of which has an unused slot."""
-    slots, extra = found
+    slots, extra = structure
     place = (support.used.to(torch.int8)).argmin(1)
     here = chosen.unsqueeze(1) & (torch.arange(support.used.shape[1], device=place.device) == place.unsqueeze(1))
     column = _column(support, slots)

@@ -16,34 +16,30 @@ def check_names(names, n_groups=None):
     return names
 
 
-def check_columns(columns, names, n_features=None, allow_empty=False):
-    """Check lists of columns.
+def check_group(group, name, n_features=None, allow_empty=False):
+    """Check the columns of a group.
 
     Parameters
     ----------
-    columns : sequence of array-like of int
-        The columns of each group.
-    names : sequence
-        Names of the groups, for messages.
+    group : array-like of int
+        The columns.
+    name : str
+        Name of the group, for messages.
     n_features : int, default=None
         Number of features, if known.
     allow_empty : bool, default=False
-        Whether groups may be empty.
+        Whether the group may be empty.
 
     Returns
     -------
-    columns : list of int64 arrays
-        The columns of each group, sorted.
+    columns : int64 array
+        Sorted.
 
     Raises
     ------
     ValueError
-        If columns are not integers, negative, out of range or given twice in a group, or a group is empty.
+        If columns are not integers, negative, out of range or given twice, or the group is empty.
     """
-    return [_check_group(group, name, n_features, allow_empty) for name, group in zip(names, columns)]
-
-
-def _check_group(group, name, n_features, allow_empty):
     if isinstance(group, str | bytes | dict):
         raise ValueError(f"group {name!r} must be a list of columns; got {group!r}")
     array = np.asarray(group if hasattr(group, "__len__") else [group])
@@ -64,17 +60,6 @@ def _check_group(group, name, n_features, allow_empty):
     if len(twice):
         raise ValueError(f"group {name!r} has column {array[twice[0]]} more than once; give it once")
     return array
-
-
-def check_covered(counts):
-    """Raise ValueError if a feature is in no group; `counts` is the number of groups of each feature."""
-    missing = np.flatnonzero(counts == 0)
-    if len(missing):
-        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise ValueError(
-            f"{len(missing)} of {len(counts)} features are in no group: {first}; add them to a group, or make a group "
-            "for each"
-        )
 
 
 def check_ids(ids, n_features=None, n_groups=None, what="groups"):

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
-from .._core.indices import are_ends, are_places
+from .._core.indices import are_ends, are_indices
 from .._core.jit import readonly
 from .._core.validation import check_positive
-from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
+from ._columns import check_group, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
 from ._order import GroupOrder
 
@@ -84,7 +84,7 @@ class Groups:
         return cls(names, indptr, indptr[:-1], n_groups, group_of)
 
     def _is_sound(self):
-        return are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_places(
+        return are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_indices(
             self.group_atoms, self.n_atoms
         )
 
@@ -103,14 +103,14 @@ class Groups:
         self : Groups
         """
         n_features = self.n_features if n_features is None else n_features
-        features_fit = are_places(self.atom_of, self.n_atoms, n_features)
-        if not (self._is_sound() and features_fit and are_places(self.order, self.n_groups, self.n_groups)):
+        features_fit = are_indices(self.atom_of, self.n_atoms, n_features)
+        if not (self._is_sound() and features_fit and are_indices(self.order, self.n_groups, self.n_groups)):
             raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
         return self
 
     def _set_features(self, atom_of):
         self.atom_of = readonly(atom_of, np.int64)
-        if not are_places(self.atom_of, self.n_atoms):
+        if not are_indices(self.atom_of, self.n_atoms):
             raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {self.n_atoms - 1}")
         self.n_features = len(self.atom_of)
         self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
@@ -287,7 +287,9 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
-    built = _from_any(resolve_function(groups, feature_names), n_features, feature_groups, feature_names, names)
+    if callable(groups) or (isinstance(groups, str) and groups == "columns"):
+        groups = resolve_function(groups, feature_names)
+    built = _from_any(groups, n_features, feature_groups, feature_names, names)
     if not (allow_overlap or built.is_partition):
         raise ValueError(f"{_describe_overlap(built)}; each feature must be in only one group")
     return built
@@ -371,13 +373,19 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
     """Make groups from the columns of each group, which may overlap."""
     if name_columns(columns, feature_names is not None):
         columns = resolve_columns(columns, names, feature_names)
-    columns = check_columns(columns, names, n_features, allow_empty)
+    columns = [check_group(group, name, n_features, allow_empty) for name, group in zip(names, columns)]
     indices = np.concatenate(columns)
     group = np.repeat(np.arange(len(names)), [len(own) for own in columns])
     if n_features is None:
         n_features = int(indices.max(initial=-1)) + 1
     counts = np.bincount(indices, minlength=n_features)
-    check_covered(counts)
+    missing = np.flatnonzero(counts == 0)
+    if len(missing):
+        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(
+            f"{len(missing)} of {n_features} features are in no group: {first}; add them to a group, or make a group "
+            "for each"
+        )
     if counts.max(initial=1) == 1:
         group_of = np.empty(n_features, dtype=np.int64)
         group_of[indices] = group

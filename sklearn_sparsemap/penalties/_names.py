@@ -133,11 +133,9 @@ def groups_by_name(names: Sequence[str], inputs: Sequence[str] | None = None) ->
 
 
 def resolve_function(groups, feature_names):
-    """Call the function of feature names, if `groups` is one; "columns" is `groups_by_name`."""
-    if isinstance(groups, str) and groups == "columns":
+    """Return the groups that a function makes of the names of features; "columns" is `groups_by_name`."""
+    if isinstance(groups, str):
         groups = groups_by_name
-    if not callable(groups):
-        return groups
     if feature_names is None:
         raise ValueError(
             "groups='columns', or a function, needs names of features; pass a DataFrame, in a pipeline after "

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.annotations import Any, Iterable, NDArray, Self, Sequence
 from .._core.template_grammar import read_places
-from ._columns import check_columns, check_names, name_columns, resolve_columns
+from ._columns import check_group, check_names, name_columns, resolve_columns
 
 
 class GroupOrder:
@@ -82,7 +82,7 @@ class GroupOrder:
             raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
         # Names of columns are resolved later.
         if columns is not None and not name_columns(columns):
-            columns = check_columns(columns, self.names, allow_empty=True)
+            columns = [check_group(group, name, allow_empty=True) for name, group in zip(self.names, columns)]
         self.columns = columns
         place = {name: i for i, name in enumerate(self.names)}
         for pair in pairs:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
+from ..numerics.derivations import best_derivations
+from ..numerics.partition import best_by_partition
 from ..numerics.polytope_solver import always
 
 
@@ -61,6 +63,10 @@ class Structure:
         Names of the additional scores, in the order in which they are joined.
     oracle : compiled function
         The MAP oracle.
+    entering : compiled function or None
+        If the oracle is a dynamic program, the description of its hyperarcs, from which the k best structures are
+        found; see numerics/derivations.py. Every structure must have one derivation. If None, they are found by a
+        partition of the structures and calls of the oracle.
     marginal_oracle : compiled function or None
         The marginal oracle, or None.
     no_marginals : str
@@ -77,6 +83,10 @@ class Structure:
         Whether a structure consists of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one for
         each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a
         single output, and a row of features for each part.
+    is_flat : bool
+        Whether a structure is one label for the whole sample.
+    uses_graphs : bool
+        Whether an estimator makes a factor graph of each sample instead, which is False for all structures.
     fixed_size : bool
         Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
         predicted. Estimators then predict by the regularised objective of their loss, because the regulariser depends
@@ -142,11 +152,13 @@ class Structure:
     score_ndim = 1
     additional_names = ()
     oracle = None
+    entering = None
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
     polytope_solver = None
     tensor_solver = None
     labelled = False
+    uses_graphs = False
     row_outputs = None
     repeats = False
     extra_rows = 0
@@ -161,6 +173,10 @@ class Structure:
     _decodes_stacks = False
     # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
     _decodes_alike = False
+
+    @property
+    def is_flat(self) -> bool:
+        return self.labelled and self.score_ndim == 1
 
     @property
     def fixed_size(self) -> bool:
@@ -228,16 +244,26 @@ class Structure:
         """
         return None
 
-    def n_best(self, sample: Any, k: int) -> Any:
-        """Return the slots and values of the `k` best structures of a `Problem`; None leaves them to the MAP oracle."""
-        return None
+    def n_best(self, problems: Any, limit: Any, counts: Any, start: int, stop: int) -> Any:
+        """Find the k best structures of `Problems` from `start` to `stop`, in a compiled call.
 
-    def n_best_by(self, sample: Any) -> Any:
-        """Return another structure, its scores, and a function that maps its slots to slots of this one; or None.
-
-        For structures whose k best ones are those of another structure.
+        See `best_derivations` in numerics/derivations.py for the arguments and the result.
         """
-        return None
+        if self.entering is not None:
+            return best_derivations(self.oracle, self.entering, problems, limit, counts, start, stop)
+        places = self._places_of_parts(problems)
+        return best_by_partition(self.oracle, problems, places, bool(self.fixed_size), limit, counts, start, stop)
+
+    def _places_of_parts(self, problems):
+        """Return the place of each part of `Problems`, see `places`; -1 if there are no places."""
+        by_dims, n_parts = {}, np.diff(problems.score_ptr).tolist()
+        for n, dims in zip(n_parts, problems.dims):
+            if dims.tobytes() not in by_dims:
+                places = self.places(dims)
+                by_dims[dims.tobytes()] = place_of = np.full(n, -1)
+                for number, parts in enumerate(() if places is None else places):
+                    place_of[parts] = number
+        return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         """Draw `n` structures of a `Problem` from the Gibbs distribution, or return None to use the marginal oracle."""
@@ -314,9 +340,32 @@ class Structure:
         """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tests the structure."""
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 
-    def layout(self, dims):
-        """Return the sizes of a problem for kernels: `sizes`, `marginal_work`, and 1 if `repeats`."""
-        return (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
+    def layout(self, shape, given):
+        """Describe a problem to kernels.
+
+        Parameters
+        ----------
+        shape, given
+            As in `dims`.
+
+        Returns
+        -------
+        dims : tuple of int
+        sizes : tuple of int
+            `sizes`, `marginal_work`, and 1 if `repeats`.
+
+        Raises
+        ------
+        ValueError
+            If scores cannot have this shape, or if `dims` is invalid because a user has edited attributes.
+        """
+        dims = self.dims(shape, given)
+        if not all(isinstance(d, Integral) and d >= 0 for d in dims):
+            raise ValueError(
+                f"the sizes of {self!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
+                "editing one"
+            )
+        return dims, (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
@@ -342,6 +391,17 @@ def solver_in_tensors(package):
         return partial(import_module(".tensors", package).solve, self)
 
     return tensor_solver
+
+
+def is_structure(value):
+    """Return whether a user's value is an instance of a structure."""
+    return isinstance(value, Structure)
+
+
+def check_structure(structure):
+    """Raise ValueError unless `structure` is an instance of a structure."""
+    if not isinstance(structure, Structure):
+        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
 
 
 def as_parts(parts):
@@ -402,13 +462,3 @@ def known_entries(known, n, rows, entry, lowest, highest):
         if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
             raise ValueError(f"{entry} is None, or an int from {lowest} to {highest}; got {choice!r}")
     return entries
-
-
-def check_dims(structure, dims):
-    """Return the result of `Structure.dims`; raise ValueError if it is invalid because a user has edited attributes."""
-    if not all(isinstance(d, Integral) and d >= 0 for d in dims):
-        raise ValueError(
-            f"the sizes of {structure!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
-            "editing one"
-        )
-    return dims

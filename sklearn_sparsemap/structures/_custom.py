@@ -21,7 +21,7 @@ _numbers = itertools.count()
 _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 
-def _ask(number, scores, additional, slots, additional_slots):
+def _call_oracle(number, scores, additional, slots, additional_slots):
     """Call a Python oracle; fill the slots with its answer, and return the answer's score.
 
     If it fails, it reports that no structure is allowed, at this and all later calls of the same kernel; see
@@ -29,17 +29,17 @@ def _ask(number, scores, additional, slots, additional_slots):
     """
     errors = deferred_errors()
     if errors is None:
-        return _answer(number, scores, additional, slots, additional_slots)
+        return _call_map_oracle(number, scores, additional, slots, additional_slots)
     if not errors:
         try:
-            return _answer(number, scores, additional, slots, additional_slots)
+            return _call_map_oracle(number, scores, additional, slots, additional_slots)
         except BaseException as error:
             errors.append(error)
     slots[:] = additional_slots[:] = -1
     return -np.inf
 
 
-def _answer(number, scores, additional, slots, additional_slots):
+def _call_map_oracle(number, scores, additional, slots, additional_slots):
     structure = _called[int(number)]
     scores = readonly(scores)
     found = structure.map_oracle(scores, readonly(additional)) if structure.additional else structure.map_oracle(scores)
@@ -61,7 +61,7 @@ def _answer(number, scores, additional, slots, additional_slots):
 def python_oracle(scores, additional, dims, work, slots, additional_slots):
     """Call the Python function of the structure with the number dims[1]."""
     with objmode(value="float64"):
-        value = _ask(dims[1], scores, additional, slots, additional_slots)
+        value = _call_oracle(dims[1], scores, additional, slots, additional_slots)
     return value
 
 
@@ -202,14 +202,16 @@ class CustomStructure(Structure):
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((2,), (3,), (5,)) if self.n_parts is None else ((self.n_parts,),)
 
-    def check_parts(self, found, n_parts, n_additional, what):
+    def check_parts(self, answered, n_parts, n_additional, what):
         """Return an answer of an oracle or `encode` as two int arrays; errors begin with `what`."""
         additional_parts = ()
         if self.additional:
-            if not isinstance(found, tuple) or len(found) != 2:
-                raise ValueError(f"{what} {found!r}; with additional scores that is a pair (parts, additional parts)")
-            found, additional_parts = found
-        parts = _as_ints(found, n_parts, what, "parts")
+            if not isinstance(answered, tuple) or len(answered) != 2:
+                raise ValueError(
+                    f"{what} {answered!r}; with additional scores that is a pair (parts, additional parts)"
+                )
+            answered, additional_parts = answered
+        parts = _as_ints(answered, n_parts, what, "parts")
         # Its cost is a third of that of `np.unique`; an oracle is called thousands of times.
         if np.count_nonzero(np.bincount(parts)) < len(parts):
             raise ValueError(f"{what} a part more than once: {parts.tolist()}")
@@ -227,14 +229,14 @@ class CustomStructure(Structure):
         return {name: value for name, value in vars(self).items() if name != "_number"}
 
 
-def _as_ints(indices, n, what, kind):
+def _as_ints(indices, n, what, part_name):
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{what} {indices!r}; {kind} are a sequence of ints (indices)")
+        raise ValueError(f"{what} {indices!r}; {part_name} are a sequence of ints (indices)")
     array = array.astype(np.int64, copy=False)
     # As unsigned ints, negative ones are large.
     if np.maximum.reduce(array.view(np.uint64)) >= n:
-        raise ValueError(f"{what} {kind} {array.tolist()}; they must lie between 0 and {n - 1}")
+        raise ValueError(f"{what} {part_name} {array.tolist()}; they must lie between 0 and {n - 1}")
     return array

@@ -104,7 +104,7 @@ class LinearProgram(CustomStructure):
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
         # The keys are text, because skops can save it.
-        self._found: dict[str, Any] = {}
+        self._enumerated: dict[str, Any] = {}
 
     @property
     def is_slow(self) -> bool:
@@ -112,7 +112,7 @@ class LinearProgram(CustomStructure):
 
     @property
     def pool(self) -> NDArray[np.bool_]:
-        return np.array(list(self._found.values()), bool).reshape(-1, self.n_parts)
+        return np.array(list(self._enumerated.values()), bool).reshape(-1, self.n_parts)
 
     def for_training(self) -> CustomStructure:
         return self.on_pool() if self.train_on_pool else self
@@ -139,7 +139,7 @@ class LinearProgram(CustomStructure):
         >>> map_inference(knapsack.on_pool(), [0.0, 2.0, -1.0])[0].tolist()
         [False, True, True]
         """
-        if not self._found:
+        if not self._enumerated:
             raise ValueError("no solution was found yet; ask map_inference for those of some scores first")
         return CustomStructure(
             partial(_best_of_pool, self.pool),
@@ -190,7 +190,7 @@ class LinearProgram(CustomStructure):
                 chosen = self._branch(costs, allowed)
                 if chosen is None:
                     return None
-        self._found.setdefault(chosen.tobytes().hex(), chosen)
+        self._enumerated.setdefault(chosen.tobytes().hex(), chosen)
         return np.flatnonzero(chosen)
 
     def _branch(self, costs, allowed):
@@ -220,7 +220,7 @@ class LinearProgram(CustomStructure):
             if len(wrong):
                 name = "A" if A is self.A else "A_eq"
                 raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
-        self._found.setdefault(x.tobytes().hex(), x)
+        self._enumerated.setdefault(x.tobytes().hex(), x)
         return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:

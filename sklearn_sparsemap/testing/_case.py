@@ -105,7 +105,7 @@ class Case:
 
     # Asking.
 
-    def ask(self, values):
+    def call_oracle(self, values):
         """Call the oracle, check the answer, and return its value and the number of the structure.
 
         As in solvers, `work` is zero in the first call for a problem. Later calls, with other unary scores, get `work`

@@ -12,7 +12,7 @@ _STEP = 1e-5
 def check_marginals(case, n_instances):
     """Check the marginal oracle: against the sum over all structures if these are known, else by differences."""
     # The log-partition with scores of zero is the logarithm of the number of structures.
-    count, _ = _ask(case, np.zeros(case.n))
+    count, _ = _call_twice(case, np.zeros(case.n))
     if count < np.log(len(case.rows)) - 1e-9:
         case.fail(
             "the log-partition with scores of zero is the logarithm of the number of structures; the marginal "
@@ -24,8 +24,8 @@ def check_marginals(case, n_instances):
     _check_random(case, n_instances, count, is_complete)
     _check_alone(case, is_complete)
     nothing = np.full(case.n, -np.inf)
-    if case.ask(nothing)[0] == -np.inf:
-        value, _ = _ask(case, nothing)
+    if case.call_oracle(nothing)[0] == -np.inf:
+        value, _ = _call_twice(case, nothing)
         if value > -np.inf:
             case.fail(
                 f"the marginal oracle has the log-partition {value}, but all structures are forbidden",
@@ -45,7 +45,7 @@ def _check_random(case, n_instances, count, is_complete):
     pairs = [(a, b) for a in range(case.n) for b in range(a)]
     problems += [(case.draw() + 1000.0 * np.isin(range(case.n), pairs[p]), False) for p in case.some_of(len(pairs))]
     for values, is_drawn in problems:
-        best, _ = case.ask(values)
+        best, _ = case.call_oracle(values)
         if best > -np.inf:
             _check_sum(case, values, best + count, why, is_complete, is_drawn)
 
@@ -54,13 +54,13 @@ def _check_alone(case, is_complete):
     """Check with all parts except those of one structure forbidden, so that all other structures are far worse."""
     for i in case.some_of(len(case.rows)):
         values = np.where(case.rows[i] > 0, 1000.0 * (1.0 + np.abs(case.draw())), -np.inf)
-        if case.ask(values)[1] == i:
+        if case.call_oracle(values)[1] == i:
             totals = case.totals(values)
             if np.count_nonzero(totals > totals[i] - 50.0) == 1:
                 _check_sum(case, values, totals[i], "as there is no other structure of these parts", is_complete)
 
 
-def _ask(case, values):
+def _call_twice(case, values):
     """Call the marginal oracle twice; return its value and the marginals of all parts."""
     (value, expected), again = (call_marginals(case, values, dirt) for dirt in (np.nan, 1e300))
     is_fine = value == -np.inf or (np.isfinite([value, *expected]).all() and np.array_equal(expected, again[1]))
@@ -91,7 +91,7 @@ def _check_sum(case, values, most, why, is_complete, is_drawn=False):
     is_drawn : bool, default=False
         Whether scores are random and small: differences of the log-partition then tell its derivative.
     """
-    value, expected = _ask(case, values)
+    value, expected = _call_twice(case, values)
     totals = case.totals(values)
     p = np.exp(totals - totals.max())
     least = totals.max() + np.log(p.sum())
@@ -130,7 +130,9 @@ def _differences(case, values, expected):
     for part in case.some_of(case.n):
         step = np.zeros(case.n)
         step[part] = _STEP
-        rise = _ask(case, values + step)[0] - _ask(case, values - step)[0] if values[part] > -np.inf else 0.0
+        rise = (
+            _call_twice(case, values + step)[0] - _call_twice(case, values - step)[0] if values[part] > -np.inf else 0.0
+        )
         wanted[part] = rise / (2 * _STEP)
     return wanted
 

@@ -18,7 +18,7 @@ def check_oracle(case, n_instances):
     no_unary = case.draw()
     no_unary[: case.n_unary] = -np.inf
     probes += [no_unary, np.full(case.n, -np.inf)]
-    answers = [(values, *case.ask(values)) for values in probes]
+    answers = [(values, *case.call_oracle(values)) for values in probes]
     if not len(case.rows):
         case.fail(
             "the oracle says that no structure is allowed, with any scores",
@@ -30,7 +30,7 @@ def check_oracle(case, n_instances):
     for i in case.some_of(len(case.rows)):
         for own, other in ((1.0, -1.0), (1.0, -np.inf), (-1e8, -np.inf)):
             values = np.where(case.rows[i] > 0, own, other)
-            answers.append((values, *case.ask(values)))
+            answers.append((values, *case.call_oracle(values)))
     for answer in answers:
         check_best(case, *answer)
 

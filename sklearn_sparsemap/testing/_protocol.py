@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.jit import Entry, is_compiled
 from ..numerics.polytope_solver import PolytopeSolver
-from ..structures import Structure
+from ..structures._base import is_structure
 
 # Keywords of the inference functions, which additional scores cannot be named after.
 _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
@@ -27,9 +27,9 @@ def is_ints(values, least=0):
 def check_attributes(structure):
     """Check all methods that do not depend on the scores."""
     remedy = "pass an instance of a subclass of sklearn_sparsemap.structures.Structure, such as LinearChain()"
-    if isinstance(structure, type) and issubclass(structure, Structure):
+    if isinstance(structure, type):
         raise AssertionError(f"{structure.__name__} is a class; {remedy}")
-    require(structure, isinstance(structure, Structure), "it is not a Structure", remedy)
+    require(structure, is_structure(structure), "it is not a Structure", remedy)
     ndim, names = structure.score_ndim, structure.additional_names
     require(structure, is_ints([ndim], 1), f"score_ndim is {ndim!r}", "it is the number of axes of scores, an int")
     is_names = isinstance(names, tuple) and all(isinstance(name, str) and name.isidentifier() for name in names)

@@ -12,7 +12,7 @@ from ._oracle import is_same
 def check_public(case, n_instances):
     """Check that results depend on the arguments and the attributes of the structure only."""
     problems = [case.draw(k) for k in range(4 * n_instances)]
-    answers = [(values, *case.ask(values)) for values in problems]
+    answers = [(values, *case.call_oracle(values)) for values in problems]
     answers = [(values, value, i) for values, value, i in answers if i is not None]
     problems, values_found, places = zip(*answers)
     expected = [case.structure.decode(case.slots[i][0].copy(), case.dims) for i in places]
@@ -27,7 +27,7 @@ def check_public(case, n_instances):
                     values,
                 )
     nothing = np.full(case.n, -np.inf)
-    if case.ask(nothing)[0] == -np.inf:
+    if case.call_oracle(nothing)[0] == -np.inf:
         scores, additional = case.split(nothing)
         try:
             result = map_inference(case.structure, scores, **additional)
@@ -41,17 +41,17 @@ def _ask_in_many_ways(case, problems):
     scores, additional = zip(*(case.split(values) for values in problems))
     batch = list(scores), {name: [given[name] for given in additional] for name in case.given}
 
-    def ask(structure, **options):
+    def infer(structure, **options):
         return map_inference(structure, batch[0], **batch[1], **options)
 
     found = {
         "map_inference": [case.infer(map_inference, values) for values in problems],
-        "map_inference in two threads": ask(case.structure, n_jobs=2),
-        "a deep copy": ask(copy.deepcopy(case.structure)),
+        "map_inference in two threads": infer(case.structure, n_jobs=2),
+        "a deep copy": infer(copy.deepcopy(case.structure)),
     }
     try:
         unpickled = pickle.loads(pickle.dumps(case.structure))
     except (pickle.PicklingError, AttributeError, TypeError):
         # Lambdas and local classes cannot be pickled, and need not be.
         return found
-    return {**found, "an unpickled copy": ask(unpickled)}
+    return {**found, "an unpickled copy": infer(unpickled)}

@@ -27,7 +27,7 @@ def check_solutions(case, values, solvers):
         # The best structure at these marginals may be new.
         tilted = values.copy()
         tilted[: case.n_unary] -= found
-        check_best(case, tilted, *case.ask(tilted))
+        check_best(case, tilted, *case.call_oracle(tilted))
         finite = np.isfinite(values)
         gap = case.totals(tilted).max() - tilted[finite] @ parts[finite]
         rounding = case.rounding(values)

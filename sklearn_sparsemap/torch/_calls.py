@@ -9,8 +9,6 @@ from .._core.validation import check_choice
 from .._layers import tensors
 from .._layers.forms import form_of_graph, form_of_structure
 from .._layers.register import operator_of
-from ..factors import FactorGraph
-from ..structures import Structure
 from . import _forms
 from ._native import native_operator
 
@@ -23,7 +21,7 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     dtype : torch.dtype
         Dtype of the results: that of the scores, or float32 for half precision under autocast.
     batch : (scores, additional, rows)
-    form : Form
+    form : InputShapes
     """
     form_of = partial(form_of_graph, ask=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
@@ -84,7 +82,7 @@ def handle_of(what, extra, tol, max_iter, n_jobs, native=False, argmax="sparsema
     In a compiled function, the structure may have been made there.
     """
     options = extra, tol, max_iter, n_jobs, native, argmax
-    if not torch.compiler.is_compiling() or isinstance(what, FactorGraph) or not _is_bare(what):
+    if not torch.compiler.is_compiling() or not _is_bare(what):
         return constant(_handle_of, what, *options)
     params = ()
     for name, value in vars(what).items():
@@ -101,8 +99,9 @@ def _handle_of(what, extra, tol, max_iter, n_jobs, native, argmax):
 
 @torch.compiler.assume_constant_result
 def _is_bare(structure):
-    # The tracer stores the attributes of an object that is made in the traced function separately.
-    return isinstance(structure, Structure) and not vars(structure)
+    # The tracer stores the attributes of an object that is made in the traced function separately. Only structures are
+    # known by their parameters.
+    return hasattr(structure, "_params") and not vars(structure)
 
 
 def _handle_of_made(kind, params, *options):

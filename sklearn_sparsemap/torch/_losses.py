@@ -80,7 +80,7 @@ class FenchelYoungLoss(nn.Module):
         # In compiled programs constants are numbers or tuples of these.
         self.cost = None if cost is None else tuple(map(tuple, np.asarray(cost, np.float64).tolist()))
         # Raises for invalid combinations.
-        loss_operator(structure, loss, (), cost=cost)
+        self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
 
     def _handle(self, extra):
         """Return the number of the operator."""
@@ -124,14 +124,13 @@ class FenchelYoungLoss(nn.Module):
         return self._reduced(self._losses(*tensors, gold, handle, form.lead).to(dtype), form.lead)
 
     def _prepare(self, scores, lengths, mask, additional):
-        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `Form`."""
-        is_graph = isinstance(self.structure, FactorGraph) or callable(self.structure)
-        if is_graph:
+        """Return the dtype of the loss, the tensors in the form of `_ops.solve`, and their `InputShapes`."""
+        if self._of_factors:
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
             additional = flatten_additional(additional.get("additional"))
-        return prepare(is_graph, self.structure, scores, additional, lengths, self.temperature, mask)
+        return prepare(self._of_factors, self.structure, scores, additional, lengths, self.temperature, mask)
 
     def _losses(self, scores, additional, rows, gold, handle, lead):
         """Return the loss of each sample, given its `Gold` as tensors."""

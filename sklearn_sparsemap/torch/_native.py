@@ -6,14 +6,14 @@ import torch
 from .._layers.padding import kinds_of
 from .._layers.register import operator_of, register
 from .._layers.samples import naming, nonempty, place_of
-from ..structures._base import Structure, TensorBatch
+from ..structures._base import TensorBatch
 
 
 def native_operator(what, extra, **options):
     """Return the operator of a structure or a graph whose solutions are tensors; see `operator_of`."""
     compiled = operator_of(what, extra, **options)
-    kind = NativeOperator if isinstance(what, Structure) else NativeGraphs
-    return register(("native", compiled.handle), lambda: kind(compiled))
+    native = NativeGraphs if compiled.of_factors else NativeOperator
+    return register(("native", compiled.handle), lambda: native(compiled))
 
 
 class NativeOperator:
@@ -57,8 +57,8 @@ class NativeOperator:
         own = np.array(shapes, np.int64).reshape(-1, len(padded))[kind]
         lengths, values = full.index_copy(0, places, torch.from_numpy(own).to(device)), []
         for part, masks, label in (
-            (scores, [k.mask for k in kinds], "scores"),
-            (additional, [k.extra_mask for k in kinds], "additional"),
+            (scores, [k.entries for k in kinds], "scores"),
+            (additional, [k.extra_entries for k in kinds], "additional"),
         ):
             flat = torch.where(present.unsqueeze(1), part.flatten(1), 0.0)
             if all(mask.all() for mask in masks):
@@ -91,7 +91,7 @@ class NativeGraphs(NativeOperator):
             if solver is None:
                 continue
             solve, most = solver
-            columns, extra_columns = (torch.from_numpy(c).to(device) for c in (kind.columns, kind.extra_columns))
+            columns, extra_columns = (torch.from_numpy(c).to(device) for c in (kind.entries, kind.extra_entries))
             for some in own.to(device).split(most):
                 places = (some.unsqueeze(1), columns), (some.unsqueeze(1), extra_columns)
                 u[places[0]], v[places[1]], own_multiply, solved[some] = solve(flat[places[0]], additional[places[1]])

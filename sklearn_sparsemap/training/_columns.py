@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
-from ..numerics.places import places_of
+from .._core.offsets import ragged_indices
 from ._data import LinearModel, begins_of_pieces, make_rows
 
 _MANY = 2**18  # entries; smaller data are learned online without merging, because they take little time
@@ -158,7 +158,7 @@ class Columns:
             # The indices of all entries at once would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
             places, own = self.places[chosen], lengths[chosen]
-            entries = places_of(coef.indptr[places], own)
+            entries = ragged_indices(coef.indptr[places], own)
             target = slice(indptr[start], indptr[start] + len(entries))
             indices[target] = coef.indices[entries]
             data[target] = coef.data[entries] / np.repeat(self.multiplicity[places], own)
@@ -173,33 +173,41 @@ def columns_of(X, coef):
     return Columns(X)
 
 
-class Merging:
-    """Conversion of features and models between original and merged columns.
+def merge_columns(X, n_outputs):
+    """Return the merged columns of features for L-BFGS; None if merging would not save time.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_rows, n_features)
+    X : CSR of shape (n_rows, n_features)
     n_outputs : int
-        Number of columns of the weights. Columns are not merged if the features have more entries than there are
-        weights: finding equal columns would take as long as several iterations, and would save little in each.
-    penalised : bool
-        Whether the weights are penalised. Otherwise columns are not merged, because weights of equal columns need not
-        be equal.
+        Number of columns of the weights. If the features have more entries than there are weights, finding equal
+        columns would take as long as several iterations, and would save little in each.
+    """
+    if X.nnz > n_outputs * X.shape[1]:
+        return None
+    kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
+    chosen, counts = _distinct(kinds)
+    return Merging(X, kinds, chosen, counts) if 0 < len(chosen) <= _WORTHWHILE * len(kinds) else None
+
+
+class Merging:
+    """Merged columns for L-BFGS, and the conversion of models between original and merged columns.
+
+    Parameters
+    ----------
+    X : CSR of shape (n_rows, n_features)
+    kinds : int array of shape (n_features,)
+        See `number_columns`.
+    chosen, counts : int arrays of shape (n_merged,)
+        The first column of each kind, and the number of its columns.
 
     Attributes
     ----------
-    X : ndarray or CSR of shape (n_rows, n_merged)
+    X : CSR of shape (n_rows, n_merged)
         The merged features.
     """
 
-    def __init__(self, X, n_outputs, penalised):
-        self.X, self._scale = X, None
-        if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
-            return
-        kinds, _ = number_columns(make_rows(X, X.dtype, lean=True), X.shape[1])
-        chosen, counts = _distinct(kinds)
-        if not 0 < len(chosen) <= _WORTHWHILE * len(kinds):
-            return
+    def __init__(self, X, kinds, chosen, counts):
         columns = sparse.csc_array(X)
         columns.sum_duplicates()
         # Columns are sorted by their first rows, so that adjacent rows use adjacent columns.
@@ -211,15 +219,11 @@ class Merging:
 
     def shrink(self, model):
         """Return the model of the merged columns with the same scores."""
-        if self._scale is None:
-            return model
         coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._places >= 0
         np.add.at(coef, self._places[filled], model.coef[filled])
         return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
 
     def expand(self, model):
         """Return the model of all columns."""
-        if self._scale is None:
-            return model
         coef = _expand_dense(model.coef, self._places, self._scale)
         return LinearModel(coef, model.intercept, model.additional)

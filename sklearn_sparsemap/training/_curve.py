@@ -1,10 +1,10 @@
 """Records of a training in bounded memory."""
 
-MOST_ENTRIES = 2048  # maximum number of entries of a course, even
+MOST_ENTRIES = 2048  # maximum number of entries of a curve, even
 
 
-class Course:
-    """Records of a training in a bounded number of entries.
+class BoundedCurve:
+    """A curve along training, in a bounded number of entries.
 
     If there are `MOST_ENTRIES`, pairs of entries are merged, and each entry then represents twice as many records.
 
@@ -26,13 +26,13 @@ class Course:
 
     @classmethod
     def of(cls, merge, entries):
-        """Return the course of a sequence of records."""
-        found = cls(merge)
+        """Return the curve of a sequence of records."""
+        curve = cls(merge)
         for entry in entries:
-            found.note(entry)
-        return found
+            curve.append(entry)
+        return curve
 
-    def note(self, entry):
+    def append(self, entry):
         """Append a record."""
         self.last = entry
         if self.entries and self._in_last < self._per_entry:

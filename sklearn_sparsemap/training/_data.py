@@ -1,6 +1,7 @@
 """Flat training data, and the weights of a linear model."""
 
 from collections import namedtuple
+from itertools import pairwise
 
 import numpy as np
 from numba import types
@@ -21,9 +22,9 @@ from .._core.jit import (
     entry,
     readonly,
 )
+from .._core.ragged import RaggedArray
 from .._core.shapes import size_of
 from .._core.validation import check_matrix
-from ..inference._problems import plan_of
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 from ..numerics.loops import Problems, map_range
 from ..numerics.polytope_solver import SOLVERS
@@ -127,7 +128,7 @@ class LinearModel:
     def astype(self, dtype):
         """Return the model with weights of a type; the model itself if it already has this type."""
         arrays = self.coef, self.intercept, self.additional
-        return self if self.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
+        return self if self.coef.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
 
     def dense(self):
         """Return the model with dense `coef`."""
@@ -150,41 +151,6 @@ def squared_norm(array):
     return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
 
 
-def linear_problems(structure, grids, n_outputs):
-    """Describe samples under a linear model.
-
-    Parameters
-    ----------
-    structure : Structure
-    grids : int array of shape (n_samples, n_axes)
-        Shapes of the samples' rows, as in a `RaggedArray`.
-    n_outputs : int
-
-    Returns
-    -------
-    dims, sizes : int64 arrays with one row for each sample
-        The results of `Structure.dims` and `Structure.layout`.
-    shapes : list of tuple
-        Shapes of the samples' scores.
-
-    Raises
-    ------
-    ValueError
-        If the shape of a sample is invalid for the structure; the message names the first one.
-    """
-    given = structure.learned_shapes(n_outputs)
-    kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
-    plans = []
-    for kind, i in zip(kinds.tolist(), first.tolist()):
-        try:
-            plans.append(plan_of(structure, structure.scores_shape(tuple(kind), n_outputs), given))
-        except ValueError as error:
-            raise ValueError(f"X[{i}]: {error}") from error
-    which, shapes, _, dims, sizes = which.ravel(), *zip(*plans)
-    laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
-    return *laid_out, [shapes[k] for k in which.tolist()]
-
-
 def encode_gold(structure, laid_out, n_outputs, codes):
     """Encode the gold structures of samples.
 
@@ -192,7 +158,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     ----------
     structure : Structure
     laid_out : tuple
-        The result of `linear_problems`.
+        See `StructureTask`.
     n_outputs : int
     codes : sequence
         The gold structure of each sample, in the form in which `structure` decodes.
@@ -218,6 +184,8 @@ def encode_gold(structure, laid_out, n_outputs, codes):
             readonly(none[:0], np.int32),
             readonly(none, np.int64),
         )
+    if isinstance(codes, RaggedArray):
+        codes = [codes.values[first:last] for first, last in pairwise(codes.indptr.tolist())]
     encoded = []
     for i, gold in enumerate(codes):
         try:

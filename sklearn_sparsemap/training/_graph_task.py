@@ -1,17 +1,17 @@
 """The task of samples with factor graphs."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 
+from .._core.shapes import size_of
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit
-from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments, relax
+from ..inference._graph.map import MAP_TIME_LIMIT
 from ..inference._graph.n_best import best_of_groups
-from ..inference._graph.problems import GraphProblems
-from ..inference._graph.solve import check_feasible, solve_graph
+from ..inference._graph.problems import GraphBatch
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
 from ._task import Task, accuracy_of, f1_of
 
@@ -78,19 +78,18 @@ class GraphTask(Task):
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
-        self.n_outputs, self.numbers = n_outputs, np.arange(len(graphs))
+        self.n_outputs, self.n_additional, self.numbers = n_outputs, size_of(additional_shapes), np.arange(len(graphs))
 
     @property
     def varies(self):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
     def learn(self, gold, weights, loss, temperature, cost=None):
-        """Return a task with a loss and with gold: an assignment of the variables of each sample."""
+        """Set the loss, and gold: an assignment of the variables of each sample. Return the task."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        found = self.copy()
-        found.gold, found.weights, found.loss, found.temperature = self._parts(gold), weights, loss, temperature
-        return found
+        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
+        return self
 
     def _parts(self, assignments):
         """Return the assignments of all samples as marginals; see `gold_parts`."""
@@ -106,7 +105,7 @@ class GraphTask(Task):
         task = self.copy()
         if remember:
             task.memory = SolutionMemory(_WARM_START_BYTES)
-        return lambda order: optimizer.epoch(task, X, order)
+        return partial(optimizer.epoch, task, X)
 
     @cached_property
     def _groups(self):
@@ -139,7 +138,7 @@ class GraphTask(Task):
         for places, rows, layout in self._groups:
             own = scores[rows].reshape(len(places), -1)
             expanded = [one.expanded(additional) for one in self._distinct(places)]
-            yield places, rows, GraphProblems(layout, own, np.array(expanded))
+            yield places, rows, GraphBatch(layout, own, np.array(expanded), numbers=np.array(places))
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
@@ -176,8 +175,9 @@ class GraphTask(Task):
             rounded = self._round(places, problems, n_jobs)
             left = [k for k, assignment in enumerate(rounded) if assignment is None]
             if left:
-                own, numbers = problems.take(left), [places[k] for k in left]
-                best = best_assignments(own, late, n_jobs, numbers=numbers, map_time_limit=self.map_time_limit)
+                own = problems.take(left)
+                best = own.map(n_jobs, map_time_limit=self.map_time_limit)
+                late.update(own.late_of(best))
                 for k, structure in zip(left, best.structure):
                     rounded[k] = problems.layout.shape_assignment(structure)
             return rounded
@@ -230,8 +230,7 @@ class GraphTask(Task):
         if not (layout.structured and layout.single):
             return [None] * len(places)
         (whole,) = layout.structured.values()
-        solutions, assignments = relax(problems, _ROUNDING_TOL, n_jobs), []
-        check_feasible(problems, solutions)
+        solutions, assignments = problems.relaxed_map(_ROUNDING_TOL, n_jobs), []
         for i, u in zip(places, solutions.marginals):
             assignment = whole.best_structure(u)
             try:
@@ -245,8 +244,7 @@ class GraphTask(Task):
         u = np.empty_like(scores)
         gaps, objectives = np.empty((2, len(self.graphs)))
         for places, rows, problems in self._problems(scores, additional):
-            solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
-            check_feasible(problems, solutions)
+            solutions = problems.sparsemap(_TOL, _MAX_ITER, n_jobs=n_jobs)
             gaps[places], objectives[places] = np.abs(solutions.gap), solutions.objective
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives

@@ -19,7 +19,7 @@ class LabelTask(Task):
     ----------
     graph : LabelGraph or OneLabel
     loss : str
-    temperature : float
+    temperature : float, default=1.0
     gold : array or CSR of shape (n_samples, n_labels), default=None
         Gold labels.
     weights : array of shape (n_samples,), default=None
@@ -31,11 +31,12 @@ class LabelTask(Task):
 
     per_sample = "gold", "known"
 
-    def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None, known=None):
+    def __init__(self, graph, loss, temperature=1.0, gold=None, weights=None, map_time_limit=None, known=None):
         self.known, self.map_time_limit = known, map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
-        self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
+        self.n_outputs, self.n_additional = graph.n_labels, len(graph.edges)
+        self.additional_shapes = {"edges": (self.n_additional,)}
 
     @property
     def label_weights(self):
@@ -52,16 +53,16 @@ class LabelTask(Task):
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         weights = self.weights / self.weights.sum() if mean else self.weights
         losses, residuals = np.empty(len(scores)), np.empty_like(scores)
-        joined, n_inexact = np.zeros(self.n_additional), 0
+        joined, n_inexact = np.zeros(len(additional)), 0
         for rows in blocks(*scores.shape, _CELLS if self.graph.is_plain else _SOLVER_CELLS):
-            own, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
+            part, gold, pairs = scores[rows], dense(self.gold[rows]), np.zeros(0)
             if self.known is None:
                 losses[rows], residuals[rows], pairs, inexact = label_losses(
-                    self.loss, self.temperature, self.graph, own, additional, gold, weights[rows], n_jobs
+                    self.loss, self.temperature, self.graph, part, additional, gold, weights[rows], n_jobs
                 )
             else:
                 losses[rows], residuals[rows], pairs, inexact = partly_known_losses(
-                    self.loss, self.temperature, self.graph, own, gold, self.known[rows], weights[rows], n_jobs
+                    self.loss, self.temperature, self.graph, part, gold, self.known[rows], weights[rows], n_jobs
                 )
             joined += pairs
             n_inexact += inexact

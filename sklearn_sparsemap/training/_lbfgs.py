@@ -12,8 +12,8 @@ from ._quasi_newton.descent import Descent
 _NOTHING = 64 * np.finfo(float).eps
 # After a failed line search, L-BFGS restarts only if the previous restart gained this much, relative to the loss.
 _LEAST_GAIN = 1e-6
-# L-BFGS creeps along a kink if this many iterations gain less than this, relative to the loss.
-_CREEPS_AFTER, _CREEPING = 10, 1e-4
+# L-BFGS has stalled at a kink if this many iterations gain less than this, relative to the loss.
+_STALLED_AFTER, _STALLED_GAIN = 10, 1e-4
 
 
 @lru_cache(maxsize=1)
@@ -25,9 +25,8 @@ def _thread_pools():
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     """Minimise by L-BFGS, and at kinks by a bundle method.
 
-    SparseMAP losses are smooth in the scores, but not in the additional scores. When L-BFGS stalls at a kink, or creeps
-    along it, a bundle method takes over. Without kinks, L-BFGS restarts after a failed line search, with an empty
-    memory.
+    SparseMAP losses are smooth in the scores, but not in the additional scores. When L-BFGS stalls at a kink, a bundle
+    method takes over. Without kinks, L-BFGS restarts after a failed line search, with an empty memory.
 
     Parameters
     ----------
@@ -51,61 +50,49 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     """
     # The vectors are short: BLAS threads would wait ten times as long as they compute.
     with _thread_pools().limit(limits=1, user_api="blas"):
-        return _minimize(objective, model, max_iter, tol, after_iteration)
-
-
-def _minimize(objective, model, max_iter, tol, after_iteration):
-    has_kinks = objective.task.has_kinks
-    descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
-    n_iter, values, slopes, started_at, message = 0, [], [], np.inf, ""
-    while np.isfinite(descent.value) and descent.largest > tol:
-        if n_iter >= max_iter:
-            message = "it reached max_iter"
-            break
-        before, moved = descent.value, descent.step()
-        if not np.isfinite(descent.value):
-            break
-        if moved:
-            n_iter += 1
-            values.append(descent.value)
-            slopes.append(descent.largest)
-            if after_iteration(objective.unpack(descent.x), descent.value) or descent.largest <= tol:
+        has_kinks = objective.task.has_kinks
+        descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
+        n_iter, values, slopes, started_at, message, at_kink = 0, [], [], np.inf, "", False
+        while np.isfinite(descent.value) and descent.largest > tol:
+            if n_iter >= max_iter:
+                message = "it reached max_iter"
                 break
-            gains = before - descent.value > _NOTHING * max(1.0, abs(before))
-            if n_iter >= max_iter or (gains and not (has_kinks and _creeps(values, slopes))):
-                continue
-        if has_kinks:
-            return _minimize_bundle(objective, descent.x, max_iter - n_iter, tol, after_iteration)
-        if not started_at - descent.value > _LEAST_GAIN * max(1.0, abs(descent.value)):
-            message = "the objective no longer moves"
-            break
-        started_at = descent.value
-        descent.forget()
-    return objective.unpack(descent.x), descent.value, _explained(message, descent.largest, tol)
+            before, moved = descent.value, descent.step()
+            if not np.isfinite(descent.value):
+                break
+            if moved:
+                n_iter += 1
+                values.append(descent.value)
+                slopes.append(descent.largest)
+                if after_iteration(objective.unpack(descent.x), descent.value) or descent.largest <= tol:
+                    break
+                gains = before - descent.value > _NOTHING * max(1.0, abs(before))
+                if n_iter >= max_iter or (gains and not (has_kinks and _has_stalled(values, slopes))):
+                    continue
+            if has_kinks:
+                at_kink = True
+                break
+            if not started_at - descent.value > _LEAST_GAIN * max(1.0, abs(descent.value)):
+                message = "the objective no longer moves"
+                break
+            started_at = descent.value
+            descent.forget()
+        x, value, largest = descent.x, descent.value, descent.largest
+        if at_kink:
+            x, value, largest, message = minimize_bundle(
+                objective.loss_gradient, x, objective.penalised, alpha=objective.alpha, tol=tol,
+                most_calls=max_iter - n_iter,
+                after_step=lambda x, value: bool(after_iteration(objective.unpack(x.copy()), float(value))),
+            )  # fmt: skip
+        if message:
+            message = f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+        return objective.unpack(x), value, message
 
 
-def _minimize_bundle(objective, x, most_calls, tol, after_iteration):
-    x, loss, largest, message = minimize_bundle(
-        objective.loss_gradient,
-        x,
-        objective.penalised,
-        alpha=objective.alpha,
-        tol=tol,
-        most_calls=most_calls,
-        after_step=lambda point, value: bool(after_iteration(objective.unpack(point.copy()), float(value))),
-    )
-    return objective.unpack(x), loss, _explained(message, largest, tol)
-
-
-def _explained(message, largest, tol):
-    """Return a reason for a failure with the size of the gradient; empty if there is no failure."""
-    return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
-
-
-def _creeps(values, slopes):
+def _has_stalled(values, slopes):
     """Tell whether iterations hardly lower the objective, although the gradient does not become small."""
-    n = _CREEPS_AFTER
+    n = _STALLED_AFTER
     if len(values) < 2 * n:
         return False
     gain, scale = values[-n] - values[-1], max(1.0, abs(values[-1]))
-    return gain < _CREEPING * scale and min(slopes[-n:]) > 0.5 * min(slopes[-2 * n : -n])
+    return gain < _STALLED_GAIN * scale and min(slopes[-n:]) > 0.5 * min(slopes[-2 * n : -n])

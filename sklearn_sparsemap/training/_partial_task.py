@@ -13,10 +13,10 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 
 import numpy as np
 
+from .._core.offsets import ragged_indices
 from .._core.ragged import RaggedArray
 from .._core.shapes import split_flat
 from ..inference import map_inference
-from ..numerics.places import places_of
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task
 
@@ -29,10 +29,9 @@ class PartialTask(StructureTask):
     epochs = Task.epochs
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task with a loss and with gold: the codes of the labels, or `UNKNOWN`."""
-        found = super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
-        found.codes = gold.values
-        return found
+        """Set a loss, and gold: the codes of the labels, or `UNKNOWN`. Return the task."""
+        self.codes = gold.values
+        return super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
 
     def _complete(self, gold):
         """Return the codes of a structure for each sample that agrees with the known labels: a completion."""
@@ -70,7 +69,7 @@ class PartialTask(StructureTask):
         if getattr(self, "_restricted", None) is None:
             some = np.flatnonzero(np.add.reduceat(self._unknown, self.row_ptr[:-1]))
             task = StructureTask.take(self, some) if len(some) else None
-            rows = places_of(self.row_ptr[some], np.diff(self.row_ptr)[some])
+            rows = ragged_indices(self.row_ptr[some], np.diff(self.row_ptr)[some])
             self._restricted = task, rows, rows[self.codes[rows] != UNKNOWN]
         task, rows, known = self._restricted
         if task is None:

@@ -74,7 +74,11 @@ def linear_scores(X, model, n_jobs):
     -------
     scores : array of shape (n_rows, n_outputs)
     """
-    coef, intercept, is_narrow = model.coef, model.intercept.astype(np.float64, copy=False), model.dtype == np.float32
+    coef, intercept, is_narrow = (
+        model.coef,
+        model.intercept.astype(np.float64, copy=False),
+        model.coef.dtype == np.float32,
+    )
     if is_narrow:
         X = X.astype(np.float32, copy=False)
     if not sparse.issparse(coef) and not sparse.issparse(X):

@@ -1,6 +1,6 @@
 """The task of samples of one structure."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import prod
 
@@ -9,16 +9,16 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
-from .._core.shapes import split_flat
+from .._core.shapes import size_of
 from .._core.threads import cut_evenly, over_ranges
 from ..inference._batch import argmax_problems, map_problems, marginal_problems
-from ..inference._n_best import n_best
+from ..inference._n_best import n_best_of_problems
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ..numerics.loops import GAP, OBJECTIVE, Problems
 from ..numerics.polytope_solver import SOLVERS
-from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, linear_problems, loss_of_target
+from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
 from ._task import Task, accuracy_of, f1_of
 
 # Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
@@ -89,19 +89,30 @@ class StructureTask(Task):
 
     def __init__(self, structure, X, n_outputs):
         self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
-        self.additional_shapes, self.varies = structure.learned_shapes(n_outputs), not structure.fixed_size
-
-    @property
-    def is_flat(self):
-        return is_flat(self.structure)
+        self.additional_shapes = structure.learned_shapes(n_outputs)
+        self.n_additional = size_of(self.additional_shapes)
+        self.varies, self.is_flat = not structure.fixed_size, structure.is_flat
 
     @cached_property
     def laid_out(self):
-        """`dims`, `sizes` and shapes of all samples; see `linear_problems`."""
-        return linear_problems(self.structure, self.grids, self.n_outputs)
+        """The results of `Structure.dims` and `Structure.layout` for all samples, and the shapes of their scores.
+
+        A ValueError names the first sample whose shape is invalid for the structure.
+        """
+        sizes, first, which = np.unique(self.grids, axis=0, return_index=True, return_inverse=True)
+        layouts = []
+        for size, i in zip(sizes.tolist(), first.tolist()):
+            try:
+                shape = self.structure.scores_shape(tuple(size), self.n_outputs)
+                layouts.append((shape, *self.structure.layout(shape, self.additional_shapes)))
+            except ValueError as error:
+                raise ValueError(f"X[{i}]: {error}") from error
+        which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
+        dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
+        return dims, sizes, [shapes[k] for k in which.tolist()]
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task with gold structures and a loss.
+        """Set gold structures and a loss; return the task.
 
         Parameters
         ----------
@@ -111,16 +122,19 @@ class StructureTask(Task):
         loss, temperature, cost
             As in `FenchelYoungLoss`.
         """
-        found = self.under(loss, temperature, cost)
-        found.gold, found.weights = encode_gold(self.structure, found.laid_out, self.n_outputs, gold), weights
-        return found
+        self._set_loss(loss, temperature, cost)
+        self.gold, self.weights = encode_gold(self.structure, self.laid_out, self.n_outputs, gold), weights
+        return self
 
     def under(self, loss, temperature, cost=None):
         """Return a task with a different loss."""
         found = self.copy()
-        found.loss, found.temperature, found.inference = loss, temperature, inference_of(self.structure, loss)
-        found.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
+        found._set_loss(loss, temperature, cost)
         return found
+
+    def _set_loss(self, loss, temperature, cost):
+        self.loss, self.temperature, self.inference = loss, temperature, inference_of(self.structure, loss)
+        self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
 
     def smoothness(self):
         n_samples, largest = len(self.row_ptr) - 1, 1.0
@@ -145,21 +159,19 @@ class StructureTask(Task):
         mask = readonly(np.zeros(self.n_additional) + self.mask)
         return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
 
-    def memory(self, remember=True):
-        """Allocate the memory of the samples' solutions; see `new_memory`."""
-        return new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
-
     def epochs(self, optimizer, X, remember=True):
-        targets, rows, memory = self.targets, optimizer.rows_of(X.values), self.memory(remember)
-        return lambda order: optimizer.epoch(self.inference, self.form, rows, targets, order, memory)
+        memory = new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
+        rows = optimizer.rows_of(X.values)
+        return partial(optimizer.epoch, self.inference, self.form, rows, self.targets, memory=memory)
 
     @cached_property
-    def _learned(self):
+    def _of_all_samples(self):
         """Arguments of kernels that are the same in each call of `loss_gradient`."""
-        return self.targets, self.memory(), readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
+        memory = new_memory(self.laid_out[1], _WARM_START_BYTES if self.form.quadratic else 0)
+        return self.targets, memory, readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
 
     def loss_gradient(self, scores, additional, n_jobs):
-        targets, memory, cuts = self._learned
+        targets, memory, cuts = self._of_all_samples
         residuals = np.empty_like(scores, order="C")
         flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional + targets.mask)
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
@@ -198,8 +210,7 @@ class StructureTask(Task):
         return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
 
     def n_best(self, scores, additional, k, n_jobs):
-        given = split_flat(additional, self.additional_shapes)
-        return n_best(self.structure, list(self.in_shapes(scores)), k, n_jobs=n_jobs, **given)
+        return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
 
     def difference(self, first, second):
         (dims,), _, (shape,) = self.laid_out
@@ -244,11 +255,6 @@ class StructureTask(Task):
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
         return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)
-
-
-def is_flat(structure):
-    """Tell whether a sample is a single row with a single label."""
-    return structure.labelled and structure.score_ndim == 1
 
 
 def object_array(samples):

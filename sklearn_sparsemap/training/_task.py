@@ -1,15 +1,15 @@
 """The interface of samples for optimisers and estimators: structures, factor graphs and label sets."""
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 
-from .._core.shapes import size_of
 from ..losses import LOSSES
 
 
 class Task:
-    """Samples that are laid out for inference; `learn` adds gold and a loss.
+    """Samples for inference; `learn` adds gold and a loss.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
@@ -24,6 +24,8 @@ class Task:
         Number of scores of a row.
     additional_shapes : dict
         Shapes of the learned additional scores: name -> shape, or name -> a dict of these.
+    n_additional : int
+        Number of learned additional scores.
     loss : str
     varies : bool, or array of shape (n_rows, 1)
         Whether structures differ in their number of parts; an array tells this for the sample of each row.
@@ -38,12 +40,8 @@ class Task:
     """
 
     sequential = varies = is_flat = False
-    n_outputs = 1
+    n_outputs, n_additional = 1, 0
     weights, mask, per_sample = None, 0.0, ()
-
-    @property
-    def n_additional(self):
-        return size_of(self.additional_shapes)
 
     @property
     def has_kinks(self):
@@ -105,7 +103,7 @@ class Task:
         remember : bool, default=True
             Whether an epoch may warm start from solutions of the previous one.
         """
-        return lambda order: optimizer.epoch(self, X, order)
+        return partial(optimizer.epoch, self, X)
 
     def predict(self, scores, additional, n_jobs):
         """Return the best structure of each sample, in the form in which `learn` takes gold."""

@@ -29,9 +29,11 @@ class ByAddress(types.Type):
         return Conversion.safe if other == self.of_tuple else None
 
 
-def by_address(kinds, kind):
-    """Return the type of a namedtuple of class `kind`, whose fields have these types, as an argument of entries."""
-    return ByAddress(types.BaseTuple.from_types(tuple(getattr(each, "of_tuple", each) for each in kinds), kind))
+def by_address(field_types, tuple_class):
+    """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
+    return ByAddress(
+        types.BaseTuple.from_types(tuple(getattr(each, "of_tuple", each) for each in field_types), tuple_class)
+    )
 
 
 @register_model(ByAddress)
@@ -41,10 +43,10 @@ class _AddressModel(models.PrimitiveModel):
         super().__init__(manager, numba_type, ir.LiteralStructType(fields).as_pointer())
 
 
-def _value_type(manager, kind):
-    model = manager[ByAddress(kind) if isinstance(kind, types.BaseNamedTuple) else kind]
+def _value_type(manager, numba_type):
+    model = manager[ByAddress(numba_type) if isinstance(numba_type, types.BaseNamedTuple) else numba_type]
     found = model.get_value_type()
-    return found.pointee if isinstance(kind, types.BaseNamedTuple) else found
+    return found.pointee if isinstance(numba_type, types.BaseNamedTuple) else found
 
 
 @infer_getattr

@@ -13,7 +13,7 @@ give_way = types.ExternalFunction("SwitchToThread" if os.name == "nt" else "sche
 
 
 @intrinsic
-def load_atomic(typing_context, array, place):
+def load_atomic(typing_context, array, index):
     """Read an integer that other threads write. Their earlier writes are visible afterwards."""
 
     def generate(context, builder, signature, args):
@@ -23,7 +23,7 @@ def load_atomic(typing_context, array, place):
 
 
 @intrinsic
-def store_atomic(typing_context, array, place, value):
+def store_atomic(typing_context, array, index, value):
     """Write an integer that other threads read, after all earlier writes."""
 
     def generate(context, builder, signature, args):
@@ -34,7 +34,7 @@ def store_atomic(typing_context, array, place, value):
 
 
 @intrinsic
-def prefetch(typing_context, array, place):
+def prefetch(typing_context, array, index):
     """Begin to load an element of a C-contiguous array of any number of axes, by its flat index, into the cache."""
 
     def generate(context, builder, signature, args):

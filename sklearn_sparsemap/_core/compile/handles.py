@@ -54,7 +54,7 @@ class FunctionTable:
 
     def __init__(self, function_type):
         @intrinsic
-        def at(typing_context, table, place):
+        def at(typing_context, table, index):
             """Return the function at a place."""
 
             def generate(context, builder, signature, args):

@@ -10,9 +10,9 @@ __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entr
 FirstClass = types.FunctionType
 
 
-def by_address(kinds, kind):
-    """Return the type of a namedtuple of class `kind`, whose fields have these types, as an argument of entries."""
-    return types.BaseTuple.from_types(tuple(kinds), kind)
+def by_address(field_types, tuple_class):
+    """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
+    return types.BaseTuple.from_types(tuple(field_types), tuple_class)
 
 
 class FunctionTable:
@@ -46,9 +46,13 @@ class _Interpreted:
         return result if self._convert_result is None else self._convert_result(result)
 
 
-def _converter(kind):
+def _converter(numba_type):
     """Return the NumPy type of a number's Numba type; None for all other types."""
-    return getattr(np, "bool_" if kind == types.boolean else str(kind)) if isinstance(kind, _NUMBERS) else None
+    return (
+        getattr(np, "bool_" if numba_type == types.boolean else str(numba_type))
+        if isinstance(numba_type, _NUMBERS)
+        else None
+    )
 
 
 _NUMBERS = types.Boolean, types.Integer, types.Float

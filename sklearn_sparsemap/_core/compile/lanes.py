@@ -32,9 +32,9 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, numba_type, _VECTOR)
 
 
-def _shuffled(builder, vector, places):
+def _shuffled(builder, vector, order):
     nothing = ir.Constant(vector.type, ir.Undefined)
-    return builder.shuffle_vector(vector, nothing, ir.Constant(ir.VectorType(_INT, len(places)), list(places)))
+    return builder.shuffle_vector(vector, nothing, ir.Constant(ir.VectorType(_INT, len(order)), list(order)))
 
 
 def _spread(builder, number):

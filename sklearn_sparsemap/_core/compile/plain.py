@@ -13,9 +13,9 @@ __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entr
 FirstClass = types.FunctionType
 
 
-def by_address(kinds, kind):
-    """Return the type of a namedtuple of class `kind`, whose fields have these types, as an argument of entries."""
-    return types.BaseTuple.from_types(tuple(kinds), kind)
+def by_address(field_types, tuple_class):
+    """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
+    return types.BaseTuple.from_types(tuple(field_types), tuple_class)
 
 
 class FunctionTable:

@@ -36,8 +36,8 @@ def _needs_counts(state):
     """Return whether a typed function creates, stores or returns a reference-counted object, or runs Python."""
     models, kinds = state.targetctx.data_model_manager, state.typemap
 
-    def is_counted(kind):
-        return models[kind].contains_nrt_meminfo()
+    def is_counted(numba_type):
+        return models[numba_type].contains_nrt_meminfo()
 
     if is_counted(state.return_type) or any(isinstance(kind, types.ObjModeDispatcher) for kind in kinds.values()):
         return True
@@ -52,14 +52,14 @@ def _needs_counts(state):
     return False
 
 
-def _is_borrowed(value, kinds):
+def _is_borrowed(value, types_of):
     """Return whether an assigned value is an argument, a constant, or a part or view of a variable."""
     if isinstance(value, ir.Arg | ir.Var | ir.Global | ir.FreeVar | ir.Const):
         return True
     if not isinstance(value, ir.Expr):
         return False
-    operands = [kinds[v.name] for v in value.list_vars()]
-    if value.op == "call" and isinstance(kinds[value.func.name], types.NamedTupleClass):
+    operands = [types_of[v.name] for v in value.list_vars()]
+    if value.op == "call" and isinstance(types_of[value.func.name], types.NamedTupleClass):
         return all(isinstance(kind, types.NamedTupleClass | _Plain) for kind in operands)
     if value.op not in _PARTS:
         return False

@@ -23,10 +23,10 @@ from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.learned import TrainingStateMixin
 from .calibration import implications, make_coherent
-from .data import close_gold
-from .threshold import expected_cuts
+from .data import add_ancestors
+from .threshold import OLD_RULES, expected_cuts
 
-DECISIONS = ("auto", "seen", "expected", "threshold", "map")
+DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
 # Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-6
@@ -38,8 +38,8 @@ class LabelSetClassifier(
     """Prediction by `MultilabelLPSparseMAP`.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
-    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`SeenSets` or None),
-    `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
+    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`ObservedLabelSets` or
+    None), `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -146,7 +146,7 @@ class LabelSetClassifier(
         check_positive("n_sets", n_sets, integer=True)
         check_parameters(self, ["threshold"])
         probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
-        return self._seen_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        return self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
 
     def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool = False) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
@@ -176,10 +176,10 @@ class LabelSetClassifier(
             return self.classes_[chosen.argmax(axis=1)]
         if not names:
             return chosen.astype(np.int64)
-        found = np.empty(len(chosen), object)
+        named = np.empty(len(chosen), object)
         for i, row in enumerate(chosen):
-            found[i] = tuple(self.classes_[row].tolist())
-        return found
+            named[i] = tuple(self.classes_[row].tolist())
+        return named
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -200,7 +200,7 @@ class LabelSetClassifier(
         filled, known = read_known(self._in_order(y))
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
-            filled, known = close_gold(filled, self._fitted("_graph").constraints, known)
+            filled, known = add_ancestors(filled, self._fitted("_graph").constraints, known)
         if known is None:
             return super().score(X, keep_text(filled), sample_weight)
         predicted = self.predict(X)
@@ -214,7 +214,8 @@ class LabelSetClassifier(
 
         The arguments are those of `predict` and `_evidence`.
         """
-        graph, task = self._graph, self._task(map_time_limit=map_time_limit)
+        graph = self._graph
+        task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
             # SparseMAP's regulariser subtracts 1/2 for each predicted label.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
@@ -226,10 +227,10 @@ class LabelSetClassifier(
             )
         probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
         rule, cuts = self._rule if self.decision == "auto" else self.decision, self._current_threshold()
-        if rule == "seen":
-            chosen = self._seen_sets().choose(probabilities, cuts)
+        if rule == "observed_sets":
+            chosen = self._observed_sets().choose(probabilities, cuts)
         else:
-            if rule == "expected":
+            if rule == "expected_f1":
                 cuts = expected_cuts(probabilities, cuts)[:, None]
             chosen = probabilities > cuts
         wrong = np.flatnonzero(graph.violated(chosen))
@@ -241,7 +242,7 @@ class LabelSetClassifier(
     def _current_threshold(self):
         return self.threshold_ if self.threshold == "auto" else self.threshold
 
-    def _seen_sets(self):
+    def _observed_sets(self):
         if self._sets is None:
             raise ValueError(
                 "the model keeps no label sets: partial_fit and a 1-D y have none; fit an indicator matrix, or use "
@@ -251,7 +252,8 @@ class LabelSetClassifier(
 
     def _probabilities(self, evidence):
         """Return coherent probabilities of labels: array of shape (n_samples, n_labels)."""
-        return make_coherent(self._calibration.probabilities(evidence), implications(self._graph.constraints))
+        probabilities, constraints = self._calibration.probabilities(evidence), self._graph.constraints
+        return make_coherent(probabilities, implications(constraints)) if constraints else probabilities
 
     def _evidence(self, model, X, warn=False, marginals=None):
         """Return the scores on which the calibration is based: array of shape (n_samples, n_labels).
@@ -266,14 +268,11 @@ class LabelSetClassifier(
             one_way = sparse.csr_array((model.additional, ends), shape=shape)
             marginals = self._marginals(model, X, warn) if marginals is None else marginals
             scores += np.asarray(marginals @ (one_way + one_way.T))
-        return scores if self._single or graph.forest is None else graph.forest.pool(scores, self.n_jobs)
-
-    def _task(self, **data):
-        return LabelTask(self._graph, self._loss, 1.0, **data)
+        return graph.forest.pool(scores, self.n_jobs) if graph.constraints and graph.forest is not None else scores
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
-        task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
+        task, out = LabelTask(self._graph, self._loss), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
         for rows in blocks(X.shape[0], self._graph.n_labels):
             scores = self._finite(model.scores(X[rows]))
@@ -421,6 +420,13 @@ class LabelSetClassifier(
                 "for each, or fit again"
             )
         self._learned.model.check(self.n_features_in_, n_labels, len(self._graph.edges))
+
+    @classmethod
+    def _from_plain(cls, parameters, fitted, learned):
+        for values, name in (parameters, "decision"), (fitted, "_rule"):
+            if name in values:
+                values[name] = OLD_RULES.get(values[name], values[name])
+        return super()._from_plain(parameters, fitted, learned)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_graph")

@@ -102,15 +102,16 @@ def _binned(scores, gold, weights):
     weights = np.broadcast_to(weights, scores.shape)
     if len(scores) <= _N_BINS:
         return scores, weights * gold, weights
-    found = np.zeros((3, scores.shape[1], _N_BINS))
+    sums = np.zeros((3, scores.shape[1], _N_BINS))
     for columns in blocks(scores.shape[1], len(scores), _CELLS):
-        own, weight = scores[:, columns], weights[:, columns].ravel()
-        lowest, n = own.min(axis=0), own.shape[1]
-        widths = np.maximum(own.max(axis=0) - lowest, np.finfo(np.float64).tiny) / _N_BINS
-        bins = np.minimum((own - lowest) / widths, _N_BINS - 1).astype(np.int64) + _N_BINS * np.arange(n)
-        for k, values in enumerate((own.ravel() * weight, gold[:, columns].ravel() * weight, weight)):
-            found[k, columns] = np.bincount(bins.ravel(), values, minlength=n * _N_BINS).reshape(n, _N_BINS)
-    totals, positives, counts = np.ascontiguousarray(found.transpose(0, 2, 1))
+        values, weight = scores[:, columns], weights[:, columns].ravel()
+        lowest, n = values.min(axis=0), values.shape[1]
+        widths = np.maximum(values.max(axis=0) - lowest, np.finfo(np.float64).tiny) / _N_BINS
+        bins = np.minimum((values - lowest) / widths, _N_BINS - 1).astype(np.int64) + _N_BINS * np.arange(n)
+        terms = values.ravel() * weight, gold[:, columns].ravel() * weight, weight
+        for k, term in enumerate(terms):
+            sums[k, columns] = np.bincount(bins.ravel(), term, minlength=n * _N_BINS).reshape(n, _N_BINS)
+    totals, positives, counts = np.ascontiguousarray(sums.transpose(0, 2, 1))
     return totals / np.where(counts > 0.0, counts, 1.0), positives, counts
 
 
@@ -165,22 +166,22 @@ def _descend(start, values_at, steps_at, lowest, highest):
     lowest, highest : arrays of shape (n_parameters, n_functions)
         Bounds.
     """
-    found, values = start, values_at(start)
+    point, values = start, values_at(start)
     for _ in range(_MOST_STEPS):
-        steps = steps_at(found)
+        steps = steps_at(point)
         steps *= np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(steps).max(axis=0), _PRECISION))
         for _ in range(_MOST_HALVINGS):
-            tried = np.clip(found + steps, lowest, highest)
+            tried = np.clip(point + steps, lowest, highest)
             tried_values = values_at(tried)
             rises = tried_values > values + _ROUNDING * np.abs(values)
             if not rises.any():
                 break
             steps = np.where(rises, 0.5 * steps, steps)
-        moved = np.where(rises, 0.0, tried - found)
-        found, values = found + moved, np.where(rises, values, tried_values)
+        moved = np.where(rises, 0.0, tried - point)
+        point, values = point + moved, np.where(rises, values, tried_values)
         if np.abs(moved).max(initial=0.0) <= _PRECISION:
             break
-    return found
+    return point
 
 
 def _softmax_slope(scores, gold, weights):
@@ -189,11 +190,11 @@ def _softmax_slope(scores, gold, weights):
     The logarithm of the slope has a normal prior of variance 1.
     """
     spread = scores - scores.mean(axis=1)[:, None]
-    own, weights = (spread * gold).sum(axis=1), weights[:, 0]
+    of_gold, weights = (spread * gold).sum(axis=1), weights[:, 0]
 
     def values_at(steepness):
         slope = np.exp(steepness[0])
-        losses = logsumexp(slope * spread, axis=1) - slope * own
+        losses = logsumexp(slope * spread, axis=1) - slope * of_gold
         return np.array([weights @ losses]) + 0.5 * steepness[0] ** 2
 
     def steps_at(steepness):
@@ -201,7 +202,7 @@ def _softmax_slope(scores, gold, weights):
         p = softmax(slope * spread, axis=1)
         mean = (p * spread).sum(axis=1)
         variance = (p * spread * spread).sum(axis=1) - mean * mean
-        gradient = slope * (weights @ (mean - own)) + steepness
+        gradient = slope * (weights @ (mean - of_gold)) + steepness
         return -gradient / (slope * slope * (weights @ variance) + 1.0)
 
     bound = np.full((1, 1), np.inf)
@@ -210,12 +211,12 @@ def _softmax_slope(scores, gold, weights):
 
 def implications(constraints):
     """Return the pairs (a, b) of labels for which a constraint says that a implies b: list of (int, int)."""
-    found = []
+    pairs = []
     for _, (indices, signs, low, high) in constraints:
         if len(indices) == 2 and low == 1.0 and high >= 2.0 and signs[0] * signs[1] < 0.0:
             child, parent = indices if signs[0] < 0.0 else indices[::-1]
-            found.append((int(child), int(parent)))
-    return found
+            pairs.append((int(child), int(parent)))
+    return pairs
 
 
 def make_coherent(probabilities, pairs):

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
+from ..._core.blocks import blocks, dense
 from ..._core.indicators import read_known
 from ..._core.validation import (
     FRACTION,
@@ -22,29 +23,43 @@ from ..._core.validation import (
     Number,
     PairOf,
     check_parameters,
+    check_positive,
     check_sample_weight,
     keep_text,
     pair_of,
 )
 from ...losses._labels import LABEL_LOSSES
+from ...training._label_task import LabelTask
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
 from .._failures import leaves_whole
-from .._fitting import learn_batch
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import learn_batch
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
 from .base import DECISIONS, LabelSetClassifier
 from .calibration import Calibration
-from .data import begin_names, close_gold, leave_out_violations, read_constraints, read_hidden_layer_sizes
-from .solvers import AUTO_DROPOUT, SOLVERS, way_of_fit
-from .targets import TargetsMixin
-from .tuning import TuningMixin
+from .data import (
+    add_ancestors,
+    begin_names,
+    leave_out_violations,
+    make_label_graph,
+    read_constraints,
+    validate_samples,
+)
+from .sets import ObservedLabelSets
+from .solvers import AUTO_DROPOUT, SOLVERS, choose_solver
+from .threshold import Tuning
 
 if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
 
-# Maximum number of iterations of L-BFGS or epochs of Adam.
-_MOST_ITER = {"lbfgs": 1000, "adam": 200}
+# Rules that decision="auto" chooses from, in the order of preference if they tie.
+RULES = ("observed_sets", "expected_f1", "threshold")
+# Factor by which the threshold scores of earlier mini-batches of a stream are multiplied at each new one.
+_DECAY = 0.95
+# Maximum number of held-out samples of a fold on which decision rules are compared.
+_MAX_COMPARED = 1000
+_MAX_EPOCHS = 200  # of Adam
 _BATCH_SIZE = 64
 # Strength of the penalty with Adam if alpha="auto"; strength for the edge scores if alpha is not a pair.
 _ADAM_ALPHA, _EDGE_ALPHA = 1e-3, 1e-3
@@ -56,7 +71,7 @@ _NETWORK_RATE = 0.001
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 
 
-class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, LabelSetClassifier):
+class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
     A linear model or a network scores each label. Each edge of the label graph has a learned score, which counts if
@@ -119,19 +134,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         the fixed decision rule. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
         The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``.
-    decision : {"auto", "seen", "expected", "threshold", "map"}, default="auto"
+    decision : {"auto", "observed_sets", "expected_f1", "threshold", "map"}, default="auto"
         Rule by which `predict` chooses labels, from the probabilities of `predict_proba`. Predictions of all rules
         satisfy all constraints.
 
-        - ``"seen"``: the label set seen in training (in `fit`) with the highest sum of expected example F1 and
-          probability that the whole set is correct. The probability of a set grows with the odds of its labels, and
+        - ``"observed_sets"``: the label set observed in training (in `fit`) with the highest sum of expected example F1
+          and probability that the whole set is correct. The probability of a set grows with the odds of its labels, and
           with the ratio of its frequency to that expected of independent labels. At most 10,000 sets are kept.
-        - ``"expected"``: the label set with the highest sum of expected example F1 and probability, among all sets,
+        - ``"expected_f1"``: the label set with the highest sum of expected example F1 and probability, among all sets,
           if labels are independent given the features.
-        - ``"auto"``: one of ``"seen"``, ``"expected"`` and ``"threshold"``, chosen by F1 on held-out samples, at most
-          1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of the highest F1,
-          the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its own. After
-          `partial_fit` alone: ``"threshold"``.
+        - ``"auto"``: one of ``"observed_sets"``, ``"expected_f1"`` and ``"threshold"``, chosen by F1 on held-out
+          samples, at most 1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of
+          the highest F1, the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its
+          own. After `partial_fit` alone: ``"threshold"``.
         - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
@@ -142,8 +157,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         labels, under all rules except "map". ``"auto"`` tunes it for the example F1 of the rule that predicts: with
         L-BFGS by cross-validation on the folds of ``alpha="auto"``; with Adam on held-out samples or, if fewer than 50
         would be held out, on a third of the samples, scored by a second model that learns from the others. For
-        ``"seen"``, the threshold with the highest subset accuracy is taken, among those within a point of the highest
-        F1. In `partial_fit`, each mini-batch is used for tuning before it is learned from.
+        ``"observed_sets"``, the threshold with the highest subset accuracy is taken, among those within a point of the
+        highest F1. In `partial_fit`, each mini-batch is used for tuning before it is learned from.
     shuffle : bool, default=True
         Whether samples are visited in a new random order in each epoch.
     random_state : int, RandomState or None, default=None
@@ -200,9 +215,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
     metric                                                  setting
     ======================================================= =========================================================
     example F1 and micro F1                                 the default
-    subset accuracy (`score`)                               ``decision="seen"``
+    subset accuracy (`score`)                               ``decision="observed_sets"``
     Hamming loss                                            ``decision="threshold"``
-    example F1 alone                                        ``decision="expected"``, ``threshold="auto"``
+    example F1 alone                                        ``decision="expected_f1"``, ``threshold="auto"``
     macro F1                                                ``decision="threshold"``, ``threshold="auto"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, precision at k, log loss, Brier score         `predict_proba`
@@ -217,8 +232,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
 
     **Edges.** The regulariser of LP-SparseMAP does not depend on the pairs: without an edge score, two labels occur
     together as often as their marginals allow. An edge only reduces the loss if the training data deviate from that.
-    With linear scores, they deviate little. ``decision="seen"`` uses the dependence between labels without edges: it
-    gains more, and takes no training. Edges are useful for networks, and show which labels attract or repel each other.
+    With linear scores, they deviate little. ``decision="observed_sets"`` uses the dependence between labels without
+    edges: it gains more, and takes no training. Edges are useful for networks, and show which labels attract or repel
+    each other.
 
     References
     ----------
@@ -279,7 +295,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         n_iter_no_change: int = 10,
         early_stopping: bool | float = False,
         validation_fraction: float = 0.1,
-        decision: Literal["auto", "seen", "expected", "threshold", "map"] = "auto",
+        decision: Literal["auto", "observed_sets", "expected_f1", "threshold", "map"] = "auto",
         threshold: float | Literal["auto"] = 0.5,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -341,14 +357,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
             If a parameter is out of range, the data are not as described, no label set satisfies the constraints, or
             the gold labels of no sample do.
         """
-        hidden = self._check_params()
-        data = X, y
-        X, task = self._read(X, y, classes, sample_weight, first=True)
-        fit = way_of_fit(self, X, task, hidden)
-        monitor = self.monitor_class(self, Progress(self, *data, fit.learner.max_iter), **fit.watch)
-        monitor.follow(fit.learner)
+        hidden, data = self._check_params(), (X, y)
+        X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
+        solver = choose_solver(self, X, task, hidden).cross_validate()
+        self.alpha_ = solver.alpha
+        self._store_label_sets(solver.training_part)
+        monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
+        monitor.follow(solver.learner)
         monitor.take()
-        fit.finish()
+        solver.finish()
         monitor.end()
         return self
 
@@ -396,9 +413,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         if not first:
             self._check_whole()
             self._check_unchanged(hidden)
-        X, task = self._read(X, y, classes, sample_weight, first, partial=True)
+        X, task = self._validate_fit(X, y, classes, sample_weight, first, partial=True)
         if first:
-            self._learned = Learned(self._initial(X.values, hidden or [], check_random_state(self.random_state)))
+            self._learned = Learned(self._init_network(X.values, hidden or [], check_random_state(self.random_state)))
             self._sets, self._rule = None, "threshold"
             self.n_iter_, self.loss_curve_ = 0, []
         if not task.weights.any():
@@ -418,7 +435,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         if hidden is not None and tuple(hidden) != fitted:
             raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {fitted}; fit a clone")
 
-    def _read(self, X, y, classes, sample_weight, first, partial=False):
+    def _validate_fit(self, X, y, classes, sample_weight, first, partial=False):
         """Check training samples, and lay them out; at the first call, begin a model with their labels.
 
         Parameters
@@ -437,7 +454,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         """
         y, classes = begin_names(y, classes) if first else (self._in_order(y), classes)
         y, known = read_known(y)
-        X, gold, classes, single = self._check_data(X, y, first, classes, partial, has_unknown=known is not None)
+        X, gold, classes, single = validate_samples(
+            self, X, y, reset=first, classes=classes, partial=partial, has_unknown=known is not None
+        )
         weights = check_sample_weight(sample_weight, len(X))
         if weights.max(initial=0.0) > LARGEST_SCORE:
             i = int(weights.argmax())
@@ -446,13 +465,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
                 "weights by the largest one"
             )
         if first:
-            self._begin(self._make_graph(classes, single, gold, weights), classes, single)
-        self._check_known(known, self._graph)
-        gold, known = close_gold(gold, self._graph.constraints, known)
-        X, gold, weights, known, n_violations = leave_out_violations(self._graph, X, gold, weights, known, partial)
+            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single)
+        graph = self._graph
+        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
+            raise ValueError(
+                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
+                "constraints except those by which each label implies at most one other label"
+            )
+        if graph.constraints:
+            gold, known = add_ancestors(gold, graph.constraints, known)
+            X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial)
+            self.n_violations_ += n_violations
         self._loss = self.loss
-        self.n_violations_ += n_violations
-        return X, self._task(gold=gold, weights=weights, known=known)
+        return X, LabelTask(graph, self._loss, gold=gold, weights=weights, known=known)
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
@@ -488,20 +513,130 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, TuningMixin, TargetsMixin, Lab
         )
         return optimizer
 
-    def _begin(self, graph, classes, single):
+    def _init_state(self, graph, classes, single):
         """Set the attributes of a new model for a label graph."""
         self._graph, self.classes_, self._single = graph, classes, single
         self.n_violations_, self._running = 0, None
         self._calibration = Calibration.unfitted(self.loss, len(classes), single)
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
 
-    def _initial(self, X, hidden, rng):
+    def _init_network(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
 
-    def _most_iter(self, solver="adam"):
-        return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
+    def _most_iter(self):
+        return _MAX_EPOCHS if self.max_iter is None else self.max_iter
 
     def _check_params(self):
-        """Check the parameters; return the hidden layers as `read_hidden_layer_sizes` does."""
+        """Check the parameters; return the sizes of the hidden layers: list of int, None for "auto"."""
         check_parameters(self)
-        return read_hidden_layer_sizes(self.hidden_layer_sizes)
+        sizes = self.hidden_layer_sizes
+        if isinstance(sizes, str) and sizes == "auto":
+            return None
+        if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
+            raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
+        for size in sizes:
+            check_positive("each of hidden_layer_sizes", size, integer=True)
+        return [int(size) for size in sizes]
+
+    def _calibrate(self, evidence, task):
+        """Calibrate probabilities on the evidence of held-out samples; return their log loss."""
+        gold, weights = dense(task.gold), task.label_weights
+        if weights.any():
+            unfitted = Calibration.unfitted(self._loss, gold.shape[1], self._single)
+            self._calibration = unfitted.fit(evidence, gold, weights)
+        return float(self._calibration.losses(evidence, gold, weights).sum())
+
+    def _store_label_sets(self, task, rule=None):
+        """Store the label sets of fully known training samples, and the rule of decision="auto"."""
+        gold, weights = sparse.csr_array(task.gold, dtype=np.float64), task.weights
+        if task.known is not None:
+            whole = np.flatnonzero(task.known.all(axis=1))
+            gold, weights = gold[whole], weights[whole]
+        self._sets = None if self._single or not weights.any() else ObservedLabelSets.of_samples(gold, weights)
+        if rule is None:
+            # With unknown labels, the fully known samples are few and not representative.
+            rule = "expected_f1" if self._sets is None or task.known is not None else "observed_sets"
+        self._rule = rule
+
+    def _tunes_threshold(self):
+        return self.threshold == "auto" and self.decision != "map" and not self._single
+
+    def _choose_rule(self, held_out):
+        """Return the best threshold, the rule, and the mean example F1 on held-out samples; see `Tuning`.
+
+        With a fixed threshold, all rules are compared, on at most 1,000 samples of each part.
+
+        Parameters
+        ----------
+        held_out : iterable of (evidence, LabelTask, ObservedLabelSets or None)
+            Held-out samples, and the label sets of the samples that were not held out.
+        """
+        is_tuned = self._tunes_threshold()
+        rules = [self.decision] if is_tuned and self.decision != "auto" else RULES
+        tuning = Tuning(rules, "auto" if is_tuned else self.threshold_)
+        for evidence, task, sets in held_out:
+            self._compare_rules(tuning, evidence if is_tuned else evidence[:_MAX_COMPARED], task, sets)
+        return tuning.best()
+
+    def _compare_rules(self, tuning, evidence, task, sets=None):
+        """Add the first samples of a task to a comparison. Unknown labels do not count.
+
+        Parameters
+        ----------
+        tuning : Tuning
+        evidence : array of shape (n_samples, n_labels)
+            As `_evidence` returns.
+        task : LabelTask
+        sets : ObservedLabelSets, default=None
+            Label sets of other samples.
+        """
+        for rows in blocks(*evidence.shape):
+            probabilities = self._probabilities(evidence[rows])
+            if task.known is not None:
+                probabilities = np.where(task.known[rows], probabilities, np.finfo(np.float64).tiny)
+            tuning.add(probabilities, dense(task.gold[rows]), task.weights[rows], sets)
+
+    def _tune_along(self, task, X):
+        """Tune the threshold on samples of a stream before training on them."""
+        if self.threshold != "auto":
+            self.threshold_ = float(self.threshold)
+        elif self._tunes_threshold():
+            if self._running is None:
+                self._running = Tuning(["threshold"], decay=_DECAY)
+            self._compare_rules(self._running, self._evidence(self._learned.model, X.values), task)
+            self.threshold_, *_ = self._running.best()
+
+    def _end_partitions(self, held):
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        task, X = self._held_out(*held.read_first())
+        evidence = self._evidence(self._learned.model, X.values)
+        self._calibrate(evidence, task)
+        if self._tunes_threshold():
+            self.threshold_, self._rule, _ = self._choose_rule([(evidence, task, self._sets)])
+
+    def _held_out(self, X, y):
+        """Validate held-out samples; return their task, and X."""
+        y, known = read_known(self._in_order(y))
+        X, gold, _, _ = validate_samples(self, X, y, reset=False, has_unknown=known is not None)
+        gold, known = add_ancestors(gold, self._graph.constraints, known)
+        return LabelTask(self._graph, self._loss, gold=gold, weights=np.ones(len(X)), known=known), X
+
+    def _validation_score(self, X, y):
+        task, X = self._held_out(X, y)
+        return self._validate(self._learned.model, X.values, task)
+
+    def _validate(self, model, X, task):
+        """Score a model on held-out samples."""
+        if self._tunes_threshold():
+            return self._choose_rule([(self._evidence(model, X), task, self._sets)])[2]
+        chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
+        chosen = chosen if task.known is None else chosen & task.known
+        return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
+
+    def _held_out_loss(self, model, X, task):
+        """Return the mean loss on held-out samples."""
+        total = 0.0
+        for rows in blocks(len(task.weights), task.n_outputs):
+            part = task.take(np.arange(rows.start, rows.stop))
+            total += part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
+        return total / task.weights.sum()

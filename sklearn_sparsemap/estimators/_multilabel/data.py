@@ -1,17 +1,26 @@
-"""The user's input: indicator matrices, names, the label graph, constraints, hidden layers."""
+"""Training samples of label sets: their checks, the label graph, and their folds."""
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import column_names, in_order
-from ..._core.validation import check_positive, name_array
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_magnitude, check_matrix, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
+from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._structured.labels import label_array
+from .._structured.data import check_target, encode_labels, given_classes, label_array
 from .calibration import implications
+
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
@@ -23,10 +32,81 @@ _STRENGTH = 0.02
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
 # closer to the final one. Ten folds gain little more than five.
-_FEWEST_FOLDS, _MOST_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
+_MIN_FOLDS, _MAX_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 # Largest difference of the projections of samples with equal features, relative to the largest projection. Rounding in
 # preprocessing by matrix products causes differences of 1e-15.
 _SAME = 1e-9
+
+
+def validate_samples(estimator, X, y, *, reset, classes=None, partial=False, has_unknown=False):
+    """Check training samples.
+
+    Parameters
+    ----------
+    estimator : MultilabelLPSparseMAP
+    X, y
+        As in its `fit`.
+    reset : bool
+        Whether a new model begins. Otherwise the samples must agree with the fitted labels and features.
+    classes : sequence, default=None
+        The argument of `fit` or `partial_fit`, or the names of the columns.
+    partial : bool, default=False
+        Whether `partial_fit` was called.
+    has_unknown : bool, default=False
+        Whether some entries of `y` were NaN, so that a single column is an indicator matrix.
+
+    Returns
+    -------
+    X : RaggedArray
+    gold : CSR of shape (n_samples, n_labels)
+    classes : array of shape (n_labels,)
+    single : bool
+        Whether y has one label for each sample.
+    """
+    is_table = column_names(y) is not None
+    if isinstance(X, RaggedArray):
+        raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+    check_target(y, _SEVERAL_LABELS)
+    checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "multi_output": True}
+    X, y = validate_data(estimator, check_matrix(X), keep_text(y), reset=reset, **checks)
+    X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
+    check_magnitude(X)
+    fitted = None if reset else estimator.classes_
+    is_indicator = (not partial and classes is not None) or estimator.constraints or is_table
+    is_indicator = is_indicator or has_unknown or (fitted is not None and not estimator._single)
+    if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
+        # scikit-learn reads a single column as labels. Here it is, unless something says that it is an indicator.
+        y = column_or_1d(y, warn=True)
+    single = y.ndim == 1
+    if fitted is not None and single != estimator._single:
+        was = "1-D" if estimator._single else "an indicator matrix"
+        raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
+    if not single:
+        gold = read_indicator(y)
+        return X, gold, read_names(classes, gold.shape[1], estimator.constraints, fitted), single
+    check_classification_targets(y)
+    if classes is not None and not partial:
+        raise ValueError("classes name the columns of an indicator matrix; leave classes at None for a 1-D y")
+    classes = given_classes(classes, fitted) if partial else np.unique(y)
+    codes = encode_labels(y.tolist(), classes, np.arange(len(y) + 1))
+    gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(classes)))
+    return X, gold, classes, single
+
+
+def make_label_graph(estimator, classes, single, gold, weights):
+    """Return the label graph of a new model, by the parameters `label_graph`, `constraints` and `loss`."""
+    constraints = [] if estimator.constraints is None else read_constraints(estimator.constraints, classes)
+    if single:
+        if constraints:
+            raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
+        return OneLabel(len(classes))
+    edges = np.zeros((0, 2), np.int64)
+    if estimator.label_graph is not None:
+        edges = read_edges(estimator.label_graph, classes, gold, weights, loops=estimator.loss != "hinge")
+    graph = LabelGraph(len(classes), edges[:0] if estimator.loss == "logistic" else edges, constraints)
+    if constraints:
+        graph.check_feasible()
+    return graph
 
 
 def read_indicator(Y):
@@ -69,8 +149,8 @@ def row_words(X):
     terms ^= terms >> np.uint64(29)
     terms[X.data == 0.0] = 0
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    found = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    return (found ^ (found >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    words_of_rows = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 def automatic_alpha(X, weights):
@@ -98,8 +178,8 @@ def order_of_samples(X, gold, known=None):
     """Return an order of samples that depends on their content only, and on their last digits hardly at all.
 
     Samples are sorted by a random projection of their features. A change of the last digits of `X` swaps neighbours at
-    most. Samples with equal features are neighbours, in an order given by their labels, so that dealing them to folds
-    in turn spreads them over the folds.
+    most. Samples with equal features are neighbours, in an order given by their labels, so that assigning them
+    to folds in turn spreads them over the folds.
 
     Parameters
     ----------
@@ -126,23 +206,37 @@ def order_of_samples(X, gold, known=None):
     return np.lexsort((values, words ^ (words >> np.uint64(27)), group))
 
 
-def folds_of(places, most=_MOST_FOLDS):
-    """Deal samples to folds in turn: list of (train, held), empty if there are too few.
+def folds_of(positions, max_folds=_MAX_FOLDS):
+    """Assign samples to folds in turn: list of (train, held), empty if there are too few.
 
-    There are at most `most` folds: by default five for up to 500 samples, and three for more than 625.
+    There are at most `max_folds` folds: by default five for up to 500 samples, and three for more than 625.
 
     Parameters
     ----------
-    places : int array of shape (n_samples,)
-        Place of each sample in the order in which they are dealt.
-    most : int
+    positions : int array of shape (n_samples,)
+        Position of each sample in the order in which they are assigned.
+    max_folds : int
     """
-    n_samples = len(places)
-    if n_samples < 2 * _FEWEST_FOLDS:
+    n_samples = len(positions)
+    if n_samples < 2 * _MIN_FOLDS:
         return []
-    n_folds = min(most, max(_SAMPLES_BY_FOLDS // n_samples, _FEWEST_FOLDS), n_samples // 2)
-    fold = places % n_folds
+    n_folds = min(max_folds, max(_SAMPLES_BY_FOLDS // n_samples, _MIN_FOLDS), n_samples // 2)
+    fold = positions % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def in_folds(X, task, *max_folds):
+    """Order the samples of positive weight at random, and assign them to folds; return X, the task, the folds.
+
+    The random order depends on the content of the samples only. The optional last argument is the maximum number of
+    folds.
+    """
+    rows = np.flatnonzero(task.weights > 0.0)
+    known = None if task.known is None else task.known[rows]
+    order = order_of_samples(X.values[rows], task.gold[rows], known)
+    positions = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order[positions]]
+    return X[rows], task.take(rows), folds_of(positions, *max_folds)
 
 
 def begin_names(Y, classes):
@@ -151,13 +245,24 @@ def begin_names(Y, classes):
     They are `classes`, or the names of the columns; None without names.
     """
     names = column_names(Y)
-    if names is None or classes is not None:
+    if names is None:
+        return Y, classes
+    if classes is not None:
         return in_order(Y, classes), classes
     return Y, None if names == list(range(len(names))) else label_array(names)
 
 
-def read_names(classes, n_labels):
-    """Return the labels' names: the given names, or the indices."""
+def read_names(classes, n_labels, constraints, fitted):
+    """Return the labels' names: `classes`, those of a `Hierarchy` from edges, or the indices.
+
+    `fitted` are the names of a fitted model, from which they must not differ, or None.
+    """
+    if fitted is not None and n_labels != len(fitted):
+        raise ValueError(f"y has {n_labels} labels, but the model was fitted with {len(fitted)}")
+    if classes is None and fitted is not None:
+        return fitted
+    if classes is None and constraints is not None:
+        classes = names_in_edges(constraints, n_labels)
     if classes is None:
         return np.arange(n_labels)
     names = name_array(classes)
@@ -165,6 +270,8 @@ def read_names(classes, n_labels):
         raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
     if len(set(names.tolist())) < n_labels:
         raise ValueError("two labels have the same name; names must differ")
+    if fitted is not None and names.tolist() != fitted.tolist():
+        raise ValueError("classes differ from those of the first call; fit a clone")
     return names
 
 
@@ -174,17 +281,6 @@ def names_in_edges(constraints, n_labels):
         if isinstance(constraint, Hierarchy) and constraint.is_named and len(constraint.labels) == n_labels:
             return constraint.labels
     return None
-
-
-def read_hidden_layer_sizes(sizes):
-    """Return the sizes of the hidden layers: list of int; None for "auto"."""
-    if isinstance(sizes, str) and sizes == "auto":
-        return None
-    if isinstance(sizes, str) or not hasattr(sizes, "__len__"):
-        raise ValueError(f"hidden_layer_sizes must be 'auto' or a tuple such as (100,); got {sizes!r}")
-    for size in sizes:
-        check_positive("each of hidden_layer_sizes", size, integer=True)
-    return [int(size) for size in sizes]
 
 
 def read_constraints(constraints, names):
@@ -212,8 +308,6 @@ def read_edges(label_graph, names, Y, weights, loops=True):
     Without `loops` a full graph of many labels becomes a tree, whose relaxation of MAP is integral.
     """
     n = len(names)
-    if label_graph is None:
-        return np.zeros((0, 2), np.int64)
     if isinstance(label_graph, str):
         if label_graph == "full" and n <= _MOST_WHOLE:
             return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
@@ -299,7 +393,7 @@ def mutual_information_tree(Y, weights):
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
 
 
-def close_gold(gold, constraints, known=None):
+def add_ancestors(gold, constraints, known=None):
     """Add the ancestors of gold labels in hierarchies.
 
     Parameters
@@ -333,8 +427,6 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
         Those of the remaining samples.
     n_violations : int
     """
-    if not graph.constraints:
-        return X, gold, weights, known, 0
     wrong = graph.violated(gold) if known is None else graph.forest.contradicted(dense(gold) > 0.5, known)
     n = int(wrong.sum())
     if not n:

@@ -1,4 +1,4 @@
-"""Label sets seen in training, as candidates for prediction."""
+"""Label sets observed in training, as candidates for prediction."""
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,8 @@ _MOST_DENSE = 2**14
 _MOST_DISCOUNT = 0.98
 # Maximum number of sets; the most frequent ones are kept.
 _MOST_SETS = 10_000
+# Decimals of the values that are compared. Of sets that tie up to rounding, the first one is the best.
+_DECIMALS = 10
 # Smallest threshold, at which all labels are predicted.
 _LEAST = np.finfo(np.float64).tiny
 # Number of values in a block of samples; maximum number of sets that are compared with each other; number of samples in
@@ -27,18 +29,13 @@ _LEAST = np.finfo(np.float64).tiny
 _BLOCK, _MOST_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
 
 
-class SeenSets:
-    """The distinct rows of an indicator matrix, the most frequent first.
+class ObservedLabelSets:
+    """The distinct label sets of training samples, the most frequent first.
 
     Parameters
     ----------
-    gold : CSR of shape (n_samples, n_labels)
-        0 and 1; in canonical form.
-    weights : array of shape (n_samples,)
-        Equivalent to repetitions of samples.
-
-    Attributes
-    ----------
+    sets : CSR of shape (n_sets, n_labels)
+        The sets: 0 and 1.
     lifts : array of shape (n_sets,)
         Logarithm of the ratio of a set's probability to its probability under independent labels. The probability is
         the relative frequency with absolute discounting [1]_: a discount is subtracted from each count, and the
@@ -50,7 +47,31 @@ class SeenSets:
        Speech and Language 1994.
     """
 
-    def __init__(self, gold, weights):
+    def __init__(self, sets, lifts):
+        if np.shape(lifts) != (sets.shape[0],):
+            raise ValueError(f"there are {sets.shape[0]} label sets, but lifts has shape {np.shape(lifts)}")
+        self.sets, self.lifts = sets, lifts
+        self.sizes = np.diff(sets.indptr).astype(np.float64)
+        self._dense = sets.toarray() if np.prod(sets.shape) <= _MOST_DENSE else None
+        self._mutual = None
+        if len(self.sizes) <= 2 * N_LIKELY:
+            self._mutual = example_f1((sets @ sets.T).toarray(), self.sizes[:, None] + self.sizes)
+        # Number of samples that are compared at the same time.
+        self._block_size = max(1, _BLOCK // max(*sets.shape, N_LIKELY**2))
+        if sets.shape[0] > _MOST_COMPARED:
+            self._block_size = min(self._block_size, _MOST_COMPARED // N_LIKELY)
+
+    @classmethod
+    def of_samples(cls, gold, weights):
+        """Return the sets of samples.
+
+        Parameters
+        ----------
+        gold : CSR of shape (n_samples, n_labels)
+            0 and 1; in canonical form.
+        weights : array of shape (n_samples,)
+            Equivalent to repetitions of samples.
+        """
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
@@ -59,27 +80,10 @@ class SeenSets:
         sets = sparse.csr_array(gold[first[chosen]])
         odds = logit((weights @ gold + 0.5) / (frequency.sum() + 1.0))
         independent = sets @ odds + np.log(expit(-odds)).sum()
-        self._set(sets, _lifts(frequency[frequency > 0.0], frequency[chosen], independent))
-
-    @classmethod
-    def of_sets(cls, sets, lifts):
-        """Restore seen sets from their attributes."""
-        if np.shape(lifts) != (sets.shape[0],):
-            raise ValueError(f"there are {sets.shape[0]} label sets, but lifts has shape {np.shape(lifts)}")
-        found = object.__new__(cls)
-        found._set(sets, lifts)
-        return found
-
-    def _set(self, sets, lifts):
-        self.sets, self.lifts = sets, lifts
-        self.sizes = np.diff(self.sets.indptr).astype(np.float64)
-        self._dense = self.sets.toarray() if np.prod(self.sets.shape) <= _MOST_DENSE else None
-        self._mutual = None
-        if len(self.sizes) <= 2 * N_LIKELY:
-            self._mutual = example_f1((self.sets @ self.sets.T).toarray(), self.sizes[:, None] + self.sizes)
+        return cls(sets, _lifts(frequency[frequency > 0.0], frequency[chosen], independent))
 
     def choose(self, probabilities, threshold):
-        """Return the best seen set for each sample: bool array of shape (n_samples, n_labels).
+        """Return the best observed set for each sample: bool array of shape (n_samples, n_labels).
 
         It has the highest sum of expected F1 and probability, among the most probable sets.
 
@@ -91,27 +95,27 @@ class SeenSets:
             Probability at which a label is neither favoured nor penalised.
         """
         chosen = np.empty(probabilities.shape, bool)
-        for rows in self._blocks(len(probabilities)):
+        for rows in blocks(len(probabilities), 1, self._block_size):
             best = self._best(self._sums(logit(probabilities[rows])), threshold)
-            found = self.sets[best].toarray() if self._dense is None else self._dense[best]
-            chosen[rows] = found > 0.0
+            best_sets = self.sets[best].toarray() if self._dense is None else self._dense[best]
+            chosen[rows] = best_sets > 0.0
         return chosen
 
     def likeliest(self, probabilities, threshold, n):
         """Return the `n` most probable sets of each sample: list of lists of (int array, float), in this order."""
-        found = []
-        for rows in self._blocks(len(probabilities)):
+        likeliest = []
+        for rows in blocks(len(probabilities), 1, self._block_size):
             p = softmax(self._values(self._sums(logit(probabilities[rows])), threshold), axis=1)
             order = np.argsort(-p, axis=1, kind="stable")[:, :n]
-            for own, numbers in zip(p, order, strict=True):
+            for of_sample, numbers in zip(p, order, strict=True):
                 sets = self.sets[numbers].toarray().astype(np.int64)
-                found.append(list(zip(sets, own[numbers].tolist(), strict=True)))
-        return found
+                likeliest.append(list(zip(sets, of_sample[numbers].tolist(), strict=True)))
+        return likeliest
 
     def threshold_scores(self, probabilities, gold, weights, thresholds=SET_GRID):
-        """Sum the scores of the best seen sets at each threshold, as `summed_scores` does: (4, n_thresholds)."""
+        """Sum the scores of the best observed sets at each threshold, as `summed_scores` does: (4, n_thresholds)."""
         total = np.zeros((4, len(thresholds)))
-        for rows in self._blocks(len(probabilities)):
+        for rows in blocks(len(probabilities), 1, self._block_size):
             right = gold[rows]
             sums, hits, n_gold = self._sums(logit(probabilities[rows])), self._sums(right), right.sum(axis=1)
             for k, threshold in enumerate(thresholds):
@@ -134,14 +138,14 @@ class SeenSets:
         size = max(_AT_ONCE, _CACHED // len(self.sizes))
         for start in range(0, len(sums), size):
             values = self._values(sums[start : start + size], threshold)
-            own = best[start : start + size] = values.argmax(axis=1)
-            values -= values[np.arange(len(own)), own][:, None]
+            highest = best[start : start + size] = values.argmax(axis=1)
+            values -= values[np.arange(len(highest)), highest][:, None]
             # A set of probability p >= 2/3 is optimal: its value is at least 2 p, that of any other set at most
             # p + 2 (1 - p).
             open_rows = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
             if self._mutual is not None:
                 p = softmax(values[open_rows], axis=1)
-                best[start + open_rows] = _best_column(p @ self._mutual + p)
+                best[start + open_rows] = np.round(p @ self._mutual + p, _DECIMALS).argmax(axis=1)
             elif len(open_rows):
                 values = values[open_rows]
                 columns = _highest(values, N_LIKELY)
@@ -155,23 +159,18 @@ class SeenSets:
         """Return the set with the highest sum of expected F1 and probability, among the likely sets of each sample."""
         is_likely = np.zeros(len(self.sizes), bool)
         is_likely[likely] = True
-        which, places = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
-        sets, sizes, found = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(places), np.int64)
+        which, indices = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
+        sets, sizes, best = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(indices), np.int64)
         # Counts are exact in float32, in half of the memory.
         hits = (sets @ sets.T).toarray()
-        for start in range(0, len(places), _AT_ONCE):
-            own, p = places[start : start + _AT_ONCE], probabilities[start : start + _AT_ONCE]
-            size = sizes[own]
-            both = hits.take(own[:, :, None] * len(which) + own[:, None, :])
+        for start in range(0, len(indices), _AT_ONCE):
+            candidates, p = indices[start : start + _AT_ONCE], probabilities[start : start + _AT_ONCE]
+            size = sizes[candidates]
+            both = hits.take(candidates[:, :, None] * len(which) + candidates[:, None, :])
             mutual = example_f1(both, size[:, :, None] + size[:, None])
-            found[start : start + _AT_ONCE] = _best_column(np.matmul(p[:, None], mutual)[:, 0] + p)
-        return likely[np.arange(len(likely)), found]
-
-    def _blocks(self, n):
-        size = max(1, _BLOCK // max(*self.sets.shape, N_LIKELY**2))
-        if self.sets.shape[0] > _MOST_COMPARED:
-            size = min(size, _MOST_COMPARED // N_LIKELY)
-        return blocks(n, 1, size)
+            values = np.matmul(p[:, None], mutual)[:, 0] + p
+            best[start : start + _AT_ONCE] = np.round(values, _DECIMALS).argmax(axis=1)
+        return likely[np.arange(len(likely)), best]
 
 
 def _lifts(frequencies, frequency, independent):
@@ -192,11 +191,6 @@ def _lifts(frequencies, frequency, independent):
     return kept if left == 0.0 else np.logaddexp(kept, np.log(left))
 
 
-def _best_column(values):
-    """Return the best column of each row; of columns that tie up to rounding, the first one."""
-    return np.round(values, 10).argmax(axis=1)
-
-
 def _highest(values, n):
     """Return the columns of the `n` highest values of each row, in ascending order."""
     # The lowest of the maxima of n groups is a lower bound of the n-th highest value. Each group contains frequent and
@@ -206,7 +200,7 @@ def _highest(values, n):
         np.maximum(highest, values[:, start : start + n], out=highest)
     rows, columns = np.nonzero(values >= highest.min(axis=1)[:, None])
     counts = np.bincount(rows, minlength=len(values))
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     left, numbers = np.full((len(values), counts.max()), -np.inf), np.zeros((len(values), counts.max()), np.int64)
-    left[rows, places], numbers[rows, places] = values[rows, columns], columns
+    left[rows, offsets], numbers[rows, offsets] = values[rows, columns], columns
     return np.take_along_axis(numbers, np.sort(np.argpartition(left, -n, axis=1)[:, -n:], axis=1), axis=1)

@@ -15,63 +15,49 @@ from ..._core.validation import pair_of
 from ...training._data import LinearModel
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import held_out_fraction, relative, visits
-from .._learners import Batch, Epochs
-from .data import automatic_alpha, folds_of, order_of_samples
-from .sets import SeenSets
+from .._learners import Batch, Epochs, held_out_fraction, relative, visits
+from .calibration import Calibration
+from .data import automatic_alpha, in_folds
+from .sets import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
-# Default of `tol`: largest entry of the gradient at the end of L-BFGS.
-_LBFGS_TOL = 1e-5
+# Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
+_LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000
 # Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
 _PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
 # than this to the end of the path, where fits take several times as long.
-_PROGRESS = 1e-3
+_MIN_DECREASE = 1e-3
 # The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
-_CLEAR = 0.01
-# In cross-validation, L-BFGS ends if the loss falls by less than `_ROUGH` times itself on average over `_FEW`
-# iterations, or if no entry of the gradient exceeds `_ROUGH_TOL`.
-_ROUGH, _FEW, _ROUGH_TOL = 1e-4, 3, 1e-4
+_CLEAR_DECREASE = 0.01
+# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself on average over
+# `_CV_WINDOW` iterations, or if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
+_CV_LOSS_TOL, _CV_WINDOW, _CV_GRADIENT_TOL = 1e-4, 3, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
-_DENSE_CELLS = 2**23
+_MAX_DENSE = 2**23
 # Seed of the second model, on whose held-out samples, one in three, the probabilities are calibrated.
 _TWIN_SEED, _TWIN_FOLDS = 0, 3
 # Minimum number of held-out samples; with fewer, the threshold is tuned on the training samples.
-_FEWEST_HELD_OUT = 50
+_MIN_HELD_OUT = 50
 # The network that hidden_layer_sizes="auto" compares with linear scores: its hidden layers, and its dropout. Of 100 and
 # 300 units, and dropout of 0 and 0.3, it has the lowest log loss in cross-validation on ImCLEF07A.
 AUTO_HIDDEN, AUTO_DROPOUT = [300], 0.3
 # Smallest number of samples, and of samples for each feature and each label, for the comparison. With fewer, networks
 # are rarely better, and the comparison takes longer than the fit of linear scores.
-_FEWEST_COMPARED, _FEWEST_FOR_EACH = 2000, 20
+_MIN_COMPARED, _MIN_FOR_EACH = 2000, 20
 # Number of samples that the network visits until it is compared, and bounds of its epochs. With more visits, the
 # comparison takes longer. Of two and five epochs with 13,000 samples, only five showed that products matter.
-_TRIAL_VISITS, _TRIAL_EPOCHS = 40_000, (5, 30)
+_COMPARED_VISITS, _COMPARED_EPOCHS = 40_000, (5, 30)
 # Number of standard errors by which the log loss of the network must then be lower.
-_CLEARLY = 2.0
+_MIN_STANDARD_ERRORS = 2.0
 # Number of epochs between measurements of the log loss afterwards. Training ends after two without progress.
 _STRIDE = 5
 
 
-def in_folds(X, task, *most):
-    """Deal the samples of positive weight to folds, in the order of `order_of_samples`; return X, the task, the folds.
-
-    Samples are then visited in a random order that depends on their content only. The optional last argument is the
-    maximum number of folds.
-    """
-    rows = np.flatnonzero(task.weights > 0.0)
-    known = None if task.known is None else task.known[rows]
-    order = order_of_samples(X.values[rows], task.gold[rows], known)
-    places = np.random.default_rng(0).permutation(len(rows))
-    rows = rows[order[places]]
-    return X[rows], task.take(rows), folds_of(places, *most)
-
-
-def way_of_fit(estimator, X, task, hidden):
-    """Return the fit of an estimator to samples: `LbfgsFit` or `AdamFit`.
+def choose_solver(estimator, X, task, hidden):
+    """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
     ----------
@@ -99,47 +85,34 @@ def way_of_fit(estimator, X, task, hidden):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamFit(estimator, X, task, hidden or [])
-    linear = LbfgsFit(estimator, X, task)
-    if hidden is None and estimator.solver == "auto" and _is_for_networks(linear):
-        trial = Trial(linear)
-        if trial.is_better():
-            return AdamFit(estimator, X, task, AUTO_HIDDEN, trial)
-    return linear
+        return AdamTraining(estimator, X, task, hidden or [])
+    return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
 
 
-def _is_for_networks(linear):
-    """Tell whether features are dense, and samples are enough for a network to be worth a trial."""
-    X, n_labels = linear.learner.X.values, linear.task.n_outputs
-    n_samples, n_features = X.shape
-    return not sparse.issparse(X) and n_samples >= max(_FEWEST_COMPARED, _FEWEST_FOR_EACH * max(n_features, n_labels))
-
-
-class Trial:
+class NetworkComparison:
     """A network that learns from the samples of the first fold of linear scores, and is compared on the held-out ones.
 
     Parameters
     ----------
-    linear : LbfgsFit
+    linear : LBFGSCrossValidation
 
     Attributes
     ----------
     n_epochs : int
         Number of epochs with the lowest log loss.
-    unseen : (evidence, LabelTask, SeenSets)
+    held_out : (evidence, LabelTask, ObservedLabelSets)
         The held-out samples, scored by the network after that many epochs, and the label sets of the other samples.
     """
 
     def __init__(self, linear):
-        estimator, X, (train, held) = linear.estimator, linear.learner.X, linear.folds[0]
-        evidence, self.task, sets = next(linear.held_out_parts())
+        estimator, X, (train, held) = linear.estimator, linear.X, linear.folds[0]
+        self.linear_evidence, self.task, sets = next(linear.held_out_folds())
         self.estimator, self.held = estimator, X.values[held]
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.linear_losses = self._losses(evidence)
         self.sets = None if estimator._single else sets
-        self.n_first = int(np.clip(np.ceil(_TRIAL_VISITS / len(train)), *_TRIAL_EPOCHS))
+        self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
         """Train the network until its log loss no longer falls; return whether it is clearly below the linear one.
@@ -147,15 +120,17 @@ class Trial:
         If it is not after the first epochs, or if training diverges, training ends there.
         """
         most, done, lowest = self.learner.max_iter, min(self.n_first, self.learner.max_iter), np.inf
+        linear_losses = self._losses(self.linear_evidence)
         if not self._visit(done):
             return False
         while True:
             evidence = self.estimator._evidence(self.learner.model(), self.held)
             losses = self._losses(evidence)
-            if lowest == np.inf and least_gain(self.linear_losses - losses, self.task.weights) <= 0.0:
+            if lowest == np.inf and least_gain(linear_losses - losses, self.task.weights) <= 0.0:
                 return False
-            if losses.sum() < (1.0 - _PROGRESS) * lowest:
-                lowest, self.n_epochs, self.unseen = losses.sum(), done, (evidence, self.task, self.sets)
+            if losses.sum() < (1.0 - _MIN_DECREASE) * lowest:
+                lowest, self.n_epochs = losses.sum(), done
+                self.held_out = evidence, self.task, self.sets
             more = min(_STRIDE, most - done)
             if not more or done - self.n_epochs >= 2 * _STRIDE or not self._visit(more):
                 return True
@@ -171,9 +146,10 @@ class Trial:
         estimator, gold, weights = self.estimator, dense(self.task.gold), self.task.label_weights
         losses = np.empty(len(evidence))
         halves = slice(0, None, 2), slice(1, None, 2)
-        for own, other in (halves, halves[::-1]):
-            calibration = estimator._calibrated(evidence[other], gold[other], weights[other])
-            losses[own] = calibration.losses(evidence[own], gold[own], weights[own])
+        for half, other in (halves, halves[::-1]):
+            unfitted = Calibration.unfitted(estimator._loss, gold.shape[1], estimator._single)
+            calibration = unfitted.fit(evidence[other], gold[other], weights[other])
+            losses[half] = calibration.losses(evidence[half], gold[half], weights[half])
         return losses
 
 
@@ -187,19 +163,19 @@ def least_gain(gains, weights):
     weights : array of shape (n_samples,)
     """
     deviations = gains - weights * gains.sum() / weights.sum()
-    return (gains.sum() - _CLEARLY * np.sqrt(deviations @ deviations)) / weights.sum()
+    return (gains.sum() - _MIN_STANDARD_ERRORS * np.sqrt(deviations @ deviations)) / weights.sum()
 
 
 def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     """Return the learner of a new model by Adam; `n_epochs` is its number of epochs, if it is known to be the best."""
-    optimizer = MinibatchOptimizer(estimator._initial(X.values, hidden, rng), rng)
+    optimizer = MinibatchOptimizer(estimator._init_network(X.values, hidden, rng), rng)
     estimator._configure(optimizer, len(X))
     visit = visits(estimator, optimizer, task, X, rng)
-    return Epochs(optimizer, visit, n_epochs or estimator._most_iter("adam"), is_enough=n_epochs is not None)
+    return Epochs(optimizer, visit, n_epochs or estimator._most_iter(), is_enough=n_epochs is not None)
 
 
-class LbfgsFit:
-    """A fit of linear scores by L-BFGS over all samples.
+class LBFGSCrossValidation:
+    """Linear scores by L-BFGS over all samples, with a penalty that is chosen by cross-validation.
 
     The strength of the penalty, the calibration and the threshold are chosen by cross-validation, all with the same
     models of three to five folds. The fit starts from the mean of these models.
@@ -209,32 +185,55 @@ class LbfgsFit:
     estimator : MultilabelLPSparseMAP
     X : RaggedArray
     task : LabelTask
+    compares : bool, default=False
+        Whether linear scores are compared with a network, if features are dense, and samples are enough.
 
     Attributes
     ----------
+    X, task : RaggedArray, LabelTask
+        The samples of positive weight, in the order of their folds.
+    training_part : LabelTask
+        The samples that are learned from.
+    alpha : float
+        Strength of the penalty, set by `cross_validate`.
     learner : Learner
+        Learns from all samples, set by `cross_validate`.
     watch : dict
         Arguments of the monitor.
     """
 
-    def __init__(self, estimator, X, task):
-        self.estimator, self.watch = estimator, {}
+    def __init__(self, estimator, X, task, compares=False):
+        self.estimator, self.watch, self.compares, self._data = estimator, {}, compares, (X, task)
+        self.X, self.task, self.folds = in_folds(X, task)
+        self.gold, self.task.gold = self.task.gold, self.task.gold.astype(bool).toarray()
+        self.training_part = self.task
         self.tol = _LBFGS_TOL if estimator.tol is None else estimator.tol
-        X, task, self.folds = in_folds(X, task)
-        self.gold, self.task = task.gold, task
-        task.gold = task.gold.astype(bool).toarray()
-        estimator._watch_sets(task)
-        alpha, _ = pair_of(estimator.alpha, None)
-        usual = automatic_alpha(X.values, task.weights)
-        alphas = [usual * factor for factor in _PATH] if alpha == "auto" else [alpha]
-        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
-        if self.folds:
-            estimator.alpha_, self.evidence, start = self._cross_fit(X, start, alphas)
-        else:
-            estimator.alpha_, self.evidence = usual if alpha == "auto" else alpha, None
-        self.learner = self._batch(task, X, start, estimator.alpha_, self.tol)
+        max_iter = _LBFGS_MAX_ITER if estimator.max_iter is None else estimator.max_iter
+        self._new_learner = partial(Batch, expand=_as_network, max_iter=max_iter, n_jobs=estimator.n_jobs)
 
-    def _cross_fit(self, X, start, alphas):
+    def cross_validate(self):
+        """Choose the strength of the penalty, and calibrate the estimator; return the solver that trains.
+
+        It is this one, unless a network is better.
+        """
+        X, task = self.X, self.task
+        alpha, _ = pair_of(self.estimator.alpha, None)
+        usual = automatic_alpha(X.values, task.weights)
+        start, self.evidence = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0), None
+        self.alpha = usual if alpha == "auto" else alpha
+        if self.folds:
+            alphas = [usual * factor for factor in _PATH] if alpha == "auto" else [alpha]
+            self.alpha, self.evidence, start = self._search(start, alphas)
+        self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
+        n_samples, n_features = X.values.shape
+        n_compared = max(_MIN_COMPARED, _MIN_FOR_EACH * max(n_features, task.n_outputs))
+        if self.compares and n_samples >= n_compared and not sparse.issparse(X.values):
+            comparison = NetworkComparison(self)
+            if comparison.is_better():
+                return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
+        return self
+
+    def _search(self, start, alphas):
         """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
 
         Strengths are tried in descending order, each from the models of the previous one, until the loss no longer
@@ -249,28 +248,29 @@ class LbfgsFit:
         start : LinearModel
             The mean of the models, interpolated likewise.
         """
-        estimator, task, losses, found = self.estimator, self.task, [], []
+        estimator, X, task, losses, results = self.estimator, self.X, self.task, [], []
         parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
         models = [start] * len(parts)
         for alpha in alphas:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
-                learner = self._batch(part, features, models[k], alpha, max(_ROUGH_TOL, self.tol))
-                learner.run(partial(_is_settled, learner.losses))
+                learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
+                learner.run(partial(_has_stalled, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
-            found.append((evidence, *mean))
-            losses.append(estimator._calibrate(evidence, task) * (1.0 + _PROGRESS) ** len(losses))
+            results.append((evidence, *mean))
+            losses.append(estimator._calibrate(evidence, task) * (1.0 + _MIN_DECREASE) ** len(losses))
             best = int(np.argmin(losses))
             # Only the neighbours of the best strength are needed.
-            found[: max(best - 1, 0)] = [None] * max(best - 1, 0)
-            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR) * losses[0] else 2):
+            results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR_DECREASE) * losses[0] else 2):
                 break
-        place = lowest_place(losses)
-        k = int(place)
-        low, high, fraction = alphas[k], alphas[min(k + 1, len(losses) - 1)], place - k
-        evidence, *arrays = (a + fraction * (b - a) for a, b in zip(found[k], found[min(k + 1, len(losses) - 1)]))
+        lowest = minimum_of_curve(losses)
+        k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
+        fraction = lowest - k
+        low, high = alphas[k], alphas[following]
+        evidence, *arrays = (a + fraction * (b - a) for a, b in zip(results[k], results[following]))
         estimator._calibrate(evidence, task)
         return low * (high / low) ** fraction if fraction else low, evidence, LinearModel(*arrays)
 
@@ -278,36 +278,26 @@ class LbfgsFit:
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
         estimator = self.estimator
         if estimator._tunes_threshold() or (self.folds and not estimator._single and self.task.known is None):
-            estimator.threshold_, estimator._rule, _ = estimator._tuned(self.held_out_parts())
+            estimator.threshold_, estimator._rule, _ = estimator._choose_rule(self.held_out_folds())
 
-    def held_out_parts(self):
-        """Yield the held-out samples of each fold, as `_tuned` takes them; without folds, all samples."""
+    def held_out_folds(self):
+        """Yield the held-out samples of each fold, as `_choose_rule` takes them; without folds, all samples."""
         task = self.task
         for train, held in self.folds:
             # The rows of samples with unknown labels are not their label sets.
-            sets = SeenSets(self.gold[train], task.weights[train]) if task.known is None else None
+            sets = ObservedLabelSets.of_samples(self.gold[train], task.weights[train]) if task.known is None else None
             yield self.evidence[held], task.take(held), sets
         if not self.folds:
-            yield self.estimator._evidence(self.estimator._learned.model, self.learner.X.values), task, None
-
-    def _batch(self, task, X, start, alpha, tol):
-        """Return the learner of linear scores."""
-        estimator = self.estimator
-        return Batch(
-            task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=estimator._most_iter("lbfgs"),
-            n_jobs=estimator.n_jobs,
-        )  # fmt: skip
+            yield self.estimator._evidence(self.estimator._learned.model, self.X.values), task, None
 
 
-def lowest_place(losses):
-    """Return the place of the minimum of a curve, between indices: float.
-
-    It is the minimum of the parabola through the lowest of the losses and its neighbours.
+def minimum_of_curve(losses):
+    """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
 
     Parameters
     ----------
     losses : sequence of float
-        At places 0, 1, and so on.
+        The curve at 0, 1, and so on.
     """
     best, last = int(np.argmin(losses)), len(losses) - 1
     if last < 2:
@@ -320,64 +310,76 @@ def lowest_place(losses):
     return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
 
 
-def _is_settled(losses, loss):
+def _has_stalled(losses, loss):
     """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for cross-validation."""
-    return len(losses) > _FEW and losses[-1 - _FEW] - loss <= _FEW * _ROUGH * abs(loss)
+    return len(losses) > _CV_WINDOW and losses[-1 - _CV_WINDOW] - loss <= _CV_WINDOW * _CV_LOSS_TOL * abs(loss)
 
 
-class AdamFit:
-    """A fit by Adam on mini-batches. The threshold is tuned, and training is stopped early, on held-out samples.
-
-    Attributes are those of `LbfgsFit`, and so are the first three parameters.
+class AdamTraining:
+    """Training by Adam on mini-batches. The threshold is tuned, and training is stopped early, on held-out samples.
 
     Parameters
     ----------
+    estimator : MultilabelLPSparseMAP
+    X : RaggedArray
+    task : LabelTask
     hidden : list of int
         Sizes of the hidden layers.
-    trial : Trial, default=None
+    comparison : NetworkComparison, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
+
+    Attributes
+    ----------
+    training_part : LabelTask
+        The samples that are learned from.
+    alpha, learner, watch
+        As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, X, task, hidden, trial=None):
+    def __init__(self, estimator, X, task, hidden, comparison=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
-        self.estimator, self.hidden, self.whole, self.held_out, self.trial = estimator, hidden, task, None, trial
-        X, task = self._hold_out(X, task, rng) if trial is None else (X, copy(task))
-        estimator._watch_sets(task)
-        self.X, self.task = X, _for_epochs(task)
-        self.watch = {"watch_loss": trial is None}
+        self.estimator, self.hidden, self.whole, self.comparison = estimator, hidden, task, comparison
+        self.held_out = None
+        self.X, self.training_part = (X, task) if comparison is not None else self._hold_out(X, task, rng)
+        self.task = _for_epochs(copy(self.training_part))
+        self.watch = {"watch_loss": comparison is None}
         if estimator.early_stopping and self.held_out:
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
-        self.learner = epochs_of(estimator, X, task, hidden, rng, trial and trial.n_epochs)
-        estimator.alpha_ = self.learner.optimizer.alphas[0]
+        self.learner = epochs_of(estimator, self.X, self.task, hidden, rng, comparison and comparison.n_epochs)
+        self.alpha = self.learner.optimizer.alphas[0]
+
+    def cross_validate(self):
+        """Return this solver: its parameters are given."""
+        return self
 
     def finish(self):
         """Calibrate, choose rule and threshold of the fitted estimator, and store the label sets of all samples."""
-        estimator, rule, unseen = self.estimator, None, self._unseen()
-        if unseen is not None:
-            estimator._calibrate(*unseen[:2])
+        estimator, rule, held_out = self.estimator, None, self._scored_samples()
+        if held_out is not None:
+            estimator._calibrate(*held_out[:2])
         if estimator._tunes_threshold():
-            if unseen is None:
-                unseen = estimator._evidence(estimator._learned.model, self.X.values), self.task, None
-            estimator.threshold_, rule, _ = estimator._tuned([unseen])
-        elif unseen is not None and unseen[2] is not None:
-            _, rule, _ = estimator._tuned([unseen])
-        estimator._watch_sets(self.whole, rule)
+            if held_out is None:
+                held_out = estimator._evidence(estimator._learned.model, self.X.values), self.task, None
+            estimator.threshold_, rule, _ = estimator._choose_rule([held_out])
+        elif held_out is not None and held_out[2] is not None:
+            _, rule, _ = estimator._choose_rule([held_out])
+        estimator._store_label_sets(self.whole, rule)
 
-    def _unseen(self):
-        """Return held-out samples as `_tuned` takes them: (evidence, LabelTask, SeenSets or None).
+    def _scored_samples(self):
+        """Return held-out samples as `_choose_rule` takes them: (evidence, LabelTask, ObservedLabelSets or None).
 
-        They are those of the trial, the held-out ones, or a third of the samples, scored by a second model that learns
-        from the others for as many epochs. The label sets are those of the samples that were learned from. Without
-        such samples, return None.
+        They are those of the comparison, the held-out ones, or a third of the samples, scored by a second model that
+        learns from the others for as many epochs. The label sets are those of the samples that were learned from.
+        Without such samples, return None.
         """
         estimator = self.estimator
-        if self.trial is not None:
-            return self.trial.unseen
+        if self.comparison is not None:
+            return self.comparison.held_out
         if self.held_out:
             X, task = self.held_out
             evidence, sets = estimator._evidence(estimator._learned.model, X), estimator._sets
@@ -387,7 +389,7 @@ class AdamFit:
                 return None
             train, held = folds[0]
             part, task = whole.take(train), whole.take(held)
-            sets = None if estimator._single else SeenSets(part.gold, part.weights)
+            sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
             for _ in range(estimator.n_iter_):
                 twin.visit()
@@ -399,11 +401,11 @@ class AdamFit:
         estimator = self.estimator
         stops, fraction = estimator.early_stopping, held_out_fraction(estimator) or estimator.validation_fraction
         n_held = int(np.ceil(fraction * len(X))) if stops or estimator._tunes_threshold() else 0
-        if not n_held or (not stops and n_held < _FEWEST_HELD_OUT):
-            return X, copy(task)
+        if not n_held or (not stops and n_held < _MIN_HELD_OUT):
+            return X, task
         train, held = self._split(task.gold, fraction, rng)
         if not task.weights[train].any():
-            return X, copy(task)
+            return X, task
         held_task = task.take(held)
         if not held_task.weights.any():
             held_task.weights = np.ones(len(held))
@@ -411,7 +413,7 @@ class AdamFit:
         return X[train], task.take(train)
 
     def _split(self, gold, fraction, rng):
-        """Return the places of the samples to train on, and of those to hold out."""
+        """Return the indices of the samples to train on, and of those to hold out."""
         n = gold.shape[0]
         n_held = int(np.ceil(fraction * n))
         if n_held >= n:
@@ -433,7 +435,7 @@ class AdamFit:
 def _for_epochs(task):
     """Scale the weights of a task to mean 1, and store its gold labels as a dense array if they are few; return it."""
     task.weights = relative(task.weights)
-    if np.prod(task.gold.shape) <= _DENSE_CELLS:
+    if np.prod(task.gold.shape) <= _MAX_DENSE:
         task.gold = dense(task.gold) > 0.0
     return task
 

@@ -3,12 +3,14 @@
 import numpy as np
 from scipy.special import expit, logit
 
+# Names of decision rules in files that were written before these names changed.
+OLD_RULES = {"seen": "observed_sets", "expected": "expected_f1"}
 # Labels with a probability above the threshold are predicted.
 GRID = np.linspace(0.0, 0.99, 100)
-# Thresholds that are tried with label sets: those seen in training, and those of the highest expectation.
+# Thresholds that are tried with label sets: those observed in training, and those of the highest expectation.
 SET_GRID = np.linspace(0.2, 0.65, 10)
-# Decrease of F1 that is accepted for a higher subset accuracy: between the thresholds of seen sets of the example F1,
-# and between rules of the mean of example F1 and micro F1. In cross-validation on the training parts of ten data sets,
+# Decrease of F1 that is accepted for a higher subset accuracy: of example F1 between the thresholds of observed sets,
+# and of the mean of example F1 and micro F1 between rules. In cross-validation on the training parts of ten data sets,
 # a rule within 0.01 is within 0.02 of the best rule on all test parts. With 0.02, the decrease is 0.05 on one of them.
 SPARED_F1 = 0.01
 
@@ -82,7 +84,17 @@ def threshold_scores(probabilities, gold, weights, thresholds=GRID):
     -------
     totals : array of shape (4, n_thresholds)
     """
-    hits, predicted = _count_above(probabilities, gold, thresholds)
+    n, n_thresholds = len(probabilities), len(thresholds)
+    rows, columns = np.nonzero(probabilities > 0.0)
+    # A probability exceeds the first `above` thresholds.
+    above = np.searchsorted(thresholds, probabilities[rows, columns], side="left")
+    cells = rows * (n_thresholds + 1) + above
+    exactly = [
+        np.bincount(cells, correct, minlength=n * (n_thresholds + 1)).reshape(n, n_thresholds + 1)
+        for correct in (gold[rows, columns], None)
+    ]
+    # Entry k counts the probabilities that exceed more than k thresholds.
+    hits, predicted = (counts[:, :0:-1].cumsum(axis=1)[:, ::-1] for counts in exactly)
     return summed_scores(hits, predicted, gold.sum(axis=1)[:, None], weights)
 
 
@@ -93,23 +105,6 @@ def expected_scores(probabilities, gold, weights, thresholds=SET_GRID):
         chosen = probabilities > expected_cuts(probabilities, threshold)[:, None]
         totals[:, k] = summed_scores((chosen * gold).sum(axis=1), chosen.sum(axis=1), n_gold, weights)
     return totals
-
-
-def _count_above(probabilities, gold, thresholds):
-    """Count the gold labels, and all labels, above each threshold."""
-    n, n_thresholds = len(probabilities), len(thresholds)
-    rows, columns = np.nonzero(probabilities > 0.0)
-    # A probability exceeds the first `above` thresholds.
-    above = np.searchsorted(thresholds, probabilities[rows, columns], side="left")
-    place = rows * (n_thresholds + 1) + above
-    right = gold[rows, columns]
-
-    def count(weights):
-        counts = np.bincount(place, weights, minlength=n * (n_thresholds + 1)).reshape(n, n_thresholds + 1)
-        # Entry k counts the probabilities that exceed more than k thresholds.
-        return counts[:, :0:-1].cumsum(axis=1)[:, ::-1]
-
-    return count(right), count(None)
 
 
 def example_f1(n_hits, n_labels):
@@ -126,42 +121,44 @@ def best_threshold(scores, thresholds=GRID):
 class Tuning:
     """Comparison of decision rules and their thresholds on held-out samples.
 
-    Each rule has the threshold that is best for it: the one with the highest example F1 or, for "seen", with the
-    highest subset accuracy within a point of the highest F1. Of the rules within a point of the highest mean of example
-    F1 and micro F1, the one with the highest subset accuracy is chosen.
+    Each rule has the threshold that is best for it: the one with the highest example F1 or, for "observed_sets", with
+    the highest subset accuracy within a point of the highest F1. Of the rules within a point of the highest mean of
+    example F1 and micro F1, the one with the highest subset accuracy is chosen.
 
     Parameters
     ----------
-    thresholds : dict of str -> array
-        The thresholds that are tried with each of the rules "seen", "expected" and "threshold", ascending.
+    rules : iterable of {"observed_sets", "expected_f1", "threshold"}
+    threshold : float or "auto", default="auto"
+        A fixed threshold; with "auto", those of the grid of each rule are compared.
     decay : float, default=1.0
         Factor by which the weights of earlier samples are multiplied when samples are added; below 1 for streams.
-    totals : dict of str -> array of shape (4, n_thresholds), default=None
+
+    Attributes
+    ----------
+    thresholds : dict of str -> array
+        The thresholds that are tried with each rule, ascending.
+    totals : dict of str -> array of shape (4, n_thresholds)
         Weighted sums of the scores so far, as `summed_scores` returns.
-    weight : float, default=0.0
+    weight : float
         Weight of the samples so far.
     """
 
-    def __init__(self, thresholds, decay=1.0, totals=None, weight=0.0):
-        self.thresholds, self.decay, self.weight = thresholds, decay, weight
-        self.totals = {} if totals is None else totals
-
-    @classmethod
-    def of_rules(cls, rules, threshold="auto", decay=1.0):
-        """Return a comparison of rules with the thresholds of their grids, or with a fixed one."""
-        grids = {rule: GRID if rule == "threshold" else SET_GRID for rule in rules}
-        return cls(grids if threshold == "auto" else dict.fromkeys(rules, np.array([threshold], float)), decay)
+    def __init__(self, rules, threshold="auto", decay=1.0):
+        self.thresholds = {rule: GRID if rule == "threshold" else SET_GRID for rule in rules}
+        if threshold != "auto":
+            self.thresholds = dict.fromkeys(self.thresholds, np.array([threshold], float))
+        self.decay, self.totals, self.weight = decay, {}, 0.0
 
     def add(self, probabilities, gold, weights, sets=None):
-        """Add samples; `sets` are a `SeenSets` of other samples.
+        """Add samples; `sets` are the `ObservedLabelSets` of other samples.
 
-        Without them, "seen" cannot be chosen among several rules and, if it is the only one, its threshold is that of
-        "threshold".
+        Without them, "observed_sets" cannot be chosen among several rules and, if it is the only one, its threshold is
+        that of "threshold".
         """
-        seen_scores = threshold_scores if sets is None else sets.threshold_scores
-        scores_of = {"seen": seen_scores, "expected": expected_scores, "threshold": threshold_scores}
+        scores_of = {"expected_f1": expected_scores, "threshold": threshold_scores}
+        scores_of["observed_sets"] = threshold_scores if sets is None else sets.threshold_scores
         for rule, thresholds in self.thresholds.items():
-            if rule == "seen" and sets is None and len(self.thresholds) > 1:
+            if rule == "observed_sets" and sets is None and len(self.thresholds) > 1:
                 continue
             added = scores_of[rule](probabilities, gold, weights, thresholds)
             self.totals[rule] = self.decay * self.totals.get(rule, 0.0) + added
@@ -169,13 +166,17 @@ class Tuning:
 
     def best(self):
         """Return the best threshold, the rule, and the mean example F1. Ties go to the first rule."""
-        found = []
+        choices, means, values = [], [], []
         for rule in (rule for rule in self.thresholds if rule in self.totals):
             thresholds, (f1, whole, hits, n_labels) = self.thresholds[rule], self.totals[rule] / self.weight
-            scores = np.where(f1 >= f1.max() - SPARED_F1, whole + 1e-6 * f1, -1.0) if rule == "seen" else f1
+            scores = f1
+            if rule == "observed_sets":
+                scores = np.where(f1 >= f1.max() - SPARED_F1, whole + 1e-6 * f1, -1.0)
             threshold = best_threshold(scores, thresholds)
             k = int(np.flatnonzero(thresholds == threshold)[0])
-            both = 0.5 * (f1[k] + float(example_f1(hits[k], n_labels[k])))
-            found.append((both, float(whole[k]), threshold, rule, float(f1[k])))
-        lowest = max(found)[0] - SPARED_F1
-        return max((each for each in found if each[0] >= lowest), key=lambda each: each[1] + 1e-6 * each[0])[2:]
+            mean = 0.5 * (f1[k] + float(example_f1(hits[k], n_labels[k])))
+            choices.append((threshold, rule, float(f1[k])))
+            means.append(mean)
+            values.append(float(whole[k]) + 1e-6 * mean)
+        near = np.asarray(means) >= max(means) - SPARED_F1
+        return choices[int(np.argmax(np.where(near, values, -np.inf)))]

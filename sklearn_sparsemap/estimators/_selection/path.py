@@ -1,4 +1,4 @@
-"""group_path: scores, weights and groups for a range of budgets."""
+"""perceptron_path: scores, weights and groups for a range of budgets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS = ("groups", "weights")
 
 @dataclass(frozen=True)
 class GroupPath:
-    """Models of several sizes, by `group_path` or `StructuredGroupLassoCV`; ``print`` shows them as a table.
+    """Models of several sizes, by `perceptron_path` or `StructuredGroupLassoCV`; ``print`` shows them as a table.
 
     Attributes
     ----------
@@ -53,11 +53,11 @@ class GroupPath:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, perceptron_path
     >>> X = np.random.default_rng(0).normal(size=(200, 6))
     >>> y = X[:, :2].sum(axis=1) > 0
     >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=50, random_state=0)
-    >>> path = group_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
+    >>> path = perceptron_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
     >>> path.budgets, path.selected_names(1), path.scores.shape
     ([1, 2], [0], (2,))
     """
@@ -125,7 +125,7 @@ class GroupPath:
         return as_html("GroupPath", table((self.unit, "groups", "weights", "score", ""), list(self._rows())))
 
 
-def group_path(
+def perceptron_path(
     estimator: Any,
     X: Any,
     y: Any,
@@ -198,11 +198,11 @@ def group_path(
     Of four groups of sensors two matter:
 
     >>> import numpy as np
-    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, perceptron_path
     >>> X = np.random.default_rng(0).normal(size=(600, 12))
     >>> y = np.where(X[:, :3].sum(axis=1) + 2 * X[:, 9] > 0, "up", "down")
     >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), shrink_every=100, random_state=0)
-    >>> path = group_path(model, X[:400], y[:400], [1, 2, 4], X_val=X[400:], y_val=y[400:])
+    >>> path = perceptron_path(model, X[:400], y[:400], [1, 2, 4], X_val=X[400:], y_val=y[400:])
     >>> path.best_budget, [groups.tolist() for groups in path.selected_groups]
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """

@@ -108,7 +108,7 @@ def stability_selection(
     sample_fraction : float, default=0.5
         The size of each part, as a fraction in (0, 1) of the samples, which are drawn without replacement.
     names : sequence, default=None
-        As in `group_path`.
+        As in `perceptron_path`.
     random_state : int, RandomState or None, default=None
         Seed of the parts and, if `random_state` of the estimator is None, of the fits.
     n_jobs : int, default=None
@@ -141,7 +141,7 @@ def stability_selection(
     """
     check_n_jobs(n_jobs)
     model = last_step(estimator)
-    if not model._selects:
+    if not model._has_penalty:
         raise ValueError("without budget and alpha all groups are selected; set one of them")
     check_positive("n_resamples", n_resamples, integer=True)
     if not isinstance(sample_fraction, numbers.Real) or not 0 < sample_fraction < 1:

@@ -18,7 +18,7 @@ from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, ND
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
 from .._failures import leaves_whole
-from .._progress import with_callbacks
+from .._monitor import with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 from .path import GroupPath
 from .pipeline import splits_of
@@ -111,7 +111,7 @@ class StrengthPath:
     def __init__(self, model, X, y, sample_weight):
         # With this strength, only intercepts and additional scores are learned. The path starts from them.
         self._model, self._data = clone(model).set_params(alpha=HUGE), (X, y)
-        self._X, task, start = self._model._take_in(X, y, sample_weight)
+        self._X, task, start = self._model._prepare_fit(X, y, sample_weight)
         self._solver = self._model._new_solver(task, self._X, start)
         self.fit(HUGE)
 
@@ -276,7 +276,7 @@ n_jobs, verbose
         ValueError
             As in `StructuredGroupLasso.fit`; also if no split is possible.
         """
-        X_all, task, start = self._take_in(X, y, sample_weight)
+        X_all, task, start = self._prepare_fit(X, y, sample_weight)
         names = set(StructuredGroupLasso().get_params()) - {"alpha", "warm_start"}
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
         self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)

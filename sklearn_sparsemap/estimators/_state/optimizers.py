@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...training._curve import Course, highest_of
+from ...training._curve import BoundedCurve, highest_of
 from ...training._data import LinearModel
 from ...training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ...training._network import Network
@@ -149,9 +149,9 @@ def _write_groups(state, optimizer):
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[:] = groups["sigma"]
     optimizer.held[:] = groups["held"]
-    optimizer.curve = Course(highest_of)
+    optimizer.curve = BoundedCurve(highest_of)
     for step, count in groups["curve"].tolist():
-        optimizer.curve.note((step, (count,)))
+        optimizer.curve.append((step, (count,)))
 
 
 # -- Networks ---------------------------------------------------------------------------------------------------------

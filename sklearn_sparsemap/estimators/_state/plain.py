@@ -7,13 +7,13 @@ import numpy as np
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
 from ...inference._labels import LabelGraph, OneLabel
-from ...training._curve import Course, mean_of
+from ...training._curve import BoundedCurve, mean_of
 from ...training._data import LinearModel
 from ...training._network import Network
 from .._multilabel.calibration import Calibration
-from .._multilabel.sets import SeenSets
-from .._multilabel.threshold import GRID, Tuning
-from .._structured.graphs_of import GraphsOf
+from .._multilabel.sets import ObservedLabelSets
+from .._multilabel.threshold import GRID, OLD_RULES, Tuning
+from .._structured.graph_builder import GraphBuilder
 from .state import TrainingState
 
 
@@ -42,16 +42,20 @@ def _arguments_of_tree(tree):
     return {"parents": dict(zip(tree.names, parents, strict=True)), "columns": columns}
 
 
-def _make_tuning(_plain=None, _weight=0.0, decay=1.0, **given):
-    """Make a comparison of thresholds; files of version 0.1.0 have sums of two scores, for the rule "threshold"."""
-    if _plain is None:
-        return Tuning(decay=decay, **given)
-    totals = {"threshold": np.concatenate([_plain, np.zeros_like(_plain)])}
-    return Tuning({"threshold": GRID}, decay, totals, _weight)
+def _make_tuning(thresholds=None, decay=1.0, totals=None, weight=0.0, _plain=None, _weight=0.0):
+    """Make a comparison of thresholds. Early files have sums of two scores, for the rule "threshold"."""
+    if _plain is not None:
+        thresholds, totals, weight = {"threshold": GRID}, {"threshold": np.concatenate([_plain, 0.0 * _plain])}, _weight
+    tuning = Tuning(thresholds, decay=decay)
+    tuning.thresholds, tuning.totals = (
+        {OLD_RULES.get(rule, rule): array for rule, array in arrays.items()} for arrays in (thresholds, totals)
+    )
+    tuning.weight = weight
+    return tuning
 
 
 def _arguments_of_tuning(tuning):
-    return {name: getattr(tuning, name) for name in signature(Tuning).parameters}
+    return {name: getattr(tuning, name) for name in ("thresholds", "decay", "totals", "weight")}
 
 
 _COUNTED = {"variables": "labels", "k": "k", "name": "name"}
@@ -70,9 +74,11 @@ add_form("factors.Hierarchy", factors.Hierarchy, Form(factors.Hierarchy, _argume
 add_form("penalties.Groups", penalties.Groups)
 add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder, _arguments_of_order))
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
-for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration, GraphsOf):
+for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibration):
     add_form(_cls.__name__, _cls)
-add_form("SeenSets", SeenSets, Form(SeenSets.of_sets, lambda sets: {"sets": sets.sets, "lifts": sets.lifts}))
+# The name of this class in files of version 0.1.0.
+add_form("GraphsOf", GraphBuilder)
+add_form("SeenSets", ObservedLabelSets)
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
-add_form("Losses", Course, Form(lambda: Course(mean_of), lambda course: {}, _OF_LOSSES))
+add_form("Losses", BoundedCurve, Form(lambda: BoundedCurve(mean_of), lambda curve: {}, _OF_LOSSES))
 add_form("Tuning", Tuning, Form(_make_tuning, _arguments_of_tuning))

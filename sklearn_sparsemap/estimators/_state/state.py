@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, NDArray
-from ..._core.indices import are_places
+from ..._core.indices import are_indices
 
 # Kinds of states with weights for pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "minibatch", "groups")
@@ -100,7 +100,7 @@ class TrainingState:
             raise ValueError(f"shape must hold numbers of features and outputs; got {self.shape!r}")
         n_weights = sum(int(np.prod(shape, dtype=object)) for shape in shapes)
         n_dense, n_places = (self.dense["weights"].size, n_weights) if of_pairs else (n_weights, 0)
-        if not are_places(self.places, n_places) or not (self.places[1:] > self.places[:-1]).all():
+        if not are_indices(self.places, n_places) or not (self.places[1:] > self.places[:-1]).all():
             raise ValueError(f"places must be int64, ascend, and lie from 0 to {n_places - 1}")
         if of_pairs and n_dense < self.shape[1]:
             raise ValueError(f"there are {n_dense} dense weights for {self.shape[1]} intercepts")

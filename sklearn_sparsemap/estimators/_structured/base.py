@@ -1,17 +1,22 @@
-"""Base classes of linear structured estimators: checks of data, scores of parts, and prediction."""
+"""The base class of linear structured estimators: prediction, inference, learned weights, and checks."""
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import pairwise
+
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._core.annotations import Any, ArrayLike, NDArray
+from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
 from ..._core.ragged import RaggedArray
+from ..._core.shapes import size_of, split_flat
 from ..._core.validation import (
     PairOf,
     check_parameters,
@@ -22,39 +27,36 @@ from ..._core.validation import (
     keep_text,
     pair_of,
 )
+from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
-from ...losses import LOSSES
-from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from ...inference._problems import lay_out
+from ...inference._sampling import draw_structures
+from ...losses import LOSSES, FenchelYoungLoss
 from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
-from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
-from .._partitions import PartitionsMixin, flat_labels
+from ...training._structure_task import UNKNOWN, StructureTask, object_array
+from .._failures import warn_of_gaps
 from .._state.export import LearnedArraysMixin
-from .._state.learned import TrainingStateMixin
-from .checks import SEVERAL_LABELS, ChecksMixin
-from .empty import rows_only, with_empty, without_empty
-from .graphs_of import GraphsOf
-from .labels import check_target, codes_of, flatten_labels, given_classes
-from .questions import QuestionsMixin, check_converged
-from .weights import LearnedWeightsMixin
+from .._state.learned import Learned
+from .data import (
+    SEVERAL_LABELS,
+    check_coef,
+    check_features,
+    check_target,
+    check_training_data,
+    check_weights,
+    codes_of,
+    combine_weights,
+    flatten_labels,
+    rows_only,
+    with_empty,
+    without_empty,
+)
+from .graph_builder import resolve_structure
+from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others, named_y
 
 # Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
 LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
-_STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
-
-
-def resolve_structure(structure):
-    """Return the Structure or `GraphsOf` for the parameter `structure`."""
-    if isinstance(structure, Structure):
-        return structure
-    if isinstance(structure, str) and structure in _STRUCTURES:
-        return _STRUCTURES[structure]()
-    if callable(structure) and not isinstance(structure, type):
-        return GraphsOf(structure)
-    raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "or a function from a sample to a FactorGraph"
-    )
 
 
 def _has_proba(estimator):
@@ -63,9 +65,19 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredModel(
-    ChecksMixin, LearnedWeightsMixin, LearnedArraysMixin, QuestionsMixin, ClassifierMixin, DocLinkMixin, BaseEstimator
-):
+def _learned_scores(name):
+    """Return the attribute of the learned additional scores with a name."""
+
+    def read(model: Any) -> NDArray[np.float64]:
+        return model._additional(name)
+
+    def assign(model: Any, values: ArrayLike) -> None:
+        model._set_learned(name, values)
+
+    return property(read, assign)
+
+
+class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, BaseEstimator):
     """Base class of estimators whose scores of parts are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets
@@ -73,9 +85,9 @@ class LinearStructuredModel(
     made of labels, and `_learned`, whose model is a `LinearModel`.
 
     Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
-    one output for each label, or a single one if structures are not made of labels. `codes` represents y: an int array
-    of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels), or an object array of
-    structures in the user's form.
+    one output for each label, or a single one if structures are not made of labels. Gold structures, and predicted
+    ones, are an int array of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels),
+    or an object array of structures in the user's form.
     """
 
     classes_: NDArray[Any]
@@ -85,6 +97,16 @@ class LinearStructuredModel(
 
     # Attributes, in addition to the model, that a fit sets before training.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
+    # The weights, from which training continues.
+    _learned = Learned()
+    # Indices of the features whose weights a phase of training learns; None means all.
+    _learned_columns = None
+    # Array that is added to the additional scores: -inf for forbidden ones.
+    _mask = 0.0
+    # The type of the weights. None means the type of X in the first call.
+    _dtype = None
+    # Forbidden transitions, which only `StructuredSparseMAPClassifier` has.
+    constraints: Any = None
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, on which `predict` is based.
@@ -103,12 +125,12 @@ class LinearStructuredModel(
             chain, without the additional scores.
         """
         structure, X = self._check_predict(X)
-        scores = self._linear_scores(X, self._current)
-        if is_flat(structure):
+        scores = linear_scores(X.values, self._learned.model, self.n_jobs)
+        if structure.is_flat:
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         task = self._task(X)
-        none = np.zeros((0, task.n_outputs))
-        return object_array(with_empty(X, lambda: task.in_shapes(self._tilted(task, scores, "map")), none))
+        shaped = task.in_shapes(self._shift_by_regularizer(task, scores, "map")) if X.indptr[-1] else []
+        return object_array(with_empty(X, shaped, np.zeros((0, task.n_outputs))))
 
     def predict(self, X: Any, known: Any = None, *, map_time_limit: float | None = MAP_TIME_LIMIT) -> NDArray[Any]:
         """Predict the labels or structures with the highest score.
@@ -139,12 +161,14 @@ class LinearStructuredModel(
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
-        with self._blamed(known):
-            codes = self._predict_codes(task, X, self._current, known)
+        with explain_infeasible(known, self.constraints):
+            codes = self._predict_codes(task, X, self._learned.model, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
-        return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
+        if structure.is_flat:
+            return labels
+        return object_array([labels[first:last] for first, last in pairwise(X.indptr.tolist())])
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the marginal probability of each label or part.
@@ -166,15 +190,16 @@ class LinearStructuredModel(
         """
         structure, X = self._check_predict(X)
 
-        def answer(task, scores, additional):
+        def run(task, scores, additional):
             marginals, gaps, objectives = task.marginals(scores, additional, self.n_jobs)
             if gaps is not None:
-                check_converged(gaps, objectives)
+                warn_of_gaps(gaps, objectives)
             return marginals
 
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals = self._ask(X, argmax, known, answer, np.zeros((0, len(self._current.intercept))))
-        return marginals if is_flat(structure) else object_array(marginals)
+        no_rows = np.zeros((0, len(self._learned.model.intercept)))
+        marginals = self._infer(X, argmax, known, run, no_rows)
+        return marginals if structure.is_flat else object_array(marginals)
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -196,6 +221,144 @@ class LinearStructuredModel(
         sklearn_sparsemap.estimators.cross_val_marginals : Out-of-fold probabilities.
         """
         return self.predict_marginals(X)
+
+    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
+        """Return the support of SparseMAP for each sample: structures with their probabilities.
+
+        The distribution is that of SparseMAP for every loss. After training with crf, `predict_marginals` returns
+        marginals of the Gibbs distribution.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        structures : list of lists of (structure, probability)
+            The most probable structure first. Structures are as in `predict`.
+        """
+        structure, X = self._check_predict(X)
+        if structure.uses_graphs:
+            raise ValueError(
+                "predict_structures is for structures, not for factor graphs, in which LP-SparseMAP has no "
+                "distribution; use predict_marginals"
+            )
+
+        def run(task, scores, additional):
+            scores, additional = _by_sample(task, scores, additional)
+            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
+            warn_of_gaps(results.gap, results.objective)
+            return [
+                [(self._as_labels(s), weight) for s, weight in zip(result.structures, result.weights.tolist())]
+                for result in results
+            ]
+
+        return self._infer(X, "sparsemap", known, run, [(self._no_labels(), 1.0)])
+
+    def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
+        """Find the `k` structures with the highest scores for each sample.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        k : int
+            Number of structures.
+        known : sequence, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        best : list of lists of (structure, score)
+            The best structure first. Structures are as in `predict`; for flat data they are labels. A list has fewer
+            than `k` entries if fewer structures exist.
+
+        Raises
+        ------
+        ValueError
+            If the data are not as described.
+        """
+        check_positive("k", k, integer=True)
+        _, X = self._check_predict(X)
+
+        def run(task, scores, additional):
+            results = task.n_best(scores, additional, int(k), self.n_jobs)
+            return [[(self._as_labels(s), value) for s, value in best] for best in results]
+
+        return self._infer(X, "map", known, run, [(self._no_labels(), 0.0)])
+
+    def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """Compute the log-probability of structures under the model's Gibbs distribution.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+            A label of None is unknown. The result is then the log-probability of all completions together.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            The crf loss is minus this, times the temperature.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained with crf or margin_crf, or the data are not as described.
+        """
+        self._check_gibbs("log_likelihood")
+        structure, X = self._check_predict(X)
+        check_same_length(X, y)
+
+        def of_structures(task, scores, additional):
+            scores, additional = _by_sample(task, scores, additional)
+            pairs = FenchelYoungLoss(structure, "crf").loss_gradient(scores, list(y), n_jobs=self.n_jobs, **additional)
+            return [-loss for loss, _ in pairs]
+
+        def log_partitions(task, scores, additional):
+            scores, additional = _by_sample(task, scores, additional)
+            return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
+
+        with named_y():
+            if not structure.labelled:
+                return np.array(self._infer(X, "gibbs", None, of_structures))
+            completions = self._infer(X, "gibbs", y, log_partitions, 0.0)
+        total = self._infer(X, "gibbs", None, log_partitions, 0.0)
+        return np.minimum(np.subtract(completions, total), 0.0)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:
+        """Draw structures from the model's Gibbs distribution.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        n_samples : int, default=1
+            Number of structures for each sample.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+        known : sequence, default=None
+            As in `predict`. Samples are then drawn from the completions.
+
+        Returns
+        -------
+        structures : list of lists of structures
+            As `predict` returns them.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained with crf or margin_crf, or the data are not as described.
+        """
+        self._check_gibbs("sample")
+        check_positive("n_samples", n_samples, integer=True)
+        (structure, X), rng = self._check_predict(X), check_random_state(random_state)
+
+        def run(task, scores, additional):
+            problems = lay_out(structure, *_by_sample(task, scores, additional))[0]
+            drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
+            return [[self._as_labels(s) for s in structures] for structures in drawn]
+
+        return self._infer(X, "gibbs", known, run, [self._no_labels()] * int(n_samples))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of single labels or parts; for trees this is the unlabelled attachment score.
@@ -221,15 +384,15 @@ class LinearStructuredModel(
             If the data are not as described, or no sample has a step.
         """
         structure, X = self._check_predict(X)
-        if is_flat(structure):
+        if structure.is_flat:
             check_target(y, SEVERAL_LABELS)
             y = column_or_1d(keep_text(y))
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not in `classes_` are never predicted.
-            labels = y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths)
-            y = codes_of(labels, self.classes_, unknown=not is_flat(structure))
+            labels = y.tolist() if structure.is_flat else flatten_labels(y, X.lengths)
+            y = codes_of(labels, self.classes_, unknown=not structure.is_flat)
         else:
             y = object_array(list(y))
         if not X.indptr[-1]:
@@ -238,97 +401,217 @@ class LinearStructuredModel(
                 "give a sample with a step"
             )
         task = self._task(X)
-        return task.agreement(y, self._predict_codes(task, X, self._current), weights[X.lengths > 0])
+        return task.agreement(y, self._predict_codes(task, X, self._learned.model), weights[X.lengths > 0])
 
-    def _check_predict_ready(self):
-        check_is_fitted(self)
-        check_parameters(self, ["n_jobs"])
-        self._check_whole()
+    @property
+    def coef_(self) -> Any:
+        coef = self._current.coef.T
+        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
-    def _check_predict(self, X):
-        self._check_predict_ready()
-        return self._structure, self._check_X(self._structure, X)
+    @coef_.setter
+    def coef_(self, values: Any) -> None:
+        self._edit(coef=check_coef(values, self._current.coef))
 
-    def _linear_scores(self, X, model):
-        return linear_scores(X.values, model, self.n_jobs)
+    def sparsify(self) -> Self:
+        """Convert `coef_` to a CSR array, which takes less memory if most weights are zero.
 
-    def _task(self, X):
-        """Lay out samples for prediction."""
-        structure, n_outputs = self._structure, len(self._current.intercept)
-        if isinstance(structure, Structure) and not structure.labelled:
-            n_outputs = structure.row_outputs or 1
-        task = self._check_task(self._lay_out(structure, rows_only(X), n_outputs))
-        task.loss, task.mask = self._loss, self._mask
-        return task
-
-    def _lay_out(self, structure, X, n_outputs):
-        return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
-
-    def _training_data(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
-        """Check and lay out training samples.
-
-        Parameters
-        ----------
-        structure : Structure or GraphsOf
-        X, y, sample_weight
-            As in `fit`. Samples without steps are left out, with a warning.
-        reset, classes, unknown
-            As in `_check_data`.
+        Prediction takes longer if more than about half of the weights are nonzero. Training continues from either form.
 
         Returns
         -------
-        X : RaggedArray
-        codes, classes
-            As `_check_data` returns them.
-        task : Task
+        self : object
+            Fitted estimator.
         """
-        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, codes, classes = self._check_data(structure, X, y, reset, classes, unknown)
-        weights = self._sample_weights(X, codes, classes, sample_weight)
-        task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
-        if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
-            task = PartialTask(structure, X, len(classes))
-        forbidden = self._forbidden(structure, classes)
-        if forbidden is not None:
-            forbidden.check(codes)
-            task.mask = forbidden.mask()
-        loss, cost = pair_of(self.loss, None)
-        learned = task.learn(codes, weights, loss, self.temperature, cost)
-        easier = structure.for_training()
-        if easier is not structure:
-            # The first task has checked the gold structures.
-            learned = self._lay_out(easier, X, task.n_outputs).learn(codes, weights, loss, self.temperature, cost)
-        return X, codes, classes, learned
+        return self._convert(True)
 
-    def _forbidden(self, structure, classes):
-        """Return the constraints on label sequences, a `Forbidden`; None if there are none."""
-        return None
+    def densify(self) -> Self:
+        """Convert `coef_` to an ndarray, the default form except for large models.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._convert(False)
+
+    def _convert(self, sparse_coef):
+        check_is_fitted(self)
+        coef = self._current.coef
+        if sparse.issparse(coef) != sparse_coef:
+            # An optimiser that may continue has the same weights in its own form.
+            model = copy(self._current)
+            model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
+            self._learned = Learned(model, self._learned.optimizer, self._learned.final)
+        return self
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        return self._current.intercept
+
+    @intercept_.setter
+    def intercept_(self, values: ArrayLike) -> None:
+        known = self._current.intercept
+        self._edit(intercept=check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
+
+    transitions_ = _learned_scores("transitions")
+    start_ = _learned_scores("start")
+    end_ = _learned_scores("end")
+
+    def _set_learned(self, name, values):
+        """Assign learned additional scores."""
+        values = check_weights(f"{name}_", values, self._additional(name).shape)
+        additional = self._current.additional.copy()
+        self._by_name(additional)[name][...] = values
+        # The mask forbids these entries. Stored weights must be finite, or training could not continue.
+        additional[np.isneginf(self._mask)] = 0.0
+        self._edit(additional=additional)
+
+    def _edit(self, **arrays):
+        """Replace arrays of the model, and drop the optimiser, which holds the old arrays."""
+        model = copy(self._current)
+        vars(model).update(arrays)
+        self._learned = Learned(model, final=self._learned.final)
+
+    def _check_whole(self):
+        """Raise ValueError unless the fitted attributes are consistent.
+
+        Users may assign each of them, and files and training states may be damaged. Kernels rely on one column of
+        scores for each output, and on the shapes of additional scores.
+        """
+        expected = self.n_features_in_ if self._learned_columns is None else len(self._learned_columns)
+        for weights in (self._learned.optimizer, self._learned.model):
+            if weights is None:
+                continue
+            n_features, n_outputs, n_additional = weights.sizes
+            if n_features != expected:
+                raise ValueError(
+                    f"n_features_in_ is {self.n_features_in_!r}, but coef_ has {n_features} columns; fit again"
+                )
+            if self._structure.labelled and np.shape(self.classes_) != (n_outputs,):
+                raise ValueError(
+                    f"classes_ has shape {np.shape(self.classes_)}, but coef_ has {n_outputs} rows; assign as many "
+                    "labels, or fit again"
+                )
+            shapes = self._structure.learned_shapes(n_outputs)
+            if n_additional != size_of(shapes):
+                raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
+            if np.shape(self._mask) not in ((), (n_additional,)):
+                raise ValueError(f"the constraints are not on {n_additional} additional scores; fit again")
+
+    @property
+    def _current(self):
+        """The current model, computed from the online optimiser if there is one."""
+        if not hasattr(self, "_structure"):
+            check_is_fitted(self)
+        return self._learned.model
+
+    @property
+    def additional_scores_(self) -> dict[str, Any]:
+        """The learned additional scores by name: dict of str -> ndarray."""
+        additional = self._current.additional
+        return self._by_name(additional + self._mask if np.ndim(self._mask) else additional)
+
+    def _by_name(self, additional):
+        """Return views of flat additional scores."""
+        return split_flat(additional, self._structure.learned_shapes(len(self._current.intercept)))
+
+    def _additional(self, name):
+        additional = self.additional_scores_
+        if name not in additional:
+            raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
+        return additional[name]
+
+    def _check_predict(self, X):
+        """Check the model and samples to predict; return the structure of the fit, and the features."""
+        if not hasattr(self, "_structure"):
+            check_is_fitted(self)
+        check_parameters(self, ["n_jobs"])
+        self._check_whole()
+        return self._structure, check_features(self, self._structure, X)
+
+    def _check_gibbs(self, method):
+        """Raise ValueError unless the model was trained with a loss of a Gibbs distribution."""
+        check_is_fitted(self)
+        if LOSSES[self._latest_loss].argmax != "gibbs":
+            raise ValueError(
+                f"{method} is for models of a Gibbs distribution; train with loss='crf' (this model has "
+                f"loss={self._latest_loss!r})"
+            )
+
+    def _task(self, X):
+        """Return the task of the samples to predict that have rows."""
+        structure, n_outputs = self._structure, len(self._learned.model.intercept)
+        if not structure.labelled:
+            n_outputs = structure.row_outputs or 1
+        X = X if X.lengths.all() else rows_only(X)
+        task = structure.new_task(X) if structure.uses_graphs else StructureTask(structure, X, n_outputs)
+        task.loss, task.mask = self._loss, self._mask
+        return self._check_task(task)
+
+    def _infer(self, X, argmax, known, run, of_empty=None):
+        """Return the result of inference for each sample.
+
+        Parameters
+        ----------
+        X : RaggedArray
+        argmax, known
+            As in `_scores`.
+        run : callable
+            Maps the task of the samples that have rows, their scores and the additional scores to their results.
+        of_empty : object, default=None
+            The result of a sample without rows.
+        """
+        task, results = self._task(X), []
+        if X.indptr[-1]:
+            scores, additional = self._scores(task, X, self._learned.model, argmax, known)
+            with explain_infeasible(known, self.constraints):
+                results = run(task, scores, additional)
+        return with_empty(X, results, of_empty)
+
+    def _as_labels(self, structure):
+        """Return a structure of codes in the form of `predict`."""
+        return self.classes_[structure] if self._structure.labelled else structure
+
+    def _no_labels(self):
+        """Return the label sequence of a sample without steps; None for other structures, which are never empty."""
+        return self.classes_[:0] if self._structure.labelled else None
 
     def _predict_codes(self, task, X, model, known=None):
-        """Return the prediction in the form of `codes`."""
+        """Return the predicted structures in the internal form."""
         if task.is_flat:
-            scores = self._restricted(task, X, self._linear_scores(X, model), known)
+            scores = linear_scores(X.values, model, self.n_jobs)
+            scores = scores if known is None else self._restrict(task, X, scores, known)
             return task.predict(scores, model.additional, self.n_jobs)
         if not X.indptr[-1]:
             return np.zeros(0, np.int64)
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
-        """Return the scores of all rows (see `_tilted`) and the additional scores, checked because users edit models.
+        """Return the scores of all rows (see `_shift_by_regularizer`) and the additional scores.
 
-        They are divided by the temperature, except for MAP.
+        They are divided by the temperature, except for MAP, and checked, because users edit models.
         """
         # Inference is in float64 for all types of weights.
-        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64) + task.mask
+        scores = linear_scores(X.values, model, self.n_jobs)
+        additional = model.additional.astype(np.float64) + task.mask
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
         scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        return self._restricted(task, X, self._tilted(task, scores, argmax), known), additional
+        if np.any(task.varies):
+            scores = self._shift_by_regularizer(task, scores, argmax)
+        return (scores if known is None else self._restrict(task, X, scores, known)), additional
 
-    def _tilted(self, task, scores, argmax):
+    def _restrict(self, task, X, scores, known):
+        """Return scores with -inf for parts that contradict `known`."""
+        if not self._structure.uses_graphs:
+            return forbid_others(self._structure, X, getattr(self, "classes_", None), known, scores)
+        check_known_length(known, len(X))
+        return task.restrict(scores, known)
+
+    def _shift_by_regularizer(self, task, scores, argmax):
         """Return scores plus a constant, so that any kind of inference agrees with the loss of the model.
 
         At a structure, SparseMAP's regulariser is half the temperature for each part, and that of the other losses is
@@ -347,13 +630,60 @@ class LinearStructuredModel(
             return scores
         check_positive("temperature", self.temperature)
         half = 0.5 * (self.temperature if argmax == "map" else 1.0)
-        tilt = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
-        return scores + tilt * varies
+        shift = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
+        return scores + shift * varies
 
     @property
     def _latest_loss(self):
         """The loss of the last phase of training."""
         return self._loss
+
+    def _training_data(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+        """Check and lay out training samples.
+
+        Parameters
+        ----------
+        structure : Structure or GraphBuilder
+        X, y, sample_weight
+            As in `fit`. Samples without steps are left out, with a warning.
+        reset, classes, unknown
+            As in `check_training_data`.
+
+        Returns
+        -------
+        X : RaggedArray
+        gold, classes
+            As `check_training_data` returns them.
+        task : Task
+        """
+        X, y, sample_weight = without_empty(structure, X, y, sample_weight)
+        X, gold, classes = check_training_data(self, structure, X, y, reset=reset, classes=classes, unknown=unknown)
+        weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
+        if structure.uses_graphs:
+            task = structure.new_task(X)
+        elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
+            task = PartialTask(structure, X, len(classes))
+        else:
+            task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
+        self._mask = 0.0
+        if self.constraints is not None:
+            transitions = self._transition_mask(structure, classes)
+            transitions.check(gold)
+            self._mask = transitions.mask()
+        task.mask = self._mask
+        loss, cost = pair_of(self.loss, None)
+        trained = task.learn(gold, weights, loss, self.temperature, cost)
+        easier = structure.for_training()
+        if easier is not structure:
+            # The first task has checked the gold structures.
+            trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
+        return X, gold, classes, trained
+
+    def _transition_mask(self, structure, classes):
+        """Return the constraints on label sequences."""
+        if not (structure.labelled and [*structure.learned_shapes(1)] == ["transitions", "start", "end"]):
+            raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
+        return TransitionMask(self.constraints, classes)
 
     def _begin(self, structure, classes):
         """Set the structure, loss and classes of the model."""
@@ -362,6 +692,19 @@ class LinearStructuredModel(
             self.classes_ = classes
         elif hasattr(self, "classes_"):
             del self.classes_
+
+    def _check_task(self, task):
+        """Raise ValueError unless the model has the scores that a task needs; return the task.
+
+        A structure may have been edited, and a function may return different graphs than before.
+        """
+        for weights in (self._learned.optimizer, self._learned.model):
+            if weights is not None and weights.sizes[1:] != (task.n_outputs, task.n_additional):
+                raise ValueError(
+                    f"the samples need {task.n_outputs} scores for each row and {task.n_additional} additional scores, "
+                    f"but the model has {weights.sizes[1]} and {weights.sizes[2]}; fit again"
+                )
+        return task
 
     def _check_same_structure(self, structure):
         if structure != self._structure:
@@ -372,7 +715,7 @@ class LinearStructuredModel(
     def _is_structured(self):
         """Tell whether samples are structures; False if the parameter `structure` is invalid."""
         try:
-            return not is_flat(resolve_structure(self.structure))
+            return not resolve_structure(self.structure).is_flat
         except ValueError:
             return False
 
@@ -389,42 +732,6 @@ class LinearStructuredModel(
         return tags
 
 
-class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
-    """Base class of linear structured estimators that also learn online, from a stream or partitions."""
-
-    # Name of the parameter for the step size.
-    _step_size = "eta0"
-    # Weights have the type of X in the first call.
-    _dtype = None
-
-    def _check_stream(self, X, y, classes, sample_weight):
-        """Check the parameters and a mini-batch, also for consistency with earlier calls of `partial_fit`.
-
-        Returns
-        -------
-        first : bool
-            Whether this is the first call.
-        structure : Structure or GraphsOf
-            The structure of the first call.
-        classes : array or None
-            All labels; None if structures are not made of labels.
-        X : RaggedArray
-        task : Task
-        """
-        structure, first = self._check_params(), not hasattr(self, "_structure")
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        if not first:
-            self._check_same_structure(structure)
-            self._check_whole()
-            structure = self._structure
-        if structure.labelled:
-            classes = given_classes(classes, None if first else self.classes_)
-        elif classes is not None:
-            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes)
-        return first, structure, classes, X, task if first else self._check_task(task)
-
-    def _labels_in(self, y):
-        """Return the labels that occur; None if structures are not made of labels."""
-        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
+def _by_sample(task, scores, additional):
+    """Return the scores as a list of arrays, one for each sample, and the additional scores by name."""
+    return list(task.in_shapes(scores)), split_flat(additional, task.additional_shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,23 +25,28 @@ from ..._core.validation import (
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
+from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._failures import leaves_whole
-from .._fitting import (
+from .._learners import (
+    Batch,
+    PartialBatch,
     adjust_optimizer,
+    check_startable,
     hold_out,
     learn_batch,
     learn_online,
+    new_model,
     new_optimizer,
     relative,
+    warm_model,
 )
-from .._learners import Batch, PartialBatch
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.learned import Learned
-from .base import LOSS, LinearStructuredClassifier, is_flat, resolve_structure
-from .constraints import Forbidden
+from .base import LOSS
+from .graph_builder import resolve_structure
 from .new_labels import add_labels
-from .starts import check_startable, new_model, warm_model
+from .stream import LinearStructuredClassifier
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
@@ -318,18 +324,18 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
-        model = warm_model(self, structure, task, X.values, classes)
-        if model is None:
-            model = new_model(task, X.values, self._solver)
-        elif self._solver == "lbfgs":
-            model = model.dense()
+        X, gold, classes, task = self._training_data(structure, X, y, sample_weight, unknown=True)
+        solver, _ = pair_of(self.solver, None)
+        if self.warm_start and hasattr(self, "_structure"):
+            model = warm_model(self, structure, task, X.values, classes)
+            model = model.dense() if solver == "lbfgs" else model
+        else:
+            model = new_model(task, X.values, solver)
         held_out = None
         if self.early_stopping:
-            X, task, held_out = self._hold_out(structure, X, codes, task)
+            X, task, held_out = self._hold_out(structure, X, gold, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
-        self._mask = task.mask
         learner = self._learner(task, X, model)
         validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -341,7 +347,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _learner(self, task, X, model):
         """Return the learner of `fit`, which starts from a model."""
-        solver = self._solver
+        solver, _ = pair_of(self.solver, None)
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
@@ -356,8 +362,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         kind = PartialBatch if isinstance(task, PartialTask) else Batch
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return kind(
-            task, X, model.astype(np.float64), lambda found: found.astype(model.dtype), alpha=self.alpha, tol=tol,
-            max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+            task, X, model.astype(np.float64), partial(LinearModel.astype, dtype=model.coef.dtype), alpha=self.alpha,
+            tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
     @leaves_whole
@@ -403,10 +409,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            self._learned = Learned(new_model(task, X.values, self._solver))
+            solver, _ = pair_of(self.solver, None)
+            self._learned = Learned(new_model(task, X.values, solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        self._mask = task.mask
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = Learned(optimizer=self._new_begin() if optimizer is None else adjust_optimizer(self, optimizer))
@@ -419,11 +425,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
 
-    @property
-    def _solver(self):
-        """The name in the parameter `solver`."""
-        return pair_of(self.solver, None)[0]
-
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
@@ -432,30 +433,24 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure, (loss, _) = resolve_structure(self.structure), pair_of(self.loss, None)
+        solver, _ = pair_of(self.solver, None)
         if LOSSES[loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={loss!r}")
-        if self._solver == "lbfgs" and LOSSES[loss].argmax == "map":
+        if solver == "lbfgs" and LOSSES[loss].argmax == "map":
             raise ValueError(f"loss={loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
-        if self._solver == "mira" and loss != "hinge":
+        if solver == "mira" and loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={loss!r}")
         return structure
 
-    def _forbidden(self, structure, classes):
-        if self.constraints is None:
-            return None
-        if not (structure.labelled and [*structure.learned_shapes(1)] == ["transitions", "start", "end"]):
-            raise ValueError(f"constraints are for structure='chain'; got structure={self.structure!r}")
-        return Forbidden(self.constraints, classes)
-
-    def _hold_out(self, structure, X, codes, task):
+    def _hold_out(self, structure, X, gold, task):
         """Split off the held-out samples; return X and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
-        train, held = hold_out(self, len(X), rng, codes if is_flat(structure) else None)
-        X_held, gold, held_task = X[held], codes[held], task.take(held)
+        train, held = hold_out(self, len(X), rng, gold if structure.is_flat else None)
+        X_held, gold_held, held_task = X[held], gold[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
-        return X[train], task.take(train), (held_task, X_held, gold, weights)
+        return X[train], task.take(train), (held_task, X_held, gold_held, weights)
 
     def _validation(self, task, X, gold, weights, columns):
         """Return a function that maps a model to its score on held-out samples.

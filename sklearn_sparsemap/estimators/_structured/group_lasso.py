@@ -19,15 +19,13 @@ from ...training._data import LinearModel
 from ...training._group_lasso.penalty import GroupPenalty
 from ...training._group_lasso.solver import GroupLassoSolver
 from .._failures import leaves_whole
-from .._fitting import relative
-from .._learners import Batch, Learner
-from .._monitor import Monitor
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import Batch, Learner, relative, warm_model
+from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LinearStructuredModel, resolve_structure
+from .base import LinearStructuredModel
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
-from .starts import warm_model
 
 # The smooth losses.
 _LOSSES = tuple(name for name in LOSSES if LOSSES[name].argmax != "map")
@@ -288,7 +286,7 @@ default=None
             If a parameter is out of range, the groups do not fit the features or overlap without being nested, or the
             data are not as described; the message names the sample.
         """
-        features, task, model = self._take_in(X, y, sample_weight)
+        features, task, model = self._prepare_fit(X, y, sample_weight)
         return self._minimise((X, y), features, self._new_solver(task, features, model))
 
     @with_callbacks
@@ -308,14 +306,15 @@ default=None
             self._learned = Learned(self._debiased(solver.task, X))
         return self
 
-    def _take_in(self, X, y, sample_weight):
+    def _prepare_fit(self, X, y, sample_weight):
         """Lay out training samples, and set the attributes of a new model; return features, task, and start."""
         structure = self._check_params()
         X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
         warn_of_scales(X.values)
-        model = warm_model(self, structure, task, X.values, classes)
-        if model is None:
+        if self.warm_start and hasattr(self, "_structure"):
+            model = warm_model(self, structure, task, X.values, classes)
+        else:
             model = LinearModel.zeros(X.values.shape[1], task.n_outputs, task.n_additional)
         groups, group_weights = self._make_groups(X)
         self._check_groups(groups)
@@ -341,16 +340,16 @@ default=None
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
         learner.run(lambda loss: False)
-        found = learner.model()
+        debiased = learner.model()
         coef = np.zeros_like(model.coef)
-        coef[columns] = found.coef
-        return LinearModel(coef, found.intercept, found.additional)
+        coef[columns] = debiased.coef
+        return LinearModel(coef, debiased.intercept, debiased.additional)
 
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, Structure):
+        if not structure.uses_graphs:
             inference_of(structure, pair_of(self.loss, None)[0])
         return structure
 

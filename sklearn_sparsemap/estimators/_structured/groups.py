@@ -7,7 +7,7 @@ import os
 import numpy as np
 from scipy import sparse
 
-from ..._core.annotations import Any, NDArray
+from ..._core.annotations import Any, Mapping, NDArray
 from ...penalties import GroupOrder, as_group_weights, as_groups
 
 # Approximate memory of training in bytes, for each column and for each group.
@@ -42,7 +42,8 @@ class GroupsMixin:
             # together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         weights = "sqrt" if self.group_weights is None else self.group_weights
-        return groups, as_group_weights(weights, sizes, _names_of(self, groups), self._weights_of_others)
+        names = _names_of(self, groups) if isinstance(weights, Mapping) else None
+        return groups, as_group_weights(weights, sizes, names, self._weights_of_others)
 
     @property
     def n_nonzero_coefs_(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from ..._core.shapes import size_of, split_flat
 from .._partitions import flat_labels
 from .._state.optimizers import BLANK
-from .labels import codes_of, sorted_labels
+from .data import codes_of, sorted_labels
 
 
 def add_labels(estimator, structure, y, classes):
@@ -35,8 +35,7 @@ def add_labels(estimator, structure, y, classes):
         estimator._check_whole()
         places, shapes_of = codes_of(known, labels), estimator._structure.learned_shapes
         state = _with_more_outputs(estimator.get_training_state(), places, len(labels), shapes_of)
-        forbidden = estimator._forbidden(structure, labels)
-        mask = 0.0 if forbidden is None else forbidden.mask()
+        mask = 0.0 if estimator.constraints is None else estimator._transition_mask(structure, labels).mask()
         state.attributes = state.attributes | {"classes_": labels, "_mask": mask}
         estimator.set_training_state(state)
     return labels

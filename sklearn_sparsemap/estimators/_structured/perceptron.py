@@ -6,11 +6,13 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, LossName, Mapping, NDArray, Self, Sequence
+from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     N_JOBS,
     NOT_NEGATIVE,
@@ -23,23 +25,34 @@ from ..._core.validation import (
 )
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
+from ...penalties import Groups
 from ...structures import Structure
-from ...training._curve import Course, mean_of
-from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference
-from .._fitting import learn_batch, relative, visits
-from .._progress import CallbackSupportMixin, with_callbacks
+from ...training._curve import BoundedCurve, mean_of
+from ...training._data import LinearModel
+from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
+from .._failures import check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
+from .._learners import learn_batch, relative, visits
+from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._scales import warn_of_scales
 from .._state.learned import Learned
-from .base import LOSS, LinearStructuredClassifier, resolve_structure
+from .base import LOSS
+from .graph_builder import resolve_structure
 from .groups import GroupsMixin
-from .phases import AUTO, MIRA, Phase, PhasesMixin, final_state, wide_model
-from .size_warning import norms_before_shrinking
+from .phases import GroupPhase, final_state, kept_columns, wide_model
+from .size_warning import norms_before_shrinking, warn_of_sizes
+from .stream import LinearStructuredClassifier
 
+# A value of `debias` that is not the name of a loss, and a value of `shrink_every` that is not a number.
+MIRA, AUTO = "mira", "auto"
+# Period of a constant step size: a number of samples that no training reaches.
+_NO_PERIOD = 2**62
+# Largest step size of MIRA for C=inf. It is finite, because infinity times a sample weight of zero is NaN.
+_LARGEST_C = np.finfo(np.float64).max / 1e10
 # Range of step sizes for which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 
 
-class GroupLassoPerceptron(PhasesMixin, GroupsMixin, CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(GroupsMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features during online learning: the "sparseptron".
 
     Training alternates online steps with shrinkage of each group of features as a whole, by the proximal operator of
@@ -200,7 +213,7 @@ default=None
     See Also
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.
-    sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+    sklearn_sparsemap.estimators.perceptron_path : Fits a range of budgets.
 
     References
     ----------
@@ -330,8 +343,7 @@ default=None
         data = X, y
         X, _, classes, task = self._training_data(structure, X, y)
         task.weights = relative(task.weights)
-        warn_of_scales(X.values)
-        self._begin(structure, classes, *self._make_groups(X))
+        self._init_state(structure, classes, X)
         self._learned = Learned(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
 
@@ -368,8 +380,8 @@ default=None
         """
         task, X = self._take_in(X, y, classes)
         optimizer = self._learned.optimizer
-        self._configure(optimizer, self._period)
-        self._losses.note(learn_batch(self, optimizer, task, X))
+        self._configure(optimizer)
+        self._losses.append(learn_batch(self, optimizer, task, X))
         return self
 
     @leaves_whole
@@ -409,47 +421,70 @@ default=None
         >>> model.finalize(X, y).selected_groups_
         array([1])
         """
+        task, X = self._validate_finalize(X, y)
+        is_stream, earlier = self._learned.optimizer is not None, self._learned.final
+        first = self._learned.optimizer if is_stream else self._new_begin()
+        self._configure(first)
+        exceeds = first.exceeds
+        if self._has_penalty and (is_stream or exceeds):
+            # Keep the shrinkage even if the following steps fail.
+            keep_if(self, lambda: True)
+            self._learned = Learned(optimizer=first, final=earlier)
+            self._enforce_budget(first)
+        last, loss = first, self._latest_loss
+        if task is not None and self._has_penalty and self.debias is not None:
+            last = self._debias_stream(first, task, X)
+            loss = self._loss_of(last)
+        final = final_state(first, last, loss, None if exceeds else earlier)
+        self._learned = Learned(wide_model(last, self.n_features_in_, self._weight_budget), final=final)
+        return self
+
+    def _validate_finalize(self, X, y):
+        """Check the parameters and, if there are samples, lay them out; return their task or None, and X."""
         structure = self._check_params()
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("finalize takes both X and y, or neither; pass the missing one")
         self._check_same_structure(structure)
         self._check_whole()
-        if X is not None:
-            classes = self.classes_ if structure.labelled else None
-            X, _, _, task = self._training_data(structure, X, y, reset=False, classes=classes)
-            self._check_task(task).weights = relative(task.weights)
-        before = self._learned
-        first = self._new_begin() if before.optimizer is None else before.optimizer
-        self._configure(first, self._period)
-        exceeds = first.exceeds
-        if self._selects and (before.optimizer is not None or exceeds):
-            # Keep the shrinkage even if the following steps fail.
-            keep_if(self, lambda: True)
-            self._learned = Learned(optimizer=first, final=before.final)
-            self._select(first)
-        last, loss = first, self._latest_loss
-        if X is not None and self._selects and self.debias is not None:
-            last = self._resuming_optimizer(first, before.final, len(X))
-            loss, rng = self._loss_of(last), check_random_state(self.random_state)
-            visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
-            phase = Phase(self, first, last, visit, self.debias_max_iter)
-            phase.run(partial(check_finite_loss, step_size=self._step_size))
-            warn_of_inference(last.unconverged)
-        final = final_state(first, last, loss)
-        if before.final is not None and not exceeds:
-            final |= {name: before.final[name] for name in ("norms", "sigma", "curve")}
-        self._learned = Learned(wide_model(last, self.n_features_in_, self._budget.weights), final=final)
-        return self
+        if X is None:
+            return None, None
+        classes = self.classes_ if structure.labelled else None
+        X, _, _, task = self._training_data(structure, X, y, reset=False, classes=classes)
+        self._check_task(task).weights = relative(task.weights)
+        return task, X
+
+    def _debias_stream(self, first, task, X):
+        """Go on from the model of a stream with the selected groups; return the optimiser of this phase.
+
+        It averages in any case, because steps on a few samples are noisy.
+
+        Parameters
+        ----------
+        first : GroupOptimizer
+            That of the stream, or a new one that has loaded its model.
+        task, X
+            The samples.
+        """
+        last, model = self._debiasing_optimizer(first, len(X), average=True), first.model()
+        n_steps, earlier = first.n_steps, self._learned.final
+        if not n_steps and earlier is not None and len(earlier["curve"]):
+            n_steps = int(earlier["curve"][-1, 0])
+        last.resume(LinearModel(model.coef[last.columns], model.intercept, model.additional), n_steps)
+        rng = check_random_state(self.random_state)
+        visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
+        phase = GroupPhase(self, first, last, visit, self.debias_max_iter)
+        phase.run(partial(check_finite_loss, step_size=self._step_size))
+        warn_of_inference(last.unconverged)
+        return last
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
-            warn_of_scales(X.values)
-            self._begin(structure, classes, *self._make_groups(X))
+            self._init_state(structure, classes, X)
             optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
-            self.n_iter_, self._losses = 0, Course(mean_of)
+            self.n_iter_, self._losses = 0, BoundedCurve(mean_of)
         else:
             optimizer = self._new_begin() if self._learned.optimizer is None else self._learned.optimizer
         if optimizer.average != self.average:
@@ -459,10 +494,11 @@ default=None
         self._learned = Learned(optimizer=optimizer)
         return task, X
 
-    def _begin(self, structure, classes, groups, group_weights):
-        """Set the structure, loss, classes and groups of the model."""
-        super()._begin(structure, classes)
-        self._learned = Learned()
+    def _init_state(self, structure, classes, X):
+        """Set the structure, loss, classes and groups of a new model."""
+        warn_of_scales(X.values)
+        groups, group_weights = self._make_groups(X)
+        self._begin(structure, classes)
         self.groups_, self.group_weights_ = groups, group_weights
 
     def _edit(self, **arrays):
@@ -475,7 +511,7 @@ default=None
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if not isinstance(structure, Structure):
+        if structure.uses_graphs:
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         inference_of(structure, pair_of(self.loss, None)[0])
         if self.debias not in (None, MIRA):
@@ -488,3 +524,215 @@ default=None
         if self.budget is not None and self.alpha > 0.0:
             raise ValueError("budget and alpha both set the strength of the penalty; leave one of them at its default")
         return structure
+
+    def _learn_partitions(self, source, classes, n_samples, held, rng):
+        self._take_first(source, classes)
+        return self._learn_phases(
+            (source.source, None), lambda optimizer: partial(source.visit, self, optimizer, rng), n_samples
+        )
+
+    def _learn_phases(self, data, visit_with, n_samples, norms=None):
+        """Select groups, then learn the weights of the selected groups again.
+
+        Parameters
+        ----------
+        data : tuple
+            X and y in the user's form.
+        visit_with : callable
+            Maps an optimiser to the function that visits all samples, and returns their mean loss.
+        n_samples : int
+        norms : array, default=None
+            See `warn_of_sizes`.
+        """
+        first, debiases = self._learned.optimizer, self._has_penalty and self.debias is not None
+        n_epochs = self.max_iter + debiases * self.debias_max_iter
+        monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
+        self._configure(first, n_samples)
+        monitor.follow(GroupPhase(self, first, first, visit_with(first), self.max_iter))
+        # The last shrinkage enforces the budget.
+        self._configure(first, n_samples)
+        if self._has_penalty:
+            self._enforce_budget(first)
+            warn_of_sizes(self, norms, first.alive_groups())
+        if debiases and not monitor.stopped:
+            last = self._debiasing_optimizer(first, n_samples)
+            monitor.follow(GroupPhase(self, first, last, visit_with(last), self.debias_max_iter))
+        monitor.take()
+        monitor.end()
+        return self
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the current model."""
+        model = self._learned.model
+        n_features, n_outputs, n_additional = model.sizes
+        self.groups_._check(n_features)
+        optimizer = self._new_optimizer(n_outputs, n_additional)
+        optimizer.load(model, self._learned.final["shrunk"])
+        return optimizer
+
+    def _new_optimizer(self, n_outputs, n_additional, columns=None, average=None):
+        """Return an optimiser that selects groups or, given selected columns, one that learns their weights again."""
+        groups, weights, mira = self.groups_, self.group_weights_, False
+        if columns is not None:
+            groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
+            weights, mira = np.zeros(1), self.debias == MIRA
+        optimizer = GroupOptimizer(
+            groups, weights, n_outputs, n_additional, average=self.average if average is None else average, mira=mira,
+            columns=columns,
+        )  # fmt: skip
+        self._configure(optimizer)
+        return optimizer
+
+    def _configure(self, optimizer, period=None, *, eta0=None):
+        """Set the optimiser's parameters.
+
+        Parameters
+        ----------
+        optimizer : GroupOptimizer
+        period : int, default=None
+            Number of samples with the same step size. By default, it is that between two shrinkages of a stream.
+        eta0 : float, default=None
+            Initial step size. By default, the parameter.
+        """
+        budget, unit = pair_of(self.budget, "groups")
+        n_groups = self.groups_.n_groups
+        if unit == "groups" and budget is not None and budget > n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {n_groups} groups; lower it, or use None")
+        strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
+        if optimizer.columns is None:
+            strength |= {"alpha": self.alpha, "budget" if unit == "groups" else "budget_weights": budget}
+        optimizer.configure(
+            eta0=self.eta0 if eta0 is None else eta0, period=self._shrink_period if period is None else period,
+            C=min(float(self.C), _LARGEST_C), shrink_every=None if self.shrink_every == AUTO else self.shrink_every,
+            fit_intercept=self.fit_intercept, **strength,
+        )  # fmt: skip
+
+    def _debiasing_optimizer(self, first, n_samples, average=None):
+        """Return an optimiser that learns the weights of the selected columns from zero."""
+        columns = kept_columns(first, self._weight_budget is not None)
+        optimizer = self._new_optimizer(*first.sizes[1:], columns, average)
+        self._configure(optimizer, n_samples)
+        return optimizer
+
+    def _data_of(self, optimizer, task, X):
+        """Return task and features with the loss and the columns of an optimiser's phase."""
+        if optimizer.columns is None:
+            return task, X
+        features = X.values[:, optimizer.columns]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
+
+    def _loss_of(self, optimizer):
+        """Return the loss that an optimiser minimises."""
+        if optimizer.columns is None:
+            return self._loss
+        return "hinge" if self.debias == MIRA else self.debias
+
+    def _enforce_budget(self, optimizer):
+        """Shrink one last time, so that the budget holds."""
+        optimizer.shrink_to_budget()
+        if optimizer.exceeds:
+            warn_user(
+                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
+                "with group_weights='log2'; use 'sqrt' or 'uniform'"
+            )
+        if not optimizer.alive_groups().any():
+            warn_user(
+                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
+                "or than each set of nested or overlapping groups that vanish together; raise the budget or "
+                "shrink_every, or lower alpha"
+            )
+
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for a round over all samples, with a constant step size."""
+        self._configure(self._learned.optimizer, _NO_PERIOD, eta0=self.eta0 / np.sqrt(number + 1.0))
+
+    def _end_round(self, n_samples, number):
+        """Shrink the mixture of several shards after a round, so that the budget holds."""
+        optimizer = self._learned.optimizer
+        self._configure_epoch(n_samples, number)
+        if self._has_penalty:
+            optimizer.shrink(at_least=0 if self.alpha else 1)
+
+    @property
+    def _weight_budget(self):
+        """Maximum number of weights, or None."""
+        number, unit = pair_of(self.budget, "groups")
+        return number if unit == "weights" else None
+
+    @property
+    def _shrink_period(self):
+        """Number of samples between two shrinkages that are not deferred; also the period of the step size."""
+        return PAPER_SCHEDULE if self.shrink_every == AUTO else self.shrink_every
+
+    @property
+    def _has_penalty(self):
+        """Whether groups are shrunk, by a budget or a strength."""
+        return self.budget is not None or self.alpha > 0.0
+
+    def _outcome(self, monitor, model):
+        phase = monitor.learner
+        return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
+
+    def _ended_phases(self, losses, first, last, model):
+        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its final model."""
+        final = final_state(first, last, self._loss_of(last))
+        return self._progress_of(losses) | {"_learned": Learned(model, final=final)}
+
+    def _progress_of(self, losses):
+        """Return the attributes that are derived from the losses of all epochs."""
+        return {"_losses": BoundedCurve.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
+
+    def _take_rounds(self, optimizers, monitor):
+        first, last = optimizers[0], optimizers[-1]
+        model = wide_model(last, self.n_features_in_, self._weight_budget)
+        vars(self).update(self._ended_phases(monitor.losses, first, last, model))
+        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        selected = np.flatnonzero(self._state("selected"))
+        if self._has_penalty and not self._state("shrunk"):
+            warn_user(
+                "groups have not been shrunk yet, so selected_groups_ are all groups that have weights; shrinkage is "
+                f"after every shrink_every={self._shrink_period} samples, at the end of fit and by finalize()"
+            )
+        return selected
+
+    @property
+    def loss_curve_(self) -> Any:
+        check_is_fitted(self)
+        return self._losses.entries
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        return self._state("norms")
+
+    @property
+    def sigma_(self) -> float:
+        return float(self._state("sigma")[0])
+
+    @property
+    def implied_alpha_(self) -> float:
+        return float(self._state("sigma")[1])
+
+    @property
+    def memory_curve_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 1]
+
+    @property
+    def memory_steps_(self) -> NDArray[np.int64]:
+        return self._state("curve")[:, 0]
+
+    def _state(self, name):
+        """Return an attribute of the finished training or, in a stream, of the optimiser."""
+        check_is_fitted(self)
+        optimizer = self._learned.optimizer
+        return (self._learned.final or final_state(optimizer, optimizer, self._loss))[name]
+
+    @property
+    def _latest_loss(self):
+        # Debiasing can have another loss.
+        final = self._learned.final
+        return self._loss if final is None else final["loss"]

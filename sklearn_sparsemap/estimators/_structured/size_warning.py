@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..._core.validation import pair_of
 from .._failures import warn_user
 from .groups import group_names
 
@@ -11,12 +12,12 @@ _SHOWN = 3
 
 def norms_before_shrinking(estimator, task, X):
     """Return the norms of groups before the first shrinkage if the selection depends on group sizes, else None."""
-    weights = estimator.group_weights
-    if not isinstance(weights, str) or weights == "uniform" or estimator._budget.groups is None:
+    weights, (budget, unit) = estimator.group_weights, pair_of(estimator.budget, "groups")
+    if not isinstance(weights, str) or weights == "uniform" or budget is None or unit != "groups":
         return None
     optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
-    order = np.random.RandomState(0).permutation(len(X))[: estimator._period - 1]
+    order = np.random.RandomState(0).permutation(len(X))[: estimator._shrink_period - 1]
     if len(order):
         task.epochs(optimizer, X, remember=False)(order)
     return optimizer.group_norms()

@@ -60,7 +60,7 @@ def relation_totals(plan, directions):
 def arcs_of(plan, encoded):
     """Lay out the sentences of `EncodedTokens` for the kernels."""
     lengths = np.diff(encoded.indptr)
-    return plan.arrays(encoded.codes, encoded.values, encoded.places[encoded.indptr[:-1]] - 1, lengths)
+    return plan.arrays(encoded.codes, encoded.values, encoded.token_indices[encoded.indptr[:-1]] - 1, lengths)
 
 
 def fill(arcs, columns, n_jobs):

@@ -61,15 +61,15 @@ def relation_of(h, m):
 
 
 @kernel
-def _head_total(arcs, place, j):
+def _head_total(arcs, token, j):
     """Return the part of the head at a place in the totals of template j."""
-    return sum_atoms(arcs.hashes, place, arcs.head_shifts, arcs.head_factors, arcs.head_ptr[j], arcs.head_ptr[j + 1])
+    return sum_atoms(arcs.hashes, token, arcs.head_shifts, arcs.head_factors, arcs.head_ptr[j], arcs.head_ptr[j + 1])
 
 
 @kernel
-def _mod_total(arcs, place, j):
+def _mod_total(arcs, token, j):
     """Return the part of the modifier at a place in the totals of template j."""
-    return sum_atoms(arcs.hashes, place, arcs.mod_shifts, arcs.mod_factors, arcs.mod_ptr[j], arcs.mod_ptr[j + 1])
+    return sum_atoms(arcs.hashes, token, arcs.mod_shifts, arcs.mod_factors, arcs.mod_ptr[j], arcs.mod_ptr[j + 1])
 
 
 @kernel
@@ -169,11 +169,11 @@ def _sum_totals(h, n, heads, mods, relations, totals):
 
 
 @kernel
-def _place(found, n_found, indices, end):
+def _insert_sorted(new_columns, n_new, indices, end):
     """Write columns in ascending order to `indices` from `end` on, each once; return the new end."""
     stop = end
-    for i in range(n_found):
-        column = found[i]
+    for i in range(n_new):
+        column = new_columns[i]
         place = stop
         while place > end and indices[place - 1] >= column:
             place -= 1
@@ -235,7 +235,7 @@ def _find_head(arcs, columns, h, n, seen, indices, end, counts):
                 if number > 0:
                     found[n_found] = base + number - 1
                     n_found += 1
-            end = _place(found, n_found, indices, end)
+            end = _insert_sorted(found, n_found, indices, end)
         counts[m - 1] = end - first
     return end
 

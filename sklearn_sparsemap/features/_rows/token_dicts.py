@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, DTypeLike, NDArray
-from ..._core.indices import are_places
+from ..._core.indices import are_indices
 from ..._core.ragged import RaggedArray
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
@@ -125,7 +125,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             raise ValueError("names of columns and attributes must be strings")
         if list(vocabulary.values()) != list(range(n)):
             raise ValueError(f"the columns must be numbered from 0 to {n - 1}, each name once")
-        if n and not are_places(self.groups_, len(attributes), n):
+        if n and not are_indices(self.groups_, len(attributes), n):
             raise ValueError(f"groups_ must hold the number of an attribute for each of {n} columns")
 
     def _read(self, X):

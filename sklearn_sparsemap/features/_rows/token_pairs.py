@@ -23,7 +23,7 @@ _OF_STRINGS = "="
 
 
 @entry(types.int64(INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS_OUT, UINTS_OUT, UINTS_OUT))
-def _number(order, form_of, form_ptr, attributes, places, values, row_ptr, codes, pairs, keys):
+def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, codes, pairs, keys):
     """Number the pairs of tokens by their first occurrence.
 
     `TokenPairs._number_dicts` makes all arrays, so that their ranges need no check.
@@ -35,8 +35,8 @@ def _number(order, form_of, form_ptr, attributes, places, values, row_ptr, codes
     form_of : int64 array of shape (n_tokens,)
         The form of each token.
     form_ptr : int64 array of shape (n_forms + 1,)
-        The beginning of each form in `attributes` and `places`.
-    attributes, places : int64 arrays
+        The beginning of each form in `attributes` and `positions`.
+    attributes, positions : int64 arrays
         For each form, its attributes and their places in a token, in the order of the result.
     values : int64 array of shape (n_entries,)
         The number of each value, token by token.
@@ -59,7 +59,7 @@ def _number(order, form_of, form_ptr, attributes, places, values, row_ptr, codes
     for t in order:
         form = form_of[t]
         for j in range(form_ptr[form], form_ptr[form + 1]):
-            value = values[row_ptr[t] + places[j]]
+            value = values[row_ptr[t] + positions[j]]
             pair = (np.uint64(attributes[j]) << np.uint64(32)) | np.uint64(value)
             # `mix` has an inverse, so different pairs have different keys.
             key = mix(pair)
@@ -223,8 +223,8 @@ def _number_equal(values, n):
         return None, None
 
 
-def _are_all(values, kinds):
-    return all(issubclass(kind, kinds) for kind in set(map(type, values)))
+def _are_all(values, classes):
+    return all(issubclass(kind, classes) for kind in set(map(type, values)))
 
 
 def _as_float(number):

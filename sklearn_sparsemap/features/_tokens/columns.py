@@ -54,7 +54,7 @@ class Columns:
         columns : int32 array of shape (n_tokens * n_templates,)
             Row by row; -1 for n-grams that have no column.
         """
-        places, n_templates = encoded.places, len(self.plan.templates)
+        places, n_templates = encoded.token_indices, len(self.plan.templates)
         hashes = hash_codes(self.plan, encoded.codes, encoded.values)
         atoms, tables = self.plan.side("head", encoded.n_places), self.tables
         columns = np.empty(len(places) * n_templates, dtype=np.int32)
@@ -191,7 +191,7 @@ class Vocabulary(Columns):
 
     def _parts(self, j, firsts, texts):
         """For each atom of template j, its values at the given first occurrences, as texts."""
-        fields = [(self.plan.fields.index(field), offset) for _, field, offset in self.plan.templates[j]._places]
+        fields = [(self.plan.fields.index(field), offset) for _, field, offset in self.plan.templates[j]._side_atoms]
         return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in fields]
 
 
@@ -220,7 +220,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     ValueError
         If there are more columns than int32 can number.
     """
-    n_tokens, n_templates = len(encoded.places), len(plan.templates)
+    n_tokens, n_templates = len(encoded.token_indices), len(plan.templates)
     hashes = hash_codes(plan, encoded.codes, encoded.values)
     atom_ptr, shifts, factors = plan.side("head", encoded.n_places)
     columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
@@ -234,7 +234,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
             atoms = slice(atom_ptr[j], atom_ptr[j + 1])
             n_columns = _kernels.learn_template(
                 hashes,
-                encoded.places,
+                encoded.token_indices,
                 shifts[atoms],
                 factors[atoms],
                 min_count,
@@ -260,9 +260,9 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     return vocabulary, columns
 
 
-def number_columns(found):
+def number_columns(firsts_of_ranges):
     """Join the first occurrences from ranges of templates; return them and the beginnings of templates."""
-    firsts = [own for of_range in found for own in of_range]
+    firsts = [own for of_range in firsts_of_ranges for own in of_range]
     column_ptr = np.concatenate([[0], np.cumsum([len(own) for own in firsts])]).astype(np.int64)
     if column_ptr[-1] > MAX_COLUMNS:
         raise ValueError(

@@ -4,7 +4,7 @@ Conventions: kernels share these parameters.
 
 hashes : uint64 array of shape (n_fields * n_places,)
     The hashes of all fields, one padded field after the other.
-places : int array of shape (n_tokens,)
+tokens : int array of shape (n_tokens,)
     The place of each token within a padded field.
 atom_ptr : int array of shape (n_templates + 1,)
     The atoms of template j are ``atom_ptr[j]:atom_ptr[j + 1]``. A kernel for one template gets its `first` and `last`.
@@ -27,14 +27,14 @@ _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @kernel
-def sum_atoms(hashes, place, shifts, factors, first, last):
+def sum_atoms(hashes, token, shifts, factors, first, last):
     """Return the sum of the hashes of atoms first..last - 1, each times the atom's odd factor.
 
     Different n-grams have different sums with high probability, because the factors of the atoms differ.
     """
     total = np.uint64(0)
     for a in range(first, last):
-        total += factors[a] * hashes[place + shifts[a]]
+        total += factors[a] * hashes[token + shifts[a]]
     return total
 
 
@@ -46,8 +46,8 @@ def mix(total):
 
 
 @kernel
-def _ngram(hashes, place, shifts, factors, first, last):
-    return mix(sum_atoms(hashes, place, shifts, factors, first, last))
+def _ngram(hashes, token, shifts, factors, first, last):
+    return mix(sum_atoms(hashes, token, shifts, factors, first, last))
 
 
 @kernel
@@ -84,12 +84,12 @@ def larger_table(slots, keys, n_found):
         *(PARTS_OUT, PARTS_OUT, UINTS_OUT, PARTS_OUT),
     )
 )
-def learn_template(hashes, places, shifts, factors, min_count, stride, columns, firsts, keys, counts):
+def learn_template(hashes, tokens, shifts, factors, min_count, stride, columns, firsts, keys, counts):
     """Number the n-grams of one template in order of appearance.
 
     Parameters
     ----------
-    hashes, places, shifts, factors
+    hashes, tokens, shifts, factors
         See the module's docstring, for one template.
     min_count : int
         N-grams that occur less often get no number.
@@ -105,13 +105,13 @@ def learn_template(hashes, places, shifts, factors, min_count, stride, columns, 
     -------
     n_columns : int
     """
-    n_tokens = len(places)
+    n_tokens = len(tokens)
     n_atoms = len(shifts)
     mask = np.int64(255)
     slots = np.zeros(256, dtype=np.int32)
     n_found = 0
     for t in range(n_tokens):
-        key = _ngram(hashes, places[t], shifts, factors, 0, n_atoms)
+        key = _ngram(hashes, tokens[t], shifts, factors, 0, n_atoms)
         slot = find_slot(slots, 0, mask, keys, 0, key)
         if slots[slot] > 0:
             number = slots[slot] - 1
@@ -122,7 +122,7 @@ def learn_template(hashes, places, shifts, factors, min_count, stride, columns, 
             slots[slot] = n_found
             keys[number] = key
             counts[number] = 1
-            firsts[number] = places[t]
+            firsts[number] = tokens[t]
             if 2 * n_found > mask:
                 slots = larger_table(slots, keys, n_found)
                 mask = np.int64(len(slots) - 1)
@@ -164,7 +164,7 @@ def fill_tables(keys, column_ptr, slot_ptr, slots):
 
 
 @entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, PARTS, PARTS_OUT))
-def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots, columns):
+def find_columns(hashes, tokens, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots, columns):
     """Write the column of each (token, template), row by row, to `columns`; -1 for n-grams that are in no table.
 
     Without `slots`, the hash of an n-gram selects a column of its template. For the other parameters see the module's
@@ -175,8 +175,8 @@ def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr
     for j in range(n_templates):
         base = column_ptr[j]
         size = np.uint64(column_ptr[j + 1] - base)
-        for t in range(len(places)):
-            key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
+        for t in range(len(tokens)):
+            key = _ngram(hashes, tokens[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
             if len(slots) == 0:
                 columns[t * n_templates + j] = base + scale(key, size)
                 continue

@@ -55,7 +55,7 @@ class Template(BaseTemplate):
     MADE_OF: ClassVar = "(field, offset) pairs"
 
     @property
-    def _places(self) -> tuple[tuple, ...]:
+    def _side_atoms(self) -> tuple[tuple, ...]:
         """The atoms in the form of those of `ArcTemplate`, with the current token as head: tuple of tuples."""
         return tuple(("head", *atom) for atom in self.atoms)
 

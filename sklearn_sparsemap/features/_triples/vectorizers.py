@@ -73,7 +73,7 @@ class _TripleVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         plan = model.plan
         return kernels.Triples(
             readonly(hash_codes(plan, encoded.codes, encoded.values), np.uint64),
-            readonly(encoded.places[encoded.indptr[:-1]] - 1, np.int64),
+            readonly(encoded.token_indices[encoded.indptr[:-1]] - 1, np.int64),
             readonly(lengths, np.int64),
             *(array for side in ("head", self._third, "mod") for array in plan.side(side, encoded.n_places)),
             readonly(relation_totals(plan, self._directions), np.uint64),

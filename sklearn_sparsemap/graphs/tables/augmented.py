@@ -17,17 +17,17 @@ from .system import build_system, solve_system
 
 SIGMA = 25.0  # sigma of the first step; with larger ones there are fewer steps, of more Newton steps each
 _GROWTH = 5.0  # factor of sigma from step to step
-_MOST_SIGMA = 300.0  # largest sigma, if the tables have scores of at least 1; otherwise divided by the largest score
+_MAX_SIGMA = 300.0  # largest sigma, if the tables have scores of at least 1; otherwise divided by the largest score
 _FRACTION = 0.3  # a step ends when the gradient is at most this fraction of its largest change of a joint marginal
-_MOST_NEWTON = 30  # maximum number of Newton steps in a step
-_MOST_STEPS = 60  # maximum number of steps
+_MAX_NEWTON = 30  # maximum number of Newton steps in a step
+_MAX_STEPS = 60  # maximum number of steps
 _NEAR = 0.2  # largest difference of marginals at which the gap is computed
 # The damping of Newton's method is _DAMPING times the root of the largest gradient, within bounds. With less damping,
 # cells that are nearly in use alternate between Newton steps.
-_DAMPING, _MOST_DAMPING, _LEAST_DAMPING = 0.1, 1e-2, 1e-9
-_BOOST, _MOST_BOOST = 30.0, 1e5  # factor of the damping after a direction without gain, and its largest product
+_DAMPING, _MAX_DAMPING, _MIN_DAMPING = 0.1, 1e-2, 1e-9
+_BOOST, _MAX_BOOST = 30.0, 1e5  # factor of the damping after a direction without gain, and its largest product
 # Line search: sufficient decrease, largest rounding error, and maximum number of trials.
-_SUFFICIENT, _ROUNDING, _MOST_TRIALS = 1e-4, 1e-13, 12
+_SUFFICIENT, _ROUNDING, _MAX_TRIALS = 1e-4, 1e-13, 12
 
 
 @kernel
@@ -46,7 +46,7 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
     """
     scores, additional = problem
     slope, t, new, size = dot(state.gradient, direction), 1.0, value, dot(state.gradient, state.gradient)
-    for _ in range(_MOST_TRIALS):
+    for _ in range(_MAX_TRIALS):
         for k in range(direction.shape[0]):
             trial.messages[k] = state.messages[k] + t * direction[k]
         new = evaluate(tables, scores, additional, before, sigma, trial)
@@ -96,22 +96,22 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
     n_messages = tables.messages[-1]
     direction, scratch, w = np.empty(n_messages), np.empty(n_messages), np.empty(scores.shape[0])
     n_iter, status = np.int64(0), np.int64(NOT_CONVERGED)
-    most_sigma = _MOST_SIGMA / min(max(largest_finite(additional), 1e-4), 1.0)
-    for _ in range(_MOST_STEPS):
+    max_sigma = _MAX_SIGMA / min(max(largest_finite(additional), 1e-4), 1.0)
+    for _ in range(_MAX_STEPS):
         value = evaluate(tables, scores, additional, before, sigma, state)
         residual, move = largest(state.gradient), largest_move(state.joint, before)
         boost = 1.0
-        for newton in range(_MOST_NEWTON):
+        for newton in range(_MAX_NEWTON):
             enough = max(0.1 * tol, _FRACTION * min(move, 1.0)) if newton > 0 else 0.1 * tol
             if residual <= enough or n_iter >= limits[0]:
                 break
-            damping = boost * max(min(_MOST_DAMPING, _DAMPING * np.sqrt(residual)), _LEAST_DAMPING)
+            damping = boost * max(min(_MAX_DAMPING, _DAMPING * np.sqrt(residual)), _MIN_DAMPING)
             system = build_system(tables, state.joint, state.u, sigma, damping)
             solve_system(tables, system, state.gradient, w, direction, scratch)
             new, is_gain = _line_search(tables, problem, before, sigma, value, state, trial, direction)
             n_iter += 1
             if not is_gain:
-                if boost > _MOST_BOOST:
+                if boost > _MAX_BOOST:
                     break
                 boost *= _BOOST
                 continue
@@ -134,5 +134,5 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
                 break
         if n_iter >= limits[0]:
             break
-        sigma = min(sigma * _GROWTH, most_sigma)
+        sigma = min(sigma * _GROWTH, max_sigma)
     return state, trial, n_iter, status

@@ -5,7 +5,7 @@ from numba import types
 
 from ..._core.jit import INTS, copy_into, entry, kernel
 from ..arrays import FORBIDDEN
-from ..proximal import MOST_STEPS, begin, grow, new_proximal, next_step
+from ..proximal import MAX_STEPS, begin, grow, new_proximal, next_step
 from ..rows import CONVERGED, INFEASIBLE
 from ..samples import (
     GAP,
@@ -91,7 +91,7 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
     Parameters
     ----------
     tables : TableArrays
-    samples : GraphSamples
+    samples : SampleArrays
     tol, limits, start, stop
         See `graphs/__init__.py`. Newton steps are iterations.
     out : GraphSolutions
@@ -102,7 +102,7 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
     # The error of marginals is at most the root of twice the gap.
     tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
-        scores, own = samples.scores[i].copy(), additional_of(samples, i)
+        scores, additional = samples.scores[i].copy(), additional_of(samples, i)
         _, goal, reference = scales_of(samples, i)
         statistics = out.statistics[i]
         if _has_forbidden_node(tables, scores):
@@ -111,25 +111,25 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
         warm = samples.warm[i] if samples.warm.shape[0] > 0 else np.empty(0)
         _begin(tables, scores, warm, state, before)
         begin(proximal)
-        n_iter, status = approach(tables, (scores, own), lanes, before, state, tols, reference, limits)
+        n_iter, status = approach(tables, (scores, additional), lanes, before, state, tols, reference, limits)
         if status != CONVERGED:
             state, trial, n_more, status = solve_tables(
-                tables, (scores, own), before, SIGMA, state, trial, tols, reference, limits
+                tables, (scores, additional), before, SIGMA, state, trial, tols, reference, limits
             )
             n_iter += n_more
-        for _ in range(MOST_STEPS if goal > 0.0 else 0):
+        for _ in range(MAX_STEPS if goal > 0.0 else 0):
             factor = next_step(proximal, scores, state.u, 0.0, goal, status == CONVERGED and limits[0] > 0)
             if factor == 0.0:
                 break
-            grow(own, factor)
+            grow(additional, factor)
             grow(state.messages, factor)
             state, trial, n_more, status = solve_tables(
-                tables, (scores, own), before, SIGMA, state, trial, tols, 0.0, limits
+                tables, (scores, additional), before, SIGMA, state, trial, tols, 0.0, limits
             )
             n_iter += n_more
         value = pass_messages(tables, scores, state)
-        found = certify_tables(tables, scores, own, state, value)
-        statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = found
+        certified = certify_tables(tables, scores, additional, state, value)
+        statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certified
         statistics[N_ITER], statistics[STATUS] = n_iter, status
         copy_into(out.marginals[i], state.u)
         copy_into(out.joint[i], state.joint)

@@ -101,7 +101,7 @@ def certify_tables(tables, scores, additional, state, value):
             for y in range(n):
                 over = additional[begin + x * n + y] - messages[start + x] - messages[start + n + y]
                 highest = max(highest, over)
-        own, own_residual = match_marginals(
+        subtotal, subresidual = match_marginals(
             state.joint[begin:end],
             additional[begin:end],
             u[first : first + n],
@@ -110,7 +110,7 @@ def certify_tables(tables, scores, additional, state, value):
             state.gradient[start + n : start + 2 * n],
         )
         bound += highest
-        objective += own
-        residual = max(residual, own_residual)
+        objective += subtotal
+        residual = max(residual, subresidual)
     # By rounding, the bound may be below the objective.
     return objective, max(bound - objective, 0.0), residual

@@ -25,7 +25,7 @@ _SIZE = 1.5
 _EASE = 8.0
 _AT_ONCE = 25  # steps between two computations of the gap
 _NEAR = 1e-4  # gap below which Newton's method is faster, unless the user's tolerance is larger
-_MOST_STEPS, _MOST_ROUGH_STEPS = 400, 4000  # maximum numbers of steps: before Newton's method, for a large tolerance
+_MAX_STEPS, _MAX_ROUGH_STEPS = 400, 4000  # maximum numbers of steps: before Newton's method, for a large tolerance
 _STALLED = 0.95  # the gap stalls if it is multiplied by more than this in _AT_ONCE steps
 
 # Block k contains 16 edges from edge ``16 k``, one in each lane. In `joint` and `table`, row x and column y of its
@@ -167,8 +167,8 @@ def _aim_block(lanes, tables, k, pace):
     """Add the messages and marginals of the edges of block k to the target of the nodes."""
     start, stop = _messages_of(tables, k)
     for message in range(start, stop):
-        place = lanes.message_places[message]
-        lanes.target[tables.values[message]] += lanes.messages[place] + lanes.sums[place] / pace
+        slot = lanes.message_places[message]
+        lanes.target[tables.values[message]] += lanes.messages[slot] + lanes.sums[slot] / pace
 
 
 @kernel
@@ -250,7 +250,7 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
     -------
     n_steps, status : int
     """
-    (scores, additional), (tol, most_gap) = problem, tols
+    (scores, additional), (tol, max_gap) = problem, tols
     size = largest_finite(additional)
     step = _STEP * min(1.0, _SIZE / max(size, 1e-100))
     ease, last, n_steps, most_ease = _EASE, np.inf, np.int64(0), 2.0
@@ -258,8 +258,8 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
         most_ease = max(most_ease, 2.0 * lanes.widths[k])
     _fill_lanes(lanes, tables, additional, state.messages, before)
     _aim(lanes, tables, scores, ease * step)
-    most_steps = _MOST_STEPS if most_gap < _NEAR else _MOST_ROUGH_STEPS
-    while n_steps < most_steps and limits[0] > 0:
+    max_steps = _MAX_STEPS if max_gap < _NEAR else _MAX_ROUGH_STEPS
+    while n_steps < max_steps and limits[0] > 0:
         _take_steps(lanes, tables, scores, state.u, step, ease * step)
         n_steps += _AT_ONCE
         _read_lanes(lanes, tables, state.messages, before)
@@ -267,9 +267,9 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
         bound = pass_messages(tables, scores, state)
         objective, gap, residual = certify_tables(tables, scores, additional, state, bound)
         gap /= max(1.0, abs(objective - reference))
-        if gap <= most_gap and residual <= max(tol, 1e-12):
+        if gap <= max_gap and residual <= max(tol, 1e-12):
             return n_steps, np.int64(CONVERGED)
-        if gap <= _NEAR and most_gap < _NEAR:
+        if gap <= _NEAR and max_gap < _NEAR:
             break
         if not gap < _STALLED * last:
             if ease >= most_ease:

@@ -66,10 +66,10 @@ def to_simplex(z, u, start, stop):
         threshold = (total - 1.0) / count
     value = 0.0
     for k in range(start, stop):
-        own = z[k] - highest - threshold
-        u[k] = own if own > 0.0 else 0.0
-        if own > 0.0:
-            value += (z[k] - highest) * own - 0.5 * own * own
+        marginal = z[k] - highest - threshold
+        u[k] = marginal if marginal > 0.0 else 0.0
+        if marginal > 0.0:
+            value += (z[k] - highest) * marginal - 0.5 * marginal * marginal
     return value + highest
 
 
@@ -126,11 +126,11 @@ def evaluate(tables, scores, additional, before, sigma, state):
         to_second = messages[start + n : start + 2 * n]
         for x in range(n):
             stop, base = cell + n, messages[start + x]
-            total, own = _fill_row(
+            total, row_squares = _fill_row(
                 before[cell:stop], additional[cell:stop], to_second, base, sigma, joint[cell:stop], columns
             )
             gradient[start + x] = state.u[first + x] - total
-            squares += own
+            squares += row_squares
             cell = stop
         for y in range(n):
             columns[y] = state.u[second + y] - columns[y]
@@ -140,26 +140,26 @@ def evaluate(tables, scores, additional, before, sigma, state):
 @kernel
 def largest_move(joint, before):
     """Return the largest absolute difference of two arrays."""
-    found = 0.0
+    largest = 0.0
     for k in range(joint.shape[0]):
-        found = max(found, abs(joint[k] - before[k]))
-    return found
+        largest = max(largest, abs(joint[k] - before[k]))
+    return largest
 
 
 @kernel
 def largest(array):
     """Return the largest absolute value."""
-    found = 0.0
+    largest = 0.0
     for i in range(array.shape[0]):
-        found = max(found, abs(array[i]))
-    return found
+        largest = max(largest, abs(array[i]))
+    return largest
 
 
 @kernel
 def largest_finite(scores):
     """Return the largest finite absolute value."""
-    found = 0.0
+    largest = 0.0
     for k in range(scores.shape[0]):
         if abs(scores[k]) < np.inf:
-            found = max(found, abs(scores[k]))
-    return found
+            largest = max(largest, abs(scores[k]))
+    return largest

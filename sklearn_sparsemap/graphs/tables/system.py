@@ -45,12 +45,12 @@ def _count_values(tables, u, sizes, values):
 
 @kernel
 def _number_unknowns(tables, sizes, unknowns, left):
-    """Number the unknowns by the nodes' places; return their number, and the number of entries of the factor."""
+    """Number the unknowns by the nodes' positions; return their number, and the number of entries of the factor."""
     n_unknowns, n_entries = 0, 0
-    for place in range(sizes.shape[0]):
-        i = tables.order[place]
+    for position in range(sizes.shape[0]):
+        i = tables.order[position]
         unknowns[i] = n_unknowns
-        from_column = unknowns[tables.order[tables.reach[place]]]
+        from_column = unknowns[tables.order[tables.reach[position]]]
         for _ in range(sizes[i] - 1):
             left[n_unknowns] = from_column
             n_unknowns += 1
@@ -307,10 +307,10 @@ def build_system(tables, joint, u, sigma, damping):
     for e in range(n_edges):
         start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
         i, j, local, counts = tables.ends[e, 0], tables.ends[e, 1], system.local[start:], system.counts[e]
-        own = joint[tables.cells[e] : tables.cells[e + 1]]
-        _find_local(own, u, tables.nodes[i], tables.nodes[j], n, local, counts)
+        table = joint[tables.cells[e] : tables.cells[e + 1]]
+        _find_local(table, u, tables.nodes[i], tables.nodes[j], n, local, counts)
         inverse = system.inverses[4 * (tables.cells[e] - tables.cells[0]) :]
-        _invert(own, n, local, counts, sigma, damping, inverse, tables_work)
+        _invert(table, n, local, counts, sigma, damping, inverse, tables_work)
         n_local = counts[0] + counts[1]
         _positions(local, 0, 0, values[tables.nodes[i] :], sizes[i], at_i)
         _positions(local, counts[0], n, values[tables.nodes[j] :], sizes[j], at_j)

@@ -8,9 +8,9 @@ from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
 # Maximum number of relaxations of a search with a deadline.
-MOST_NODES = 500
+MAX_NODES = 500
 # Maximum number of sweeps of coordinate ascent.
-_MOST_SWEEPS = 50
+_MAX_SWEEPS = 50
 # Marginals within this distance of 0 or 1 count as integral.
 INTEGRAL = 1e-6
 
@@ -20,7 +20,7 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     u, joint : arrays of shape (n_variables,) and (n_additional,)
         A solution of its relaxation.
@@ -31,7 +31,7 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     relax : callable
         See `sklearn_sparsemap.inference._graph.map.relax`.
     deadline : float or None
-        The `working_time` at which the search ends, if it has found an assignment. It also ends after `MOST_NODES`
+        The `working_time` at which the search ends, if it has found an assignment. It also ends after `MAX_NODES`
         relaxations. None searches until the result is proven to be optimal.
 
     Returns
@@ -46,24 +46,24 @@ def branch(problem, u, joint, bound, tol, size, relax, deadline=None):
     branching = _TableBranching(problem) if problem.layout.tables is not None else _StructureBranching(problem, size)
     best, best_joint, best_value = branching.round(u, joint)
     nodes, n_nodes, unsolved, end = [(bound, problem.scores[0])], 0, -np.inf, np.inf if deadline is None else deadline
-    most = np.inf if deadline is None else MOST_NODES
+    max_nodes = np.inf if deadline is None else MAX_NODES
     # Without an assignment to return, the search continues after the deadline.
-    while nodes and n_nodes < most and (best_value == -np.inf or working_time() < end):
+    while nodes and n_nodes < max_nodes and (best_value == -np.inf or working_time() < end):
         bound, scores = nodes.pop()
         if bound <= best_value + tol * size:
             continue
         n_nodes += 1
         until = None if best_value == -np.inf else deadline
-        found = relax(problem._replace(scores=scores[None]), tol, deadline=until)
-        u, gap = found.marginals[0], found.gap[0]
+        solutions = relax(problem._replace(scores=scores[None]), tol, deadline=until)
+        u, gap = solutions.marginals[0], solutions.gap[0]
         if np.isnan(gap) or (gap <= size and branching.is_contradicted(scores, u)):
             continue
-        rounded, rounded_joint, value = branching.round(u, found.joint[0])
+        rounded, rounded_joint, value = branching.round(u, solutions.joint[0])
         if value > best_value:
             best, best_joint, best_value = rounded, rounded_joint, value
         children = branching.split(scores, u)
         if gap <= size:
-            bound = min(bound, problem.values(found.marginals, found.joint)[0] + gap)
+            bound = min(bound, problem.values(solutions.marginals, solutions.joint)[0] + gap)
         elif not children:
             unsolved = max(unsolved, bound)
         nodes.extend((bound, child) for child in children)
@@ -129,7 +129,7 @@ class _TableBranching:
         nodes, tables = self.tables.nodes.tolist(), self.tables
         allowed = np.where(self.scores > 0.5 * FORBIDDEN, u, -1.0)
         values = [int(allowed[a:b].argmax()) for a, b in pairwise(nodes)]
-        for _ in range(_MOST_SWEEPS):
+        for _ in range(_MAX_SWEEPS):
             changed = False
             for i, near in enumerate(self.neighbours):
                 fields = self.scores[nodes[i] : nodes[i + 1]].copy()

@@ -6,7 +6,7 @@ from ...graphs.arrays import FORBIDDEN
 
 # Maximum number of rounds. A round passes on what the previous one has ruled out, so long chains may need more; the
 # values that are left then are left to the solvers.
-_MOST_ROUNDS = 1000
+_MAX_ROUNDS = 1000
 
 
 def rule_out(problems):
@@ -14,12 +14,12 @@ def rule_out(problems):
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
         Samples of a graph of tables.
 
     Returns
     -------
-    problems : GraphProblems
+    problems : GraphBatch
         The same objects if nothing is forbidden.
     contradicted : bool array of shape (n_samples,)
         Whether no value of some variable is left, so that no assignment is feasible.
@@ -39,14 +39,14 @@ def rule_out(problems):
     rows = tables.messages[edge] + within // n_values[edge]
     columns = tables.messages[edge] + within % n_values[edge] + n_values[edge]
     for i in range(n):
-        own, cells = allowed[i], free[min(i, len(free) - 1)]
-        for _ in range(_MOST_ROUNDS):
-            contradicted[i] = not np.logical_or.reduceat(own, tables.nodes[:-1]).all()
-            used = cells & own[tables.values[rows]] & own[tables.values[columns]]
+        values, cells = allowed[i], free[min(i, len(free) - 1)]
+        for _ in range(_MAX_ROUNDS):
+            contradicted[i] = not np.logical_or.reduceat(values, tables.nodes[:-1]).all()
+            used = cells & values[tables.values[rows]] & values[tables.values[columns]]
             supported = np.zeros(len(tables.values), bool)
             supported[rows[used]] = supported[columns[used]] = True
-            lost = np.flatnonzero(~supported & own[tables.values])
+            lost = np.flatnonzero(~supported & values[tables.values])
             if contradicted[i] or not len(lost):
                 break
-            own[tables.values[lost]], guilty[i, tables.links[lost]] = False, 1.0
+            values[tables.values[lost]], guilty[i, tables.links[lost]] = False, 1.0
     return problems._replace(scores=np.where(allowed, problems.scores, FORBIDDEN)), contradicted, guilty

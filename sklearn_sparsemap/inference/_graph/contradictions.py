@@ -71,8 +71,8 @@ class _Program:
             return True
         rows = self._rows[chosen]
         limits = np.stack([np.zeros_like(self._most), self._most], axis=1)
-        found = linprog(np.zeros(rows.shape[1]), A_ub=rows, b_ub=self._bounds[chosen], bounds=limits)
-        return found.status != _NO_SOLUTION
+        result = linprog(np.zeros(rows.shape[1]), A_ub=rows, b_ub=self._bounds[chosen], bounds=limits)
+        return result.status != _NO_SOLUTION
 
 
 def list_rules(factors):
@@ -81,5 +81,5 @@ def list_rules(factors):
     for factor in dict.fromkeys(factors):
         by_name.setdefault(factor.name, []).append(repr(factor).replace(f", name={factor.name!r}", ""))
     unnamed = by_name.pop(None, [])
-    named = [f"{name!r} ({', '.join(own)})" for name, own in by_name.items()]
+    named = [f"{name!r} ({', '.join(rules)})" for name, rules in by_name.items()]
     return ", ".join([*named, *unnamed])

@@ -9,11 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._core.highs import milp
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
-from .branch import MOST_NODES
+from .branch import MAX_NODES
 
 # Largest violation of a row by an assignment. Entries of rows are integers.
 _TOL = 1e-6
-_LEAST_TIME = 1e-3  # seconds; with less time left, no search begins
+_LIMIT = 1  # status of scipy's milp if a limit was reached
+_MIN_TIME = 1e-3  # seconds; with less time left, no search begins
 
 
 def assign_exactly(problem, start, known, deadline=None):
@@ -21,7 +22,7 @@ def assign_exactly(problem, start, known, deadline=None):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     start : float array of shape (n_variables,)
         0 and 1: the values of known variables, and a possible result if time runs out.
@@ -38,107 +39,147 @@ def assign_exactly(problem, start, known, deadline=None):
         The score of the assignment, and an upper bound of the scores of all assignments. They are equal if the search
         is complete. Both are -inf if there is no assignment.
     """
-    arrays, forbidden = problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
-    free, start = ~(known | forbidden), np.where(forbidden, 0.0, start)
-    ends, signs, off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
-    pair_places = arrays.additional_ptr[arrays.pairs]
-    scores, pair_scores = np.where(free, problem.scores[0], 0.0), problem.additional[0][pair_places]
-    used = np.flatnonzero(pair_scores)
-    # A pair with a fixed variable adds its score to that of the other variable, or nothing.
-    for own, other in ((0, 1), (1, 0)):
-        chosen = used[free[ends[used, own]] & ~free[ends[used, other]]]
-        is_on = off[chosen, other] + signs[chosen, other] * start[ends[chosen, other]]
-        np.add.at(scores, ends[chosen, own], signs[chosen, own] * pair_scores[chosen] * is_on)
-    used = used[free[ends[used]].all(axis=1)]
-    n, m, s = len(scores), len(used), pair_scores[used]
-    up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
-    # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
-    blocks = [_rows(n + m, (n + up, 1.0), (ends[used[up], c], -signs[used[up], c])) for c in (0, 1)]
-    both = [(ends[used[down], c], signs[used[down], c]) for c in (0, 1)]
-    blocks.append(_rows(n + m, *both, (n + down, -1.0)))
-    rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), n))
-    blocks.append(sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], n + m)))
-    row_low = np.where(arrays.row_low < 0.0, arrays.row_bounds, -np.inf)
-    row_high = np.where(arrays.row_high > 0.0, arrays.row_bounds, np.inf)
-    low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), row_low])
-    high = np.concatenate([*(off[used[up], c] for c in (0, 1)), 1.0 - off[used[down]].sum(axis=1), row_high])
-    rules = optimize.LinearConstraint(sparse.vstack(blocks, format="csr"), low, high) if len(low) else ()
-    # The solver's tolerances are absolute.
-    unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
+    program = AssignmentProgram(problem, start, known)
+    left, assignments, bound = None if deadline is None else deadline - working_time(), [], None
+    is_complete = False
+    if left is None or left > _MIN_TIME:
+        result = program.solve(left)
+        assignments, bound, is_complete = (
+            program.assignments_of(result),
+            result.get("mip_dual_bound"),
+            result.status != 1,
+        )
+    if is_complete and assignments:
+        u = assignments[0]
+        return u, program.joint(u), program.value(u), program.value(u)
+    if not is_complete:
+        if program.satisfies(program.start):
+            assignments.append(program.start)
+        if not assignments:
+            # Without scores of pairs, finding a feasible assignment is fast.
+            assignments = program.assignments_of(program.solve(None, with_pairs=False))
+    if not assignments:
+        return program.start, program.joint(program.start), -np.inf, -np.inf
+    u = program.climb(max(assignments, key=program.value))
+    value = program.value(u)
+    return u, program.joint(u), value, max(program.bound(u, bound), value)
 
-    def satisfies(u):
-        sums = rows @ u
-        return ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all()
 
-    def joint_of(u):
-        joint = np.zeros(problem.layout.n_additional)
-        joint[pair_places] = (off + signs * u[ends]).prod(axis=1)
-        return joint
+class AssignmentProgram:
+    """The mixed-integer program for the best assignment of the free variables of one sample.
 
-    def value_of(u):
-        return problem.values(u[None], joint_of(u)[None])[0]
+    Known and forbidden variables are fixed. A pair with a fixed variable adds its score to that of the other variable,
+    or nothing. So the program has only the pairs of free variables with a score, each with a variable of its own.
 
-    def solve(pair_weights, limit):
+    Parameters
+    ----------
+    problem, start, known
+        As in `assign_exactly`.
+    """
+
+    def __init__(self, problem, start, known):
+        self._problem, arrays, forbidden = problem, problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
+        self._free, self.start = ~(known | forbidden), np.where(forbidden, 0.0, start)
+        self._ends, self._signs, self._off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
+        self._scores = np.where(self._free, problem.scores[0], 0.0)
+        self._pair_indices = arrays.additional_ptr[arrays.pairs]
+        self._use_pairs(problem.additional[0][self._pair_indices])
+        self._add_rows(arrays)
+
+    def _use_pairs(self, pair_scores):
+        """Add the scores of pairs with a fixed variable to those of variables; keep the other pairs."""
+        ends, free, used = self._ends, self._free, np.flatnonzero(pair_scores)
+        for end, other in ((0, 1), (1, 0)):
+            chosen = used[free[ends[used, end]] & ~free[ends[used, other]]]
+            is_on = self._off[chosen, other] + self._signs[chosen, other] * self.start[ends[chosen, other]]
+            np.add.at(self._scores, ends[chosen, end], self._signs[chosen, end] * pair_scores[chosen] * is_on)
+        self._used = used[free[ends[used]].all(axis=1)]
+        self._pair_scores = pair_scores[self._used]
+        # The solver's tolerances are absolute.
+        sizes = (np.abs(scores).max(initial=0.0) for scores in (self._scores, self._pair_scores))
+        self._unit = max(sizes) or 1.0
+
+    def _add_rows(self, arrays):
+        """Make the constraints of the program: those of pairs, and the rows of the graph."""
+        n, m, ends, signs, off = len(self._scores), len(self._used), self._ends, self._signs, self._off
+        up, down = np.flatnonzero(self._pair_scores > 0), np.flatnonzero(self._pair_scores <= 0)
+        first, second = self._used[up], self._used[down]
+        # A pair with a positive score is on only if both literals are on, a pair with a negative score if both are on.
+        blocks = [_rows(n + m, (n + up, 1.0), (ends[first, c], -signs[first, c])) for c in (0, 1)]
+        blocks.append(_rows(n + m, *((ends[second, c], signs[second, c]) for c in (0, 1)), (n + down, -1.0)))
+        self._rows = sparse.csr_array(
+            (arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), n)
+        )
+        wide = self._rows.data, self._rows.indices, self._rows.indptr
+        blocks.append(sparse.csr_array(wide, shape=(self._rows.shape[0], n + m)))
+        self._row_low = np.where(arrays.row_low < 0.0, arrays.row_bounds, -np.inf)
+        self._row_high = np.where(arrays.row_high > 0.0, arrays.row_bounds, np.inf)
+        low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), self._row_low])
+        high = np.concatenate([*(off[first, c] for c in (0, 1)), 1.0 - off[second].sum(axis=1), self._row_high])
+        self._constraints = ()
+        if len(low):
+            self._constraints = optimize.LinearConstraint(sparse.vstack(blocks, format="csr"), low, high)
+
+    def solve(self, time_limit, with_pairs=True):
+        """Return scipy's result of the program; its status is `_LIMIT` if it ended at the time limit."""
+        n, m = len(self._scores), len(self._used)
+        pair_scores = self._pair_scores if with_pairs else np.zeros(m)
         return milp(
-            -np.concatenate([scores, pair_weights]) / unit,
+            -np.concatenate([self._scores, pair_scores]) / self._unit,
             integrality=np.concatenate([np.ones(n), np.zeros(m)]),
             bounds=optimize.Bounds(
-                np.concatenate([np.where(free, 0.0, start), np.zeros(m)]),
-                np.concatenate([np.where(free, 1.0, start), np.ones(m)]),
+                np.concatenate([np.where(self._free, 0.0, self.start), np.zeros(m)]),
+                np.concatenate([np.where(self._free, 1.0, self.start), np.ones(m)]),
             ),
-            constraints=rules,
-            options={"mip_rel_gap": 0.0} | ({} if limit is None else {"time_limit": limit}),
+            constraints=self._constraints,
+            options={"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit}),
         )
 
-    left = None if deadline is None else deadline - working_time()
-    # Status 1 of scipy's milp means that a limit was reached.
-    status, found, least = 1, [], None
-    if left is None or left > _LEAST_TIME:
-        result = solve(s, left)
-        status, found, least = result.status, _assignment_of(result, n), result.get("mip_dual_bound")
-    if status != 1 and found:
-        value = value_of(found[0])
-        return found[0], joint_of(found[0]), value, value
-    if status == 1:
-        if satisfies(start):
-            found.append(start)
-        if not found:
-            # Without scores of pairs, finding a feasible assignment is fast.
-            found = _assignment_of(solve(np.zeros(m), None), n)
-    if not found:
-        return start, joint_of(start), -np.inf, -np.inf
-    u = max(found, key=value_of)
-    u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
-    # The program omits scores of fixed variables and their pairs, which are the same for all its assignments.
-    rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
-    bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
-    bound = rest + (bound if least is None else min(bound, -unit * least))
-    return u, joint_of(u), value_of(u), max(bound, value_of(u))
+    def assignments_of(self, result):
+        """Return a list with the assignment of a result of the program; empty if there is none."""
+        return [] if result.x is None else [(result.x[: len(self._scores)] > 0.5).astype(np.float64)]
 
+    def satisfies(self, u):
+        """Tell whether an assignment satisfies all rows of the graph."""
+        sums = self._rows @ u
+        return ((sums <= self._row_high + _TOL) & (sums >= self._row_low - _TOL)).all()
 
-def _climb(u, scores, pairs, free, satisfies):
-    """Flip one free variable at a time while the score rises (local search); return the assignment."""
-    (ends, signs, s), n, u = pairs, len(u), u.copy()
-    for _ in range(n * n):
-        on = 0.5 * (1.0 - signs) + signs * u[ends]
-        fields = scores.copy()
-        for own, other in ((0, 1), (1, 0)):
-            fields += np.bincount(ends[:, own], signs[:, own] * s * on[:, other], n)
-        gains = np.where(free, np.where(u > 0.5, -fields, fields), 0.0)
-        least = 1e-12 * np.abs(fields).max(initial=0.0)
-        for i in np.argsort(-gains)[: np.count_nonzero(gains > least)]:
-            u[i] = 1.0 - u[i]
-            if satisfies(u):
+    def joint(self, u):
+        """Return which pairs are on."""
+        joint = np.zeros(self._problem.layout.n_additional)
+        joint[self._pair_indices] = (self._off + self._signs * u[self._ends]).prod(axis=1)
+        return joint
+
+    def value(self, u):
+        """Return the score of an assignment."""
+        return self._problem.values(u[None], self.joint(u)[None])[0]
+
+    def bound(self, u, program_bound):
+        """Return an upper bound of the scores of all assignments, given one of them and the solver's bound or None."""
+        pairs = (self._off[self._used] + self._signs[self._used] * u[self._ends[self._used]]).prod(axis=1)
+        # The program omits scores of fixed variables and their pairs, which are the same for all its assignments.
+        omitted = self.value(u) - self._scores @ u - self._pair_scores @ pairs
+        largest = np.maximum(self._scores, 0.0).sum() + np.maximum(self._pair_scores, 0.0).sum()
+        return omitted + (largest if program_bound is None else min(largest, -self._unit * program_bound))
+
+    def climb(self, u):
+        """Flip one free variable at a time while the score rises (local search); return the assignment."""
+        ends, signs, n, u = self._ends[self._used], self._signs[self._used], len(u), u.copy()
+        for _ in range(n * n):
+            on = 0.5 * (1.0 - signs) + signs * u[ends]
+            fields = self._scores.copy()
+            for end, other in ((0, 1), (1, 0)):
+                fields += np.bincount(ends[:, end], signs[:, end] * self._pair_scores * on[:, other], n)
+            gains = np.where(self._free, np.where(u > 0.5, -fields, fields), 0.0)
+            min_gain = 1e-12 * np.abs(fields).max(initial=0.0)
+            for i in np.argsort(-gains)[: np.count_nonzero(gains > min_gain)]:
+                u[i] = 1.0 - u[i]
+                if self.satisfies(u):
+                    break
+                u[i] = 1.0 - u[i]
+            else:
                 break
-            u[i] = 1.0 - u[i]
-        else:
-            break
-    return u
-
-
-def _assignment_of(result, n):
-    """Return a list with the values of `n` variables in the program's solution; empty if there is no solution."""
-    return [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
+        return u
 
 
 def _rows(n_columns, *entries):
@@ -164,7 +205,7 @@ def warn_of_time_limit(late, time_limit):
     if time_limit is None:
         end, remedy = "did not solve all relaxations", "scale the scores to similar sizes"
     else:
-        end = f"ended after {MOST_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
+        end = f"ended after {MAX_NODES} relaxations, or at map_time_limit={time_limit:g} seconds"
         remedy = "raise map_time_limit, or set it to None for an unlimited search"
     warnings.warn(
         f"the search for the best assignment {end} for {len(samples)} samples ({which}): {loss}; {remedy}",

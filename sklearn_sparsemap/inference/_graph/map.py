@@ -5,23 +5,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.jit import working_time
-from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
+from .clipping import Clipping
 from .consistency import rule_out
-from .exact import assign_exactly, warn_of_time_limit
-from .problems import problems_by_graph
-from .sizes import LARGE, clipped_samples, with_trials
-from .solve import check_feasible, choose_solver, empty_solutions, solve_graph
+from .exact import assign_exactly
+from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions
 
 # Magnitude to which scores are scaled, so that LP-SparseMAP agrees with the linear program in nearly all graphs.
 # "block" changes dual variables by at most 1 in a sweep, so it needs smaller scores.
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
-# Lower bound of the magnitude of scores, in case all are zero.
-_LEAST_SIZE = 1e-100
-# Largest residual of a valid solution.
-_MOST_RESIDUAL = 1e-6
+_MIN_SIZE = 1e-100  # lower bound of the magnitude of scores, in case all are zero
+_MAX_ITER = 2000  # sweeps and Newton steps of a relaxation
+_MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; solvers usually end far below it
 # Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
@@ -29,7 +26,7 @@ _CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
-    """The best assignment found in a factor graph. Within this room also those of many samples, one row for each.
+    """The best assignment found in a factor graph.
 
     Attributes
     ----------
@@ -53,108 +50,77 @@ class GraphMAPResult(NamedTuple):
     marginals: object
 
 
-def check_graph_options(options):
-    """Return the keyword arguments of MAP inference in graphs; raise TypeError or ValueError if one is invalid."""
-    unknown = sorted(options.keys() - {"additional", "tol", "map_time_limit"})
-    if unknown:
-        raise TypeError(
-            f"for a graph, the keywords are additional, tol and map_time_limit; got {unknown[0]!r}. Pass the scores of "
-            f"a graph by factor: additional={{{unknown[0]!r}: ...}}"
-        )
-    check_positive("tol", options.get("tol", 1e-9))
-    if options.get("map_time_limit") is not None:
-        check_positive("map_time_limit", options["map_time_limit"])
-    return options
+class Assignments(NamedTuple):
+    """The best assignments found of many samples, one row for each, with flat variables.
+
+    Attributes
+    ----------
+    structure, value, integral, bound, marginals : arrays
+        See `GraphMAPResult`.
+    loss : array of shape (n_samples,)
+        The possible loss of samples whose search is not complete; 0 for others.
+    """
+
+    structure: np.ndarray
+    value: np.ndarray
+    integral: np.ndarray
+    bound: np.ndarray
+    marginals: np.ndarray
+    loss: np.ndarray
 
 
-def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
-    """Find the best assignment; see `map_inference`."""
-    groups, many = problems_by_graph(graph, scores, additional)
-    results, late = [None] * sum(len(places) for places, _ in groups), {}
-    for places, problems in groups:
-        found = best_assignments(problems, late, n_jobs, tol, places if many else None, map_time_limit)
-        shape = problems.layout.shape_variables
-        for i, structure, value, integral, bound, u in zip(places, *found):
-            results[i] = GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
-    warn_of_time_limit(late, map_time_limit)
-    return results if many else results[0]
-
-
-def best_assignments(problems, late, n_jobs=None, tol=1e-9, numbers=None, map_time_limit=MAP_TIME_LIMIT):
+def best_assignments(problems, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignments of samples that are laid out for the kernels.
+
+    Samples with large scores are clipped. The linear relaxation is solved for many samples together. Those whose
+    relaxation is fractional are then searched one by one.
 
     Parameters
     ----------
-    problems : GraphProblems
-    late : dict
-        Output: the possible loss of each sample whose search is not complete, by its index.
-    numbers : sequence of int, default=None
-        Indices of the samples in the user's list; None for a single sample.
+    problems : GraphBatch
     map_time_limit : float or None
         Maximum number of seconds for a sample.
 
     Returns
     -------
-    found : GraphMAPResult
-        Each entry is an array with one row for each sample; variables and marginals are flat.
+    best : Assignments
     """
-    n = len(problems.scores)
-    parts = []
-    for start in range(0, n, _CHUNK):
-        rows = np.arange(start, min(start + _CHUNK, n))
-        own = None if numbers is None else [numbers[i] for i in rows]
-        parts.append(_best_of_chunk(problems.take(rows), n_jobs, tol, own, map_time_limit, late))
-    return GraphMAPResult(*map(np.concatenate, zip(*parts)))
+    chunks = [slice(start, start + _CHUNK) for start in range(0, len(problems.scores), _CHUNK)]
+    parts = [_best_of_chunk(problems.take(rows), n_jobs, tol, map_time_limit) for rows in chunks]
+    return Assignments(*map(np.concatenate, zip(*parts)))
 
 
-def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
-    """Find the best assignments of a few samples; see `best_assignments`.
-
-    Parameters
-    ----------
-    problems, n_jobs, tol, numbers, late
-        As in `best_assignments`.
-    time_limit : float or None
-        Maximum number of seconds for a sample.
-    """
-    left, shape = np.arange(len(problems.scores)), problems.scores.shape
-    n = len(left)
-    out = GraphMAPResult(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
-    trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
+def _best_of_chunk(problems, n_jobs, tol, time_limit):
+    """Find the best assignments of a few samples; see `best_assignments`."""
+    n, shape = len(problems.scores), problems.scores.shape
+    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape), np.empty(n))
+    clipping, rows = Clipping(problems, problems.sizes(), unit=0.0), np.arange(n)
     if time_limit is not None:
-        time_limit /= max(map(len, trials.values()), default=1)
-    while len(left):
-        current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
-        names = None if numbers is None else [numbers[i] for i in left]
-        relaxed, best, integral, bounds = _solve_trial(
-            with_trials(problems, left, current), n_jobs, tol, names, time_limit, late
-        )
-        values, accepted = best.objective, np.ones(len(left), bool)
-        for k, i in enumerate(left.tolist()):
-            if i not in current:
-                continue
-            solutions = [(own.marginals[k], own.joint[k]) for own in (relaxed, best)]
-            accepted[k] = not trials[i] or all(current[i].accepts(*solution) for solution in solutions)
-            if accepted[k] and np.isfinite(values[k]):
-                # Compute values from the original scores, because a difference of large numbers would be inexact.
+        time_limit /= clipping.n_attempts
+    while len(rows):
+        relaxed, best, integral, bounds, losses = _relax_and_search(clipping.clip(rows), n_jobs, tol, time_limit)
+        values, exact = best.objective, np.ones(len(rows), bool)
+        for k, i in enumerate(rows.tolist()):
+            exact[k] = clipping.is_exact(i, *((each.marginals[k], each.joint[k]) for each in (relaxed, best)))
+            if exact[k] and clipping.is_clipped(i) and np.isfinite(values[k]):
                 gap = bounds[k] - values[k]
-                values[k] = problems.take([i]).values(best.marginals[[k]], best.joint[[k]])[0]
+                values[k] = clipping.value(i, best.marginals[k], best.joint[k])
                 bounds[k] = values[k] + gap
-        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals)):
-            array[left[accepted]] = new[accepted]
-        left = left[~accepted]
+        for array, new in zip(out, (best.marginals > 0.5, values, integral, bounds, relaxed.marginals, losses)):
+            array[rows[exact]] = new[exact]
+        rows = rows[~exact]
     return out
 
 
-def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
+def _relax_and_search(problems, n_jobs, tol, time_limit):
     """Solve the relaxation of samples, and search for the best assignments of those whose relaxation is fractional.
 
     Parameters
     ----------
-    problems, n_jobs, tol, time_limit, late
-        As in `_best_of_chunk`.
-    names : list of int, or None
-        Indices of the samples in messages; None for a single sample.
+    problems, n_jobs, tol
+        As in `best_assignments`.
+    time_limit : float or None
+        Maximum number of seconds for a sample.
 
     Returns
     -------
@@ -166,16 +132,18 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
         Whether the best assignment is that of the relaxation.
     bounds : array of shape (n_samples,)
         Upper bounds of the scores of all assignments.
+    losses : array of shape (n_samples,)
+        See `Assignments`.
     """
     n, began = len(problems.scores), working_time()
     relaxed = relax(problems, tol, n_jobs, deadline=_deadline(began, time_limit, _RELAXATION))
-    check_feasible(problems, relaxed, names is not None, names)
+    check_feasible(problems, relaxed)
     best, sizes = relaxed.take(np.arange(n)), _sizes(problems)
     integral = ~fractional(relaxed.marginals).any(axis=1) & (relaxed.gap <= INTEGRAL * sizes)
     u, joint = (rounded(array[integral]) for array in (relaxed.marginals, relaxed.joint))
     best.marginals[integral], best.joint[integral] = u, joint
     best.objective[integral] = problems.take(integral).values(u, joint)
-    bounds = _bounds(best)
+    bounds, losses = _bounds(best), np.zeros(n)
     for k in np.flatnonzero(~integral):
         one = problems.take([k])
         if n > 1:
@@ -184,16 +152,15 @@ def _solve_trial(problems, n_jobs, tol, names, time_limit, late):
                 # Time ran out for this sample, or for previous ones.
                 relaxed.put([k], relax(one, tol, deadline=_deadline(began, time_limit, _RELAXATION)))
                 bounds[k] = _bounds(relaxed.take([k]))[0]
-        found = relaxed.marginals[k], relaxed.joint[k], relaxed.gap[k], bounds[k]
-        *assignment, value, bound = _search(one, *found, tol, _deadline(began, time_limit))
+        solution = relaxed.marginals[k], relaxed.joint[k], relaxed.gap[k], bounds[k]
+        *assignment, value, bound = _search(one, *solution, tol, _deadline(began, time_limit))
         best.marginals[k], best.joint[k] = assignment
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
-        name = 0 if names is None else names[k]
         if value < bound and bounds[k] - value > tol * sizes[k]:
-            late[name] = bounds[k] - value
+            losses[k] = bounds[k] - value
         if bound == -np.inf:
-            _refuse(problems.layout, relaxed.take([k]), "scores" if names is None else f"scores[{name}]")
-    return relaxed, best, integral, bounds
+            _refuse(problems.layout, relaxed.take([k]), problems.name_of(k))
+    return relaxed, best, integral, bounds, losses
 
 
 def _deadline(began, time_limit, fraction=1.0):
@@ -225,7 +192,7 @@ def _refuse(layout, relaxed, which):
 def _sizes(problems):
     """Return the magnitude of the scores of each sample, except those of variables that are certain."""
     scores = np.where(problems.certain(), 0.0, problems.scores)
-    return np.maximum(problems._replace(scores=scores).sizes(), _LEAST_SIZE)
+    return np.maximum(problems._replace(scores=scores).sizes(), _MIN_SIZE)
 
 
 def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
@@ -233,7 +200,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
 
     Parameters
     ----------
-    problems : GraphProblems
+    problems : GraphBatch
     keep : {"all", "marginals"}, default="all"
         See `solve_graph`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
@@ -247,35 +214,36 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     """
     sizes = _sizes(problems)
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
-    own = problems.scaled(sharpness)
-    own.scales[:, 1] = tol * sizes * sharpness
-    found = _solve_consistent(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
-    u, statistics = found.marginals, found.statistics
+    sharp = problems.scaled(sharpness)
+    sharp.scales[:, 1] = tol * sizes * sharpness
+    solver = GraphSolver(choose_solver(problems.layout), tol, _MAX_ITER, n_jobs, keep, deadline)
+    if problems.layout.tables is None:
+        out = solver.solve(sharp, None, sizes * sharpness)
+    else:
+        out = _solve_consistent(solver, sharp, sizes * sharpness)
+    u, statistics = out.marginals, out.statistics
     statistics[:, GAP] /= sharpness
-    statistics[statistics[:, RESIDUAL] > _MOST_RESIDUAL, GAP] = np.inf
+    statistics[statistics[:, RESIDUAL] > _MAX_RESIDUAL, GAP] = np.inf
     statistics[statistics[:, STATUS] == INFEASIBLE, GAP] = np.nan
     if keep == "all":
-        statistics[:, OBJECTIVE] = problems.values(u, found.joint)
+        statistics[:, OBJECTIVE] = problems.values(u, out.joint)
     else:
         statistics[:, OBJECTIVE] = (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness
-    return found
+    return out
 
 
-def _solve_consistent(problems, tol, max_iter, *, sizes, **options):
-    """Solve samples by `solve_graph`, except those of which single tables show that they are infeasible."""
-    if problems.layout.tables is None:
-        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
+def _solve_consistent(solver, problems, sizes):
+    """Solve samples of tables by a `GraphSolver`, except those that single tables show to be infeasible."""
     problems, contradicted, guilty = rule_out(problems)
     if not contradicted.any():
-        return solve_graph(problems, tol, max_iter, sizes=sizes, **options)
-    found = empty_solutions(problems.layout, len(sizes), options["keep"])
-    found.statistics[contradicted, STATUS] = INFEASIBLE
-    if options["keep"] == "all":
-        found.links[contradicted] = guilty[contradicted]
-    if not contradicted.all():
-        left = ~contradicted
-        found.put(left, solve_graph(problems.take(left), tol, max_iter, sizes=sizes[left], **options))
-    return found
+        return solver.solve(problems, None, sizes)
+    out, consistent = empty_solutions(problems.layout, len(sizes), solver.keep), ~contradicted
+    out.statistics[contradicted, STATUS] = INFEASIBLE
+    if solver.keep == "all":
+        out.links[contradicted] = guilty[contradicted]
+    if consistent.any():
+        out.put(consistent, solver.solve(problems.take(consistent), None, sizes[consistent]))
+    return out
 
 
 def _search(problem, u, joint, gap, bound, tol, deadline):
@@ -283,7 +251,7 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
 
     Parameters
     ----------
-    problem : GraphProblems
+    problem : GraphBatch
         A single sample.
     u, joint : arrays
         The solution of its relaxation.
@@ -296,7 +264,7 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
     """
     layout = problem.layout
     if layout.tables is not None or len(layout.arrays.structures):
-        size = max(problem.sizes()[0], _LEAST_SIZE)
+        size = max(problem.sizes()[0], _MIN_SIZE)
         return branch(problem, u, joint, bound, tol, size, relax, deadline)
     known, scores = problem.certain()[0], problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.offsets import offsets
 from ..._core.ragged import RaggedArray
 from ..._core.threads import over_groups
 from ...graphs.jacobian import GraphJacobian, has_converged
-from ...numerics.places import LazyResults, starts
 from .graph import LPSparseMAPResult
+from .lazy import LazyResults
 
 
 class LPSparseMAPBatch(LazyResults):
@@ -39,7 +40,6 @@ class LPSparseMAPBatch(LazyResults):
     _columns = ("objective", "gap", "residual", "n_iter", "converged")
 
     def __init__(self, groups, n, own_additional, again, tol, n_jobs):
-        super().__init__(n)
         self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
         self._n_jobs = n_jobs
         statistics = np.empty((n, 5))
@@ -48,6 +48,9 @@ class LPSparseMAPBatch(LazyResults):
         self.objective, self.gap, self.residual, n_iter, _ = statistics.T
         self.n_iter = n_iter.astype(np.int64)
         self.converged = has_converged(self.objective, self.gap, self.residual, tol)
+
+    def __len__(self):
+        return len(self.converged)
 
     @cached_property
     def _place(self):
@@ -174,7 +177,7 @@ def _stack_shaped(arrays):
         )
     if isinstance(arrays[0], dict):
         return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
-    indptr = starts([array.size for array in arrays])
+    indptr = offsets([array.size for array in arrays])
     shapes = [array.shape for array in arrays] if len({array.ndim for array in arrays}) == 1 else None
     return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=shapes)
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..._core.jit import readonly
+from ..._core.offsets import offsets
 from ..._core.threads import over_ranges
 from ...numerics.backward import (
     Directions,
@@ -12,14 +13,13 @@ from ...numerics.backward import (
     support_products_range,
     weight_products_range,
 )
-from ...numerics.places import starts
 
 NEGLIGIBLE = 1e-12  # structures with smaller weights are rounding errors, and are left out
 
 
 def lay_out_supports(slots, additional_slots, counts, sizes):
     """Return structures in the form that kernels take; ``counts[i]`` is the number of structures of problem i."""
-    ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    ptr = [offsets(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
     return Supports(
         readonly(slots.ravel(), np.int32), slot_ptr, readonly(additional_slots.ravel(), np.int32), additional_ptr, first

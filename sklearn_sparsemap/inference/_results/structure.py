@@ -14,10 +14,12 @@ from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.backward import Products
 from ...numerics.face import Direction, complete_face
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
-from ...numerics.solver import AIM, BY_FACETS, most_calls
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE
+from ...numerics.solver import AIM
 from ...numerics.support import EPS
+from .._batch import default_max_iter
 from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply
+from .solutions import SparseMAPSolutions
 
 
 class MAPResult(NamedTuple):
@@ -69,7 +71,7 @@ class MarginalResult(NamedTuple):
     log_partition: float
 
 
-class SparseMAPResult:
+class SparseMAPResult(SparseMAPSolutions):
     """The solution of a SparseMAP problem ([1]_, section 3).
 
     Attributes
@@ -110,28 +112,37 @@ class SparseMAPResult:
     (True, True)
     """
 
-    def __init__(self, batch, place):
-        self._batch, self._place = batch, place
-        self._structure, self._problem = batch._structure, batch._samples[place]
-        self._found = batch.solution_of(place)
-        self.marginals = batch.marginals_of(place).reshape(self._problem.shape)
-        self._face = None
-        statistics = batch._statistics[place]
-        self._by_facets = statistics[STATUS] == BY_FACETS
-        self.objective = float(statistics[OBJECTIVE])
-        self.gap = float(statistics[GAP])
-        self.n_iter = int(statistics[N_ITER])
-        self.converged = self.gap <= batch._tol or self.gap <= self._rounding()
+    _face = None  # structures that span the face of the solution, after the first product
+
+    @cached_property
+    def marginals(self) -> NDArray[np.float64]:
+        return self._flat.reshape(self._batch.shape)
+
+    @property
+    def objective(self) -> float:
+        return float(self._statistics[0, OBJECTIVE])
+
+    @property
+    def gap(self) -> float:
+        return float(self._statistics[0, GAP])
+
+    @property
+    def n_iter(self) -> int:
+        return int(self._statistics[0, N_ITER])
+
+    @cached_property
+    def converged(self) -> bool:
+        return self.gap <= self._tol or self.gap <= self._rounding()
 
     def _rounding(self):
         """Return the gap that rounding alone can cause; larger than `rounding_of_gap`, at which solvers stop.
 
         Sums of n terms lose up to n / 2 units in their last place.
         """
-        problem, u = self._problem, self.marginals.ravel()
-        if self._by_facets:
+        problem, u = self._batch, self._flat
+        if self._by_facets[0]:
             # Forbidden parts, with scores of -inf, have no weight.
-            here, expected = u > 0.0, self._expected
+            here, expected = u > 0.0, self.additional_flat
             there = expected > 0.0
             size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
         else:
@@ -145,24 +156,25 @@ class SparseMAPResult:
     @cached_property
     def support(self):
         """Slots, additional slots and weights of the solver's structures, including negligible ones; a row for each."""
-        slots, additional_slots, weights = self._found
-        sizes, batch = self._problem.sizes, self._batch
-        own = self._structure.polytope_solver
-        if self._by_facets and own.paths is not None:
+        p, slots, additional_slots, weights = self._batch, self._slots, self._additional_slots, self._weights
+        structure, own = p.structure, p.structure.polytope_solver
+        if self._by_facets[0] and own.paths is not None:
             # The paths are those of the flow of the additional marginals, with which another support may disagree.
-            marginals = readonly(self.marginals.ravel())
-            paths, weights = own.paths(self._problem.dims, marginals, slots, additional_slots, weights)
-            encoded = [self._structure.encode(path, self._problem.dims) for path in paths]
+            paths, weights = own.paths(p.dims, readonly(self._flat), slots, additional_slots, weights)
+            encoded = [structure.encode(path, p.dims) for path in paths]
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
-        elif self._by_facets:
-            p = self._problem
-            limit = np.array([most_calls(p.n_parts) if batch._max_iter is None else batch._max_iter])
+        elif self._by_facets[0]:
+            limit = np.array([default_max_iter(p.n_parts) if self._max_iter is None else self._max_iter])
             none = np.empty((0, 0), np.int32)
             slots, additional_slots, weights, *_ = active_set(
-                self._structure.oracle, p.scores, p.additional, p.dims, sizes, AIM * batch._tol, batch._tol, limit,
+                structure.oracle, p.scores, p.additional, p.dims, p.sizes, AIM * self._tol, self._tol, limit,
                 none, none, np.empty(0), np.empty(p.n_parts),
             )  # fmt: skip
-        return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
+        n = len(weights)
+        return slots.reshape(n, p.sizes[0]), additional_slots.reshape(n, p.sizes[1]), weights
+
+    def _supports(self, chosen):
+        return [self.support]
 
     @cached_property
     def _order(self):
@@ -177,39 +189,35 @@ class SparseMAPResult:
 
     @cached_property
     def structures(self) -> list[Any]:
-        return [self._structure.decode(s, self._problem.dims) for s in self.support[0][self._order]]
-
-    @property
-    def _expected(self):
-        """The additional marginals, flat."""
-        return self._batch.additional_of(self._place)
+        return [self._batch.structure.decode(slots, self._batch.dims) for slots in self.support[0][self._order]]
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
-        return self._problem.split_additional(self._expected)
-
-    @cached_property
-    def _alone(self):
-        """The batch of this sample only."""
-        alone = self._batch.only(self._place)
-        alone._made[0] = self
-        return alone
+        return self._batch.split_additional(self.additional_flat)
 
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
-        alone, p = self._alone, self._problem
-        if alone.knows_face() or (self._by_facets and self._found[2][-1] == 0.0):
-            return alone.products(unary, additional)
+        if self.knows_face() or (self._by_facets[0] and self._weights[-1] == 0.0):
+            return self.products(unary, additional)
+        p = self._batch
         if self._face is None:
-            direction = Direction(readonly(unary), readonly(np.zeros(len(p.additional))), False)
-            out = Products(np.empty(p.n_parts), np.empty(len(p.additional)))
+            direction = Direction(readonly(unary), readonly(np.zeros(len(additional))), False)
+            out = Products(np.empty(len(unary)), np.empty(len(additional)))
             slots, additional_slots = complete_face(
-                self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
+                p.structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self._flat),
                 tuple(self.support[:2]), direction, readonly(additional), tuple(out),
             )  # fmt: skip
-            self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), alone._problems.sizes)
+            self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), p.problems.sizes)
             return out
-        return multiply(alone._problems, self._face, lay_out_directions(unary, additional, alone._extra_ptr))
+        return multiply(p.problems, self._face, lay_out_directions(unary, additional, self._extra_ptr))
+
+    def _gradients(self, products):
+        unary, additional = products
+        return {"scores": unary.reshape(self._batch.shape), **self._batch.split_additional(additional)}
+
+    def _directions(self, scores, additional):
+        unary = np.zeros(self._batch.n_parts) if scores is None else self._batch.as_scores("scores", scores)
+        return unary, self._batch.join_additional(additional)
 
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
@@ -228,9 +236,7 @@ class SparseMAPResult:
         gradients : dict of str -> ndarray
             The gradients with respect to ``"scores"`` and to each given additional score, in their shapes.
         """
-        v = self._problem.as_scores("v", v)
-        unary, additional = self._products(v, np.zeros(len(self._problem.additional)))
-        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+        return self._gradients(self._products(self._batch.as_scores("v", v), np.zeros(self._extra_ptr[-1])))
 
     def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Compute the directional derivative of the marginals (forward mode).
@@ -246,9 +252,7 @@ class SparseMAPResult:
         -------
         derivative : ndarray, shape of scores
         """
-        problem = self._problem
-        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
-        return self._products(direction, problem.join_additional(additional))[0].reshape(problem.shape)
+        return self._products(*self._directions(scores, additional))[0].reshape(self._batch.shape)
 
     def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the weights of the structures (reverse mode).
@@ -274,8 +278,7 @@ class SparseMAPResult:
         v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
             raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
-        unary, additional = self._alone.weight_products(v)
-        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+        return self._gradients(self.weight_products(v))
 
     def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Compute the directional derivative of the weights of the structures (forward mode).
@@ -297,15 +300,10 @@ class SparseMAPResult:
         ValueError
             As in `weights_vjp`.
         """
-        problem = self._problem
-        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
-        extra = problem.join_additional(additional)
+        direction, extra = self._directions(scores, additional)
         # Each structure has a row of the Jacobian.
-        rows = map(self._alone.weight_products, np.eye(len(self.weights)))
+        rows = map(self.weight_products, np.eye(len(self.weights)))
         return np.array([unary @ direction + joint @ extra for unary, joint in rows])
-
-    def __reduce__(self):
-        return SparseMAPResult, (self._batch.only(self._place), 0)
 
     def __repr__(self):
         structures = f"n_structures={len(self.weights)}, " if self._knows_structures() else ""
@@ -323,4 +321,4 @@ class SparseMAPResult:
 
     def _knows_structures(self):
         # Structures of a solution by facets are computed on demand.
-        return not self._by_facets or "support" in vars(self)
+        return not self._by_facets[0] or "support" in vars(self)

@@ -7,55 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.jit import readonly
 from ..._core.ragged import RaggedArray
-from ..._core.threads import over_ranges
 from ..._core.validation import check_numbers
-from ...numerics.backward import Products
-from ...numerics.facet_loops import Facets, facet_products_range
-from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
-from ...numerics.places import LazyResults, places_of, starts
-from ...numerics.solver import BY_FACETS
-from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_on_faces, multiply_weights
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE
+from .lazy import LazyResults
+from .solutions import SparseMAPSolutions, most_probable_first
 from .structure import MAPResult, MarginalResult, SparseMAPResult
 
-# Number of structures of a sample above which a closed form of the face is used. Products by structures are as fast up
-# to it, and take time in the cube of the number.
-_MANY = 64
 
-
-class _OfStructures(LazyResults):
-    """Results of a batch of problems of one structure.
-
-    Parameters
-    ----------
-    samples : Samples
-    """
-
-    def __init__(self, samples):
-        super().__init__(len(samples))
-        self._structure, self._samples, self._problems = samples.structure, samples, samples.problems
-
-    def __getstate__(self):
-        return {**self.__dict__, "_made": [None] * len(self)}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        # Unpickled arrays are writable, and kernels know custom structures by other numbers in this process.
-        kinds = {"scores": np.float64, "additional": np.float64}
-        self._problems = self._samples.problems = type(self._problems)(
-            **{
-                name: readonly(array, kinds.get(name, np.int64))
-                for name, array in {**self._problems._asdict(), "dims": self._samples.dims()}.items()
-            }
-        )
-
-    def _like_scores(self, values):
-        """Return flat values for all scores as a RaggedArray of samples, each in its shape."""
-        return RaggedArray(values, self._problems.score_ptr, shapes=self._samples.shapes)
-
-
-class MAPBatch(_OfStructures):
+class MAPBatch(LazyResults):
     """The structures with the highest scores for many samples: a sequence of `MAPResult`, each made on demand.
 
     Attributes
@@ -76,18 +36,19 @@ class MAPBatch(_OfStructures):
 
     _columns = ("values",)
 
-    def __init__(self, samples, slots, slot_ptr, values):
-        super().__init__(samples)
-        self._slots, self._slot_ptr = slots, slot_ptr
-        self.values = values
+    def __init__(self, batch, slots, slot_ptr, values):
+        self._batch, self._slots, self._slot_ptr, self.values = batch, slots, slot_ptr, values
+
+    def __len__(self):
+        return len(self.values)
 
     def _make(self, i):
         slots = self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]]
-        return MAPResult(self._structure.decode(slots, self._problems.dims[i]), float(self.values[i]))
+        return MAPResult(self._batch.structure.decode(slots, self._batch.problems.dims[i]), float(self.values[i]))
 
     @cached_property
     def structures(self):
-        return decode_problems(self._structure, self._problems, self._slots, self._slot_ptr)
+        return decode_problems(self._batch.structure, self._batch.problems, self._slots, self._slot_ptr)
 
 
 def decode_problems(structure, problems, slots, slot_ptr):
@@ -98,7 +59,7 @@ def decode_problems(structure, problems, slots, slot_ptr):
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
-class MarginalBatch(_OfStructures):
+class MarginalBatch(LazyResults):
     """The marginals of many Gibbs distributions: a sequence of `MarginalResult`, each made on demand.
 
     Attributes
@@ -118,24 +79,22 @@ class MarginalBatch(_OfStructures):
 
     _columns = ("log_partition",)
 
-    def __init__(self, samples, marginals, expected, log_partition):
-        super().__init__(samples)
-        samples.restore(log_partition, marginals, expected)
-        lengths = self._problems.additional_stop - self._problems.additional_start
-        self._expected = np.split(expected, np.cumsum(lengths)[:-1])
-        self.log_partition = log_partition
-        self.marginals = self._like_scores(marginals)
+    def __init__(self, batch, marginals, expected, log_partition):
+        self._batch, self.log_partition = batch, log_partition
+        problems = batch.problems
+        self._expected = np.split(expected, np.cumsum(problems.additional_stop - problems.additional_start)[:-1])
+        self.marginals = RaggedArray(marginals, problems.score_ptr, shapes=batch.shapes)
+
+    def __len__(self):
+        return len(self.log_partition)
 
     def _make(self, i):
-        sample = self._samples[i]
-        return MarginalResult(
-            self.marginals[i].reshape(sample.shape),
-            sample.split_additional(self._expected[i]),
-            float(self.log_partition[i]),
-        )
+        shape = self._batch.problem_shapes[self._batch.shape_ids[i]].shape
+        additional_marginals = self._batch.split_additional(self._expected[i], i)
+        return MarginalResult(self.marginals[i].reshape(shape), additional_marginals, float(self.log_partition[i]))
 
 
-class SparseMAPBatch(_OfStructures):
+class SparseMAPBatch(SparseMAPSolutions, LazyResults):
     """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made on demand.
 
     Attributes
@@ -160,16 +119,30 @@ class SparseMAPBatch(_OfStructures):
 
     _columns = ("objective", "gap", "n_iter", "converged")
 
-    def __init__(self, samples, own_names, marginals, statistics, supports, tol, n_jobs, max_iter=None):
-        super().__init__(samples)
-        self._own_names, self._n_jobs = own_names, n_jobs
-        self._tol, self._max_iter = tol, max_iter
-        self._slots, self._additional_slots, self._weights = supports
-        self._flat, self._statistics = marginals, statistics
-        if samples.moved is not None:
-            samples.restore(self.objective, marginals, self.additional_flat)
+    def __len__(self):
+        return len(self._statistics)
 
-    # The following attributes are computed on demand, because a single sample needs only its result.
+    def __getstate__(self):
+        # Items are made again on demand.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_made", "_bounds")}
+
+    def _make(self, i):
+        parts, weights, slots, additional = self._bounds
+        support = (
+            self._slots[slots[i] : slots[i + 1]],
+            self._additional_slots[additional[i] : additional[i + 1]],
+            self._weights[weights[i] : weights[i + 1]],
+        )
+        solution = self._flat[parts[i] : parts[i + 1]], self._statistics[i : i + 1], support
+        return SparseMAPResult(self._batch[i], solution, self._tol, None, self._max_iter)
+
+    @cached_property
+    def _bounds(self):
+        """The bounds of the samples in the arrays of marginals, weights, slots and additional slots, as lists."""
+        return [ptr.tolist() for ptr in (self._batch.problems.score_ptr, *self._ptr)]
+
+    def _supports(self, chosen):
+        return [self[int(i)].support for i in chosen]
 
     @cached_property
     def marginals(self) -> RaggedArray:
@@ -188,54 +161,12 @@ class SparseMAPBatch(_OfStructures):
         return self._statistics[:, N_ITER].astype(np.int64)
 
     @cached_property
-    def _ptr(self):
-        """The beginnings of the samples' solutions in the pools of weights, slots and additional slots."""
-        return [starts(self._statistics[:, c]) for c in (N_WEIGHTS, N_SLOTS, N_ADDITIONAL)]
-
-    @cached_property
-    def _by_facets(self):
-        """Which samples were solved by facets."""
-        return self._statistics[:, STATUS] == BY_FACETS
-
-    def _structures_of(self, chosen):
-        """Return slots, additional slots and weights of the structures of some samples, and the numbers of structures.
-
-        Structures of samples that were solved by facets are computed here.
-        """
-        if len(chosen) == len(self) and not self._by_facets.any():
-            return self._slots, self._additional_slots, self._weights, np.diff(self._ptr[0])
-        supports = [self[int(i)].support for i in chosen]
-        pools = (np.concatenate([part.ravel() for part in parts]) for parts in zip(*supports))
-        return (*pools, np.array([len(weights) for _, _, weights in supports]))
-
-    @cached_property
-    def _extra_ptr(self):
-        return starts(self._problems.additional_stop - self._problems.additional_start)
-
-    @cached_property
     def converged(self):
         converged = self.gap <= self._tol
         for i in np.flatnonzero(~converged):
             # A gap above tol is also accepted if it is within rounding.
             converged[i] = self[int(i)].converged
         return converged
-
-    def _make(self, i):
-        return SparseMAPResult(self, i)
-
-    def only(self, i: int) -> "SparseMAPBatch":
-        """Return the batch of one of the samples."""
-        if len(self) == 1:
-            return self
-        samples = self._samples.take([i])
-        solution = self.marginals_of(i), self._statistics[[i]], self.solution_of(i)
-        return SparseMAPBatch(samples, self._own_names, *solution, self._tol, 1, self._max_iter)
-
-    def solution_of(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-        """Return slots, additional slots and weights of a sample's structures, or of its facets if solved by facets."""
-        pools = self._weights, self._slots, self._additional_slots
-        weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
-        return slots, additional, weights
 
     def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.
@@ -282,16 +213,16 @@ class SparseMAPBatch(_OfStructures):
         derivatives : RaggedArray
             Like `marginals`.
         """
-        unary = np.zeros(len(self._problems.scores)) if scores is None else self._join(scores, "scores")
-        names = set(additional) & self._own_names
+        unary = np.zeros(len(self._flat)) if scores is None else self._join(scores, "scores")
+        names = set(additional) & set(self._per_sample)
         for name in names:
             if len(additional[name]) != len(self):
                 raise ValueError(f"{name} holds {len(additional[name])} directions for {len(self)} samples")
         joined = np.zeros(self._extra_ptr[-1])
         if additional:
             extra = [
-                sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
-                for i, sample in enumerate(self._samples)
+                self._batch.join_additional({name: d[i] if name in names else d for name, d in additional.items()}, i)
+                for i in range(len(self))
             ]
             joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
         return self._like_scores(self.products(unary, joined)[0])
@@ -315,148 +246,31 @@ class SparseMAPBatch(_OfStructures):
             If the weights of a sample are not unique; see `SparseMAPResult.weights_vjp`.
         """
         _, _, weights, n_structures = self._structures_of(np.arange(len(self)))
-        _, counts = _most_probable_first(weights, n_structures)
+        _, counts = most_probable_first(weights, n_structures)
         return self._gradients(*self.weight_products(_join_flat(ws, "ws", counts, [(int(n),) for n in counts])))
 
-    def weight_products(self, flat: Any) -> Any:
-        """Do the same as `weights_vjp` for a flat array with an entry for each structure, sample by sample."""
-        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
-        selected, counts = _most_probable_first(weights, n_structures)
-        slots, additional = (
-            # The rows of the selected structures in the pool.
-            _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
-            for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
-        )
-        supports = lay_out_supports(slots, additional, counts, self._problems.sizes)
-        products, dependent = multiply_weights(self._problems, supports, flat, self._extra_ptr, self._n_jobs)
-        if dependent.any():
-            which = f"sample {int(np.argmax(dependent))}: " if len(self) > 1 else ""
-            raise ValueError(
-                f"{which}the weights have no derivative: the structures of the support are affinely dependent, so "
-                "other weights give the same marginals; use solver='active_set'"
-            )
-        return products
+    def _like_scores(self, values):
+        """Return flat values for all scores as a RaggedArray of samples, each in its shape."""
+        return RaggedArray(values, self._batch.problems.score_ptr, shapes=self._batch.shapes)
 
     def _join(self, values, name):
-        return _join_flat(values, name, np.diff(self._problems.score_ptr), self._samples.shapes)
-
-    @cached_property
-    def additional_flat(self) -> NDArray[np.float64]:
-        """Additional marginals of all samples, flat, one sample after the other."""
-        n_extra, slots = self._extra_ptr[-1], self._additional_slots
-        if n_extra == 0:
-            return np.zeros(0)
-        of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
-        # Each facet with additional slots has exactly one.
-        n_rows = np.maximum(np.diff(self._ptr[0]), 1)
-        widths = np.where(self._by_facets, 1, np.diff(self._ptr[2]) // n_rows)[of_sample]
-        rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
-        weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
-        return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
-
-    def marginals_of(self, i: int) -> NDArray[np.float64]:
-        """Return the marginals of a sample, flat."""
-        return self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
-
-    def additional_of(self, i: int) -> NDArray[np.float64]:
-        """Return the additional marginals of a sample, flat."""
-        return self.additional_flat[self._extra_ptr[i] : self._extra_ptr[i + 1]]
-
-    def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
-        """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
-
-        The Jacobian over scores and additional scores is symmetric, so this is both `vjp` and `jvp`.
-
-        Parameters
-        ----------
-        unary, extra : float64 arrays
-            Directions of the scores and of the additional scores, flat, one sample after the other.
-        ties_by_facets : bool, default=False
-            Whether to use the facets of samples with ties, too, if they were solved by facets. The result is one of the
-            one-sided derivatives at the kink. This is faster.
-        complete : bool, default=True
-            Whether to complete supports so that they span a face. Otherwise, the derivative is that of mixtures of the
-            structures in the support.
-
-        Returns
-        -------
-        unary, extra : arrays
-        """
-        directions, marginals = lay_out_directions(unary, extra, self._extra_ptr), readonly(self._flat)
-        out = Products(np.empty(len(unary)), np.empty(len(extra)))
-        by_structures = np.ones(len(self), bool)
-        if self._by_facets.any():
-            # The last weight is a flag for ties.
-            usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
-            by_structures = ~usable
-            weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
-            slots, additional = readonly(self._slots, np.int32), readonly(self._additional_slots, np.int32)
-            weights, usable = readonly(self._weights), readonly(usable, np.int64)
-            facets = Facets(slots, slot_ptr, additional, additional_ptr, weights, weight_ptr, usable)
-            products = self._structure.polytope_solver.products
-            over_ranges(
-                lambda start, stop: facet_products_range(
-                    products, self._problems, start, stop, facets, marginals, directions, out
-                ),
-                np.diff(self._problems.score_ptr),
-                self._n_jobs,
-            )
-        if by_structures.all():
-            return self._products_by_structures(np.arange(len(self)), self._problems, marginals, directions, complete)
-        if by_structures.any():
-            chosen = np.flatnonzero(by_structures)
-            ptrs = self._problems.score_ptr, self._extra_ptr
-            places = [places_of(ptr[:-1][chosen], np.diff(ptr)[chosen]) for ptr in ptrs]
-            some = lay_out_directions(
-                *(values[place] for values, place in zip(directions[:2], places)),
-                starts(np.diff(self._extra_ptr)[chosen]),
-            )
-            problems, own = take_problems(self._problems, chosen), readonly(marginals[places[0]])
-            out.unary[places[0]], out.extra[places[1]] = self._products_by_structures(
-                chosen, problems, own, some, complete
-            )
-        return out
-
-    def knows_face(self) -> bool:
-        """Return whether the face of solutions of many structures is known in closed form."""
-        own = self._structure.polytope_solver
-        return own is not None and own.of_many is not None and bool(np.diff(self._ptr[0]).max() > _MANY)
-
-    def _products_by_structures(self, chosen, problems, marginals, directions, complete):
-        """Return the products of some samples, computed from structures."""
-        if self.knows_face():
-            centred = self._structure.polytope_solver.of_many(problems, marginals, directions.unary)
-            return Products(centred, np.zeros(len(directions.extra)))
-        slots, additional, _, counts = self._structures_of(chosen)
-        supports = lay_out_supports(slots, additional, counts, problems.sizes)
-        if complete:
-            oracle = self._structure.oracle
-            return multiply_on_faces(oracle, problems, supports, marginals, directions, self._n_jobs)
-        return multiply(problems, supports, directions, self._n_jobs)
+        return _join_flat(values, name, np.diff(self._batch.problems.score_ptr), self._batch.shapes)
 
     def _gradients(self, out, extra):
         """Split gradients by sample and name; gradients of an array that was given for all samples are summed."""
         found = {"scores": self._like_scores(out)}
-        if not self._own_names:
+        if not self._per_sample:
             # An array for all samples has the same shape in all of them, so its gradients can be summed.
             total = extra.reshape(len(self), -1).sum(axis=0)
-            return {**found, **self._samples[0].split_additional(total)}
+            return {**found, **self._batch.split_additional(total)}
         pieces = [
-            sample.split_additional(extra[start:stop])
-            for sample, start, stop in zip(self._samples, self._extra_ptr[:-1], self._extra_ptr[1:])
+            self._batch.split_additional(extra[start:stop], i)
+            for i, (start, stop) in enumerate(pairwise(self._extra_ptr.tolist()))
         ]
         for name in pieces[0]:
             own = [piece[name] for piece in pieces]
-            found[name] = own if name in self._own_names else np.sum(own, axis=0)
+            found[name] = own if name in self._per_sample else np.sum(own, axis=0)
         return found
-
-
-def _most_probable_first(weights, counts):
-    """Return the rows of structures with positive weight, most probable first in each sample, and their numbers."""
-    of_sample = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((-weights, of_sample))
-    order = order[weights[order] > NEGLIGIBLE]
-    return order, np.bincount(of_sample[order], minlength=len(counts))
 
 
 def _join_flat(values, name, sizes, shapes):
@@ -488,10 +302,3 @@ def _check_finite(flat, name, sizes):
         i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
         raise ValueError(f"{name}[{i}] contains NaN or infinity")
     return flat
-
-
-def _take_rows(pool, ptr, first, widths, rows):
-    """Return some rows of a pool. The rows of sample i have ``widths[i]`` entries."""
-    of_sample = np.searchsorted(first, rows, side="right") - 1
-    width = widths[of_sample]
-    return pool[places_of(ptr[of_sample] + (rows - first[of_sample]) * width, width)]

@@ -381,7 +381,7 @@ def _split_factors(graph):
     """Return the factors that are drawn as lines, pairs and tables of pairs, and those that have a box."""
     pairs = [factor for factor in graph.factors if hasattr(factor, "n_pairs")]
     tables = [factor for factor in graph.factors if hasattr(factor, "pairs_shape")]
-    # OneValueEach is not drawn: a circle shows the categorical variable.
+    # ExactlyOne is not drawn: a circle shows the categorical variable.
     boxed = [f for f in graph.factors if not (hasattr(f, "n_pairs") or hasattr(f, "n_states"))]
     return pairs, tables, boxed
 

@@ -84,8 +84,8 @@ class CoefficientPathDisplay(Display):
         Parameters
         ----------
         path : (alphas, coefs, gaps), or GroupPath
-            Result of `structured_group_lasso_path`; or of `group_path` with ``return_estimators=True``. The attribute
-            ``path_`` of `StructuredGroupLassoCV` has no weights: call `structured_group_lasso_path` with its
+            Result of `structured_group_lasso_path`; or of `perceptron_path` with ``return_estimators=True``. The
+            attribute ``path_`` of `StructuredGroupLassoCV` has no weights: call `structured_group_lasso_path` with its
             ``alphas_``.
         groups : default=None
             Groups of features in any form of `as_groups`, such as those of the estimator. By default, each feature has
@@ -166,7 +166,7 @@ def _read_strengths(path, groups):
 
     if not isinstance(path, tuple) or len(path) != 3:
         raise ValueError(
-            f"path must be a result of structured_group_lasso_path or group_path; got {type(path).__name__}"
+            f"path must be a result of structured_group_lasso_path or perceptron_path; got {type(path).__name__}"
         )
     alphas, coefs, _ = path
     groups = as_groups(groups, coefs[0].shape[1])
@@ -181,7 +181,7 @@ def _read_budgets(path, groups):
         remedy = (
             "call structured_group_lasso_path(X, y, alphas=model.alphas_)"
             if path.unit == "alpha"
-            else "call group_path with return_estimators=True"
+            else "call perceptron_path with return_estimators=True"
         )
         raise ValueError(f"the path has no weights; {remedy}")
     norms = np.array([unwrap(each)[1].group_norms_ for each in path.estimators])

@@ -171,7 +171,7 @@ class GroupPathDisplay(Display):
     Parameters
     ----------
     paths : GroupPath, or dict of str -> GroupPath
-        Results of `group_path`, or attributes `path_` of `StructuredGroupLassoCV`, by the names of the legend.
+        Results of `perceptron_path`, or attributes `path_` of `StructuredGroupLassoCV`, by the names of the legend.
 
     Attributes
     ----------
@@ -189,12 +189,12 @@ class GroupPathDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, perceptron_path
     >>> from sklearn_sparsemap.plotting import GroupPathDisplay
     >>> X = np.random.default_rng(0).normal(size=(300, 12))
     >>> y = X[:, :3].sum(axis=1) > 0
     >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), shrink_every=50, random_state=0)
-    >>> path = group_path(model, X[:200], y[:200], [1, 2, 4], X_val=X[200:], y_val=y[200:])
+    >>> path = perceptron_path(model, X[:200], y[:200], [1, 2, 4], X_val=X[200:], y_val=y[200:])
     >>> display = GroupPathDisplay(path)
     >>> display.plot().figure_.savefig("path.png")  # doctest: +SKIP
     """
@@ -206,7 +206,7 @@ class GroupPathDisplay(Display):
         for name, path in paths.items():
             if not all(hasattr(path, field) for field in _FIELDS):
                 raise ValueError(
-                    f"paths[{name!r}] must be a result of group_path, or path_ of StructuredGroupLassoCV; got "
+                    f"paths[{name!r}] must be a result of perceptron_path, or path_ of StructuredGroupLassoCV; got "
                     f"{type(path).__name__}"
                 )
         self.paths = {str(name): path for name, path in paths.items()}

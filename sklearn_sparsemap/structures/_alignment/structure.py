@@ -7,6 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.validation import check_choice
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .entering import ways_of_alignment
 from .gibbs import alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
 
@@ -63,6 +64,7 @@ class Alignment(Structure):
 
     score_ndim = 2
     oracle = best_alignment
+    entering = ways_of_alignment
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = alignment_marginals
     strict_encode = True

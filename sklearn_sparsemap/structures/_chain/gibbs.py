@@ -55,11 +55,11 @@ def prepare(scores, additional, dims, states, moves):
 
 
 @kernel(fast_sums=True)
-def _add_rows(total, shares, place, stride, rows):
-    """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `place` on."""
+def _add_rows(total, shares, first, stride, rows):
+    """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `first` on."""
     n = total.shape[0]
     for i in range(rows.shape[0] // n):
-        share, row = shares[place + i * stride], rows[i * n : (i + 1) * n]
+        share, row = shares[first + i * stride], rows[i * n : (i + 1) * n]
         for j in range(n):
             total[j] += share * row[j]
 

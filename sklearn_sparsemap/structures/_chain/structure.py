@@ -6,10 +6,10 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
-from .n_best import best_paths
 from .sampling import draw_paths
 
 
@@ -43,6 +43,7 @@ class LinearChain(Structure):
     _decodes_stacks = True
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
+    entering = ways_of_chain
     tensor_solver = solver_in_tensors(__package__)
     polytope_solver = FLOW
     coupled_by = "transitions"
@@ -71,9 +72,6 @@ class LinearChain(Structure):
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
-
-    def n_best(self, sample: Any, k: int) -> Any:
-        return best_paths(sample, k)
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng))

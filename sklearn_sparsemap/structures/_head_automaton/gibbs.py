@@ -17,7 +17,7 @@ from .map import (
 
 
 @kernel
-def _pass_back(dims, siblings, own, arrived, probability, passed, counts):
+def _pass_back(dims, siblings, modifier_scores, arrived, probability, passed, counts):
     """Write the probability of passing each modifier, and add to the counts of siblings.
 
     The probability of each modifier is distributed over the modifiers before it.
@@ -28,7 +28,7 @@ def _pass_back(dims, siblings, own, arrived, probability, passed, counts):
         As of the oracle.
     siblings : array
         See `siblings_of`.
-    own : array of shape (n,)
+    modifier_scores : array of shape (n,)
         Scores of the modifiers.
     arrived : array of shape (n + 1,)
         The table of `sum_paths`.
@@ -44,7 +44,7 @@ def _pass_back(dims, siblings, own, arrived, probability, passed, counts):
     passed[n] = probability
     for j in range(n, -1, -1):
         for before in range(j + 1 if passed[j] > 0.0 else 0):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             share = passed[j] * np.exp(so_far + siblings[before * (n + 1) + j] - arrived[j])
             if dims[SIBLINGS]:
                 counts[before * (n + 1) + j] += share

@@ -24,27 +24,27 @@ def place_of_grandparents(dims):
 
 
 @kernel
-def score_modifiers(scores, additional, dims, candidate, own):
+def score_modifiers(scores, additional, dims, candidate, modifier_scores):
     """Write the score of each modifier, given the grandparent."""
     n, at = dims[N_MODIFIERS], place_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
-    copy_into(own, scores[dims[N_CANDIDATES] :])
+    copy_into(modifier_scores, scores[dims[N_CANDIDATES] :])
     for j in range(n if dims[GRANDPARENTS] else 0):
-        own[j] += additional[at + j]
+        modifier_scores[j] += additional[at + j]
 
 
 def _table_filler(plus):
     """Make the kernel that fills a table, with this function in place of a sum over paths."""
 
     @kernel
-    def arrive(siblings, own, arrived):
+    def arrive(siblings, modifier_scores, arrived):
         """Fill in the sum over the paths from the start to each modifier, without its own score, and to the end.
 
         Place 0 is the start, and place ``i + 1`` modifier i, so that ``arrived[i]`` belongs to place ``i + 1``.
         """
-        n = own.shape[0]
+        n = modifier_scores.shape[0]
         arrived[:] = -np.inf
         for before in range(n + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             after = siblings[before * (n + 1) : (before + 1) * (n + 1)]
             for j in range(before, n + 1):
                 arrived[j] = plus(arrived[j], so_far + after[j])
@@ -56,7 +56,15 @@ _best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
 
 
 @kernel
-def _trace(dims, siblings, own, arrived, slots, additional_slots):
+def fill_best(scores, additional, dims, siblings, candidate, work):
+    """Write the scores of the modifiers and the table of maxima, given the grandparent, to the beginning of `work`."""
+    n = dims[N_MODIFIERS]
+    score_modifiers(scores, additional, dims, candidate, work[:n])
+    _best_paths(siblings, work[:n], work[n : 2 * n + 1])
+
+
+@kernel
+def _trace(dims, siblings, modifier_scores, arrived, slots, additional_slots):
     """Write the modifiers of the best path, from the end back to the start.
 
     Parameters
@@ -65,7 +73,7 @@ def _trace(dims, siblings, own, arrived, slots, additional_slots):
         As of the oracle.
     siblings : array
         See `siblings_of`.
-    own : array of shape (n,)
+    modifier_scores : array of shape (n,)
         Scores of the modifiers.
     arrived : array of shape (n + 1,)
         The table of maxima.
@@ -76,7 +84,7 @@ def _trace(dims, siblings, own, arrived, slots, additional_slots):
     while True:
         best, source = -np.inf, np.int64(0)
         for before in range(here + 1):
-            so_far = 0.0 if before == 0 else arrived[before - 1] + own[before - 1]
+            so_far = 0.0 if before == 0 else arrived[before - 1] + modifier_scores[before - 1]
             total = so_far + siblings[before * (n + 1) + here]
             if total > best:
                 best, source = total, before
@@ -97,16 +105,14 @@ def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     additional_slots[:] = -1
     value, chosen = -np.inf, np.int64(0)
     for candidate in range(max(n_candidates, 1)):
-        score_modifiers(scores, additional, dims, candidate, own)
-        _best_paths(siblings, own, arrived)
+        fill_best(scores, additional, dims, siblings, candidate, work)
         total = arrived[n] + (scores[candidate] if n_candidates else 0.0)
         if total > value:
             value, chosen = total, candidate
     if value == -np.inf:
         return value
     if chosen < n_candidates - 1:
-        score_modifiers(scores, additional, dims, chosen, own)
-        _best_paths(siblings, own, arrived)
+        fill_best(scores, additional, dims, siblings, chosen, work)
     _trace(dims, siblings, own, arrived, slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Structure, as_bools, as_flag, as_parts
+from .entering import ways_of_modifiers
 from .gibbs import modifier_marginals
 from .map import best_modifiers
 
@@ -67,6 +68,7 @@ class HeadAutomaton(Structure):
     score_ndim = 1
     _decodes_stacks = True
     oracle = best_modifiers
+    entering = ways_of_modifiers
     marginal_oracle = modifier_marginals
     strict_encode = True
     _rows_of_samples = "a head automaton has one row for each candidate and each word"
@@ -104,7 +106,7 @@ class HeadAutomaton(Structure):
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n, n_candidates, siblings, grandparents = dims
-        return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 1
+        return n_candidates + n, (n + 1) * siblings + n * grandparents, 2 * n + 2
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         n, n_candidates, siblings, grandparents = (int(d) for d in dims)

@@ -10,6 +10,7 @@ from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Sequence
 from ..._core.validation import check_positive
 from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .arcs import usable_arcs
+from .entering import ways_of_path
 from .gibbs import draw_paths, path_marginals
 from .map import DEPTH, EDGE, best_path
 
@@ -69,6 +70,7 @@ class Path(Structure):
     """
 
     oracle = best_path
+    entering = ways_of_path
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = path_marginals
     strict_encode = True

@@ -9,8 +9,8 @@ from ..._core.jit import as_oracle
 from ..._core.select import order_downwards
 from ..._core.validation import check_positive
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
-from .._matching.structure import Matching
 from .facets import ISOTONIC
+from .n_best import best_rankings
 
 
 @as_oracle
@@ -102,19 +102,8 @@ class Ranking(Structure):
         n, n_points = dims
         return n_points * (n_points + 1) // 2, 0, 2 * n
 
-    def n_best(self, sample: Any, k: int) -> Any:
-        # Without points, all rankings are equivalent.
-        return [(np.zeros(0, np.int32), 0.0)] if sample.dims[1] == 0 else None
-
-    def n_best_by(self, sample: Any) -> Any:
-        n_points = int(sample.dims[1])
-
-        def read(slots):
-            items = slots - np.arange(n_points) * sample.n_parts
-            return np.sort(np.repeat(items, np.arange(n_points, 0, -1)))
-
-        # A ranking is a matching of the places with points and items.
-        return Matching(), np.arange(n_points, 0, -1)[:, None] * sample.scores, read
+    def n_best(self, problems: Any, limit: Any, counts: Any, start: int, stop: int) -> Any:
+        return best_rankings(problems, limit, counts, start, stop)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_points = (int(d) for d in dims)

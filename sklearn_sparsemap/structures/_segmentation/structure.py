@@ -7,6 +7,7 @@ import numpy as np
 from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
+from .entering import ways_of_segmentation
 from .gibbs import segmentation_marginals
 from .map import best_segmentation
 
@@ -62,6 +63,7 @@ class Segmentation(Structure):
 
     additional_names = ("durations", "transitions", "start", "end")
     oracle = best_segmentation
+    entering = ways_of_segmentation
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = segmentation_marginals
     strict_encode = True

@@ -23,7 +23,13 @@ def stride_of(dims):
 
 
 @kernel
-def _fill_table(scores, additional, dims, table):
+def has_counts(dims):
+    """Return whether some counts are not allowed, so that paths need a table of counts."""
+    return dims[FEWEST] > 0 or dims[MOST] < dims[0]
+
+
+@kernel
+def fill_table(scores, additional, dims, table):
     """Fill in the score of the best path to each state of each step, for each count."""
     n_steps, n_states, state, stride = dims[0], dims[1], dims[STATE], stride_of(dims)
     at_start, _ = places_of_ends(additional, dims)
@@ -54,7 +60,7 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
         count += slots[t] == t * n_states + dims[STATE]
     if value == -np.inf or dims[FEWEST] <= count <= dims[MOST]:
         return value
-    _fill_table(scores, additional, dims, work)
+    fill_table(scores, additional, dims, work)
     _, at_end = places_of_ends(additional, dims)
     first, stride = (n_steps - 1) * n_states, stride_of(dims)
     value, last, count = -np.inf, np.int64(0), np.int64(0)

@@ -11,11 +11,11 @@ from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
 from .._base import as_flag, solver_in_tensors
-from .._chain.n_best import best_paths
 from .._chain.sampling import draw_paths
 from .._chain.structure import LinearChain
+from .entering import ways_within
 from .gibbs import marginal_work_within, marginals_within
-from .map import FEWEST, MOST, STATE, best_path_within
+from .map import FEWEST, MOST, STATE, best_path_within, has_counts
 
 # The number of entries of dims that describe the chain.
 _OF_CHAIN = STATE
@@ -78,6 +78,7 @@ class SequenceBudget(LinearChain):
     """
 
     oracle = best_path_within
+    entering = ways_within
     tensor_solver = solver_in_tensors(__package__)
     marginal_oracle = marginals_within
     # A budget couples the steps, and its polytope is not that of the flow of a chain.
@@ -123,15 +124,13 @@ class SequenceBudget(LinearChain):
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n_slots, n_additional, n_work = super().sizes(dims[:_OF_CHAIN])
-        if dims[FEWEST] > 0 or dims[MOST] < dims[0]:
-            n_work = n_work * in_python(padded)(int(dims[MOST]) + 2) + 1
+        if in_python(has_counts)(dims):
+            # One entry more for a row that moves, and one that `entering` uses.
+            n_work = n_work * in_python(padded)(int(dims[MOST]) + 2) + 2
         return n_slots, n_additional, n_work
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return marginal_work_within(dims)
-
-    def n_best(self, sample: Any, k: int) -> Any:
-        return best_paths(sample, k, sample.dims[_OF_CHAIN:].tolist())
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
         return list(draw_paths(sample, n, rng, sample.dims[_OF_CHAIN:].tolist()))

@@ -10,6 +10,7 @@ from .._base import Structure, as_bools, as_parts, solver_in_tensors
 from .facets import THRESHOLD
 from .gibbs import subset_marginals
 from .map import best_subset
+from .n_best import best_subsets
 
 
 class Subset(Structure):
@@ -71,6 +72,9 @@ class Subset(Structure):
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         n, low, high = (int(d) for d in dims)
         return 5 * n + (n + 2) * (min(high, n - low) + 1)
+
+    def n_best(self, problems: Any, limit: Any, counts: Any, start: int, stop: int) -> Any:
+        return best_subsets(problems, limit, counts, start, stop)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, min_size, max_size = (int(d) for d in dims)

@@ -20,7 +20,7 @@ from ...numerics.sparsemax import prefer_facets, sparsemax
 from ...numerics.tight_face import as_equations, face_products
 from .separation import minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
-from .ties import settle
+from .ties import decide_kink
 
 _MOST_ROUNDS = 200
 _FEW_PARTS = 20  # `PolytopeSolver.few_parts`; so few arcs, as of four words, never reach `_ENOUGH`
@@ -175,7 +175,7 @@ def tree_facets(
         return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, n_iter
     tied, needed = False, np.zeros(k, np.bool_)
     if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
-        tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size)
+        tied, k, needed = decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size)
         if not tied:
             write_rows(rows, steps, marginals)
     kept = 0

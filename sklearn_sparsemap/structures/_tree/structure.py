@@ -13,6 +13,7 @@ from .._base import Structure, as_ints, as_parts, known_entries, solver_in_tenso
 from .cuts import CUTS, LABELLED_CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
+from .entering import ways_of_tree
 from .labels import (
     best_labelled_projective_tree,
     best_labelled_tree,
@@ -149,6 +150,10 @@ class DependencyTree(Structure):
         if self.n_labels is not None:
             return best_labelled_projective_tree if self.projective else best_labelled_tree
         return best_projective_tree if self.projective else best_tree
+
+    @property
+    def entering(self) -> Any:
+        return ways_of_tree if self.projective else None
 
     @property
     def marginal_oracle(self) -> Any:

@@ -148,15 +148,15 @@ def solve(structure, batch):
     arcs = batch if n_labels is None else batch._replace(scores=batch.scores[..., 0])
     program = derivations_of(eisner_program, arcs, single_root) if structure.projective else None
 
-    def best(own):
+    def best(problems):
         label = None
         if n_labels is not None:
-            scores, label = own.scores.max(-1)
-            own = own._replace(scores=scores)
+            scores, label = problems.scores.max(-1)
+            problems = problems._replace(scores=scores)
         if program is None:
-            slots, extra, value = _best_trees(own, single_root)
+            slots, extra, value = _best_trees(problems, single_root)
         else:
-            slots, extra, value = program.best(own)
+            slots, extra, value = program.best(problems)
         if label is not None:
             labels = label.flatten(1).gather(1, slots.clamp(min=0))
             slots = torch.where(slots >= 0, slots * n_labels + labels, -1)

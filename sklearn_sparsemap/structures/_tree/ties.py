@@ -67,7 +67,7 @@ def _count_sets(family, n, n_columns):
 
 
 @kernel
-def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size):
+def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, size):
     """Decide whether a solution is at a kink, if the multipliers do not decide it.
 
     Parameters

@@ -57,10 +57,19 @@ class WorkingProblem(Objective):
         self.penalty, self.fixes_additional, self.scale, self.n_evaluations = penalty, False, scale, 0
         self.ridge = np.repeat([INTERCEPT_RIDGE, ADDITIONAL_RIDGE], [task.n_outputs, task.n_additional])
 
+    def coef(self, vector):
+        """View the weights of features of a flat vector."""
+        return vector[: self.n_coefs].reshape(self.shape)
+
     def free(self, vector):
         """Return the free weights of a flat vector."""
-        free = super().free(vector)
+        free = vector[self.n_coefs :]
         return free if self.scale is None else self.scale @ free
+
+    def unpack(self, vector):
+        """Return the model of a flat vector."""
+        free, m = self.free(vector), self.shape[1]
+        return LinearModel(self.coef(vector), free[:m], free[m:])
 
     def pack(self, model):
         """Return the flat vector of a model."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from .._data import LinearModel
-from .._products import features_of
+from .._objective import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem

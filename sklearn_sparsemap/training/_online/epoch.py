@@ -31,7 +31,7 @@ moves : Moves
 from numba import types
 
 from ..._core.jit import INTS, ORACLE, entry
-from ..._core.team import LINE, meet
+from ..._core.team import LINE, barrier_wait
 from ...losses._kernel import LOSS_FORM, MEMORY
 from ...numerics.polytope_solver import SOLVERS
 from .._data import LOSS_OF_TARGET, TARGETS
@@ -69,7 +69,7 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
             n_rows = targets.row_ptr[order[number] + 1] - first_row
             score_rows(store, rows, first_row, n_rows, share, team.scores[at * n_outputs :])
             at += n_rows
-        if not meet(team.signals, me, n_threads):
+        if not barrier_wait(team.signals, me, n_threads):
             return
         # No thread creates weights before the next barrier. The weights of this block are created after it.
         later = stop + part.batch_size
@@ -100,19 +100,19 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
         if shared[STOP] != 0:
             # A stop interrupts inference, so solutions of this block may be inexact.
             team.signals[end_of_signals + _ABANDONED] = 1
-        if not meet(team.signals, me, n_threads):
+        if not barrier_wait(team.signals, me, n_threads):
             return
         if team.signals[end_of_signals + _ABANDONED] != 0:
             break
         steps.take(rule, store, rows, targets, order, team, part, start, stop, moves)
         start = stop
         if own[SINCE] >= rule.every:
-            if not meet(team.signals, me, n_threads):
+            if not barrier_wait(team.signals, me, n_threads):
                 return
             n_places = shared[FRONT] - n_outputs
             first, last = n_places * me // n_threads, n_places * (me + 1) // n_threads
             steps.end(rule, store, own, n_outputs + first, n_outputs + last)
-            if not meet(team.signals, me, n_threads):
+            if not barrier_wait(team.signals, me, n_threads):
                 return
         if team.signals[end_of_signals + _FULL] != 0:
             break

@@ -9,11 +9,11 @@ from scipy import sparse
 from ..._core.jit import readonly
 from ...penalties._budget import disjoint_budget_factors, group_budget_factors
 from ...penalties._weight_budget import weight_budget_factors
-from .._curve import Course, highest_of
+from .._curve import BoundedCurve, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES, SINCE, STEP, STOP
 from .optimizer import OnlineOptimizer, mira_rule
 from .pairs import ATOM, COUNT, new_pairs
-from .rule import rule_of
+from .rule import DEFAULT_RULE
 from .rules import GRADIENT_STEPS
 from .shrinkage import discard_atoms
 
@@ -56,11 +56,13 @@ class GroupOptimizer(OnlineOptimizer):
     alpha = 0.0
     # Number of steps of an earlier training.
     n_before = 0
+    # Whether shrinkages are deferred: all groups keep their weights, and only scores use shrunk weights.
+    defers = False
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
-        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, 0
+        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, _MOST_WEIGHTS
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
@@ -68,7 +70,7 @@ class GroupOptimizer(OnlineOptimizer):
         )  # fmt: skip
         self._begin(store, average)
         self.sigma, self.held = np.zeros(2), np.zeros(groups.n_atoms, np.int64)
-        self.curve = Course(highest_of)
+        self.curve = BoundedCurve(highest_of)
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -91,13 +93,8 @@ class GroupOptimizer(OnlineOptimizer):
         self.load(model, True)
         self.counters[STEP] = self.n_before = n_steps
 
-    def configure(self, **options):
-        """Set options that can change between epochs: the parameters of `_rule_of`."""
-        self._options = options
-        self.rule = self._rule_of(**options)
-
-    def _rule_of(self, *, eta0, period, C, shrink_every, budget, alpha, fit_intercept, budget_weights=None):
-        """Return the rule of the steps.
+    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, fit_intercept, budget_weights=None):
+        """Set options that can change between epochs.
 
         Parameters
         ----------
@@ -116,21 +113,26 @@ class GroupOptimizer(OnlineOptimizer):
             Strength of the penalty without a budget.
         fit_intercept : bool
         """
+        self._options = {
+            "eta0": eta0, "period": period, "C": C, "shrink_every": shrink_every, "budget": budget, "alpha": alpha,
+            "fit_intercept": fit_intercept, "budget_weights": budget_weights,
+        }  # fmt: skip
         groups, counts = self.source, budget_weights is not None
         budget = budget_weights if counts else budget
-        defers = shrink_every is None and budget is not None and not self.mira
+        self.defers = shrink_every is None and budget is not None and not self.mira
         every = PAPER_SCHEDULE if shrink_every is None else int(shrink_every)
-        if defers:
+        if self.mira:
+            self.rule = mira_rule(_TOL, fit_intercept, every, C)
+            return
+        if self.defers:
             n_entries = len(groups.group_atoms) + counts * len(self.store.features)
             every = 1 + n_entries // _ENTRIES_PER_SAMPLE
-        if self.mira:
-            return mira_rule(_TOL, fit_intercept, every, C)
         if counts:
             budget_factors = weight_budget_factors
         else:
             is_disjoint = len(groups.group_atoms) == groups.n_atoms
             budget_factors = disjoint_budget_factors if is_disjoint else group_budget_factors
-        return rule_of(
+        self.rule = DEFAULT_RULE._replace(
             budget_factors=budget_factors,
             tol=_TOL,
             fit_intercept=bool(fit_intercept),
@@ -139,7 +141,7 @@ class GroupOptimizer(OnlineOptimizer):
             period=float(period),
             budget=-1 if budget is None else int(budget),
             alpha=float(alpha),
-            defers=defers,
+            defers=self.defers,
             weights=self.group_weights,
             order=readonly(groups.order, np.int64),
             indptr=readonly(groups.group_indptr, np.int64),
@@ -154,33 +156,26 @@ class GroupOptimizer(OnlineOptimizer):
 
     def _visit(self, inference, form, rows, targets, order, memory):
         if not self.defers:
-            return self._visit_part(inference, form, rows, targets, order, memory)
+            self._new_curve(len(order))
+            total = super()._visit(inference, form, rows, targets, order, memory)
+            self._keep_curve()
+            return total
         budget = len(self.rule.held), self.rule.budget
         if self._deferred != budget:
             # The budget has changed, or weights were loaded.
-            self._shrink_now()
+            self._steps.end(self.rule, self.store, self.counters, -1, -1)
             self._deferred = budget
         # Memory is examined at fixed numbers of samples in total, which do not depend on the sizes of calls.
         every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
         first, total = every - self.n_steps % every, 0.0
         for part in np.split(order, range(first, len(order), every)):
-            total += self._visit_part(inference, form, rows, targets, part, memory)
+            total += super()._visit(inference, form, rows, targets, part, memory)
             if self.counters[STOP]:
                 break
-            self._relieve_memory()
-            self._note_size()
+            if self.n_held > self._limit:
+                self._shrink_if_large()
+            self._record_size()
         return total
-
-    def _visit_part(self, inference, form, rows, targets, order, memory):
-        self._new_curve(len(order))
-        total = super()._visit(inference, form, rows, targets, order, memory)
-        self._keep_curve()
-        return total
-
-    @property
-    def defers(self):
-        """Whether shrinkages are deferred: all groups keep their weights, and only scores use shrunk weights."""
-        return self._options is not None and self.rule.defers
 
     def _survivors(self, rho, most=None):
         """Tell which atoms the budget selects: bool array.
@@ -214,10 +209,8 @@ class GroupOptimizer(OnlineOptimizer):
         """Tell which atoms the budget selects by the averages of the shrunk weights."""
         return self._survivors(self._norms_of(super().model()))
 
-    def _relieve_memory(self):
-        """If there are too many weights, discard unselected groups until about half of the weights remain."""
-        if self.n_held <= max(_MOST_WEIGHTS, self._limit):
-            return
+    def _shrink_if_large(self):
+        """If most weights belong to unselected groups, discard such groups until about half of the weights remain."""
         selected, features = self._selected(), self.store.features
         counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
         # While there are fewer weights than this, the selected weights need not be counted again.
@@ -227,12 +220,12 @@ class GroupOptimizer(OnlineOptimizer):
 
     def _discard(self, kept):
         """Discard all atoms except those that are kept."""
-        self._note_size()
+        self._record_size()
         discard_atoms(self.store, self.counters, kept)
-        self._note_size()
+        self._record_size()
 
-    def _note_size(self):
-        self.curve.note((self.n_steps, (self.n_held,)))
+    def _record_size(self):
+        self.curve.append((self.n_steps, (self.n_held,)))
 
     def model(self):
         """Return the weights, averaged over all steps if `average`; if it `defers`, only those of selected groups."""
@@ -264,13 +257,10 @@ class GroupOptimizer(OnlineOptimizer):
             self._discard(self._selected())
             return
         self.counters[SINCE] = max(at_least, self.counters[SINCE])
+        # Shrink for the samples since the last shrinkage, if any.
         self._new_curve(0)
-        self._shrink_now()
-        self._keep_curve()
-
-    def _shrink_now(self):
-        """Shrink for the samples since the last shrinkage, if any."""
         self._steps.end(self.rule, self.store, self.counters, -1, -1)
+        self._keep_curve()
 
     def _new_curve(self, n_samples):
         self.counters[N_RECORDS] = 0
@@ -279,7 +269,7 @@ class GroupOptimizer(OnlineOptimizer):
     def _keep_curve(self):
         steps, counts = self.rule.curve[: self.counters[N_RECORDS]].T.tolist()
         for step, group in groupby(zip(steps, counts), itemgetter(0)):
-            self.curve.note((step, tuple(count for _, count in group)))
+            self.curve.append((step, tuple(count for _, count in group)))
 
     def group_norms(self):
         """Return the norm of each group's weights; if it `defers`, of their averages, which determine the selection."""

@@ -1,19 +1,21 @@
 """Online optimisers over a linear model, with their store of weights: AdaGrad and MIRA."""
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 
-from ..._core.indices import are_places
+from ..._core.indices import are_indices
 from ..._core.jit import in_python, readonly
+from ..._core.offsets import ragged_indices
 from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
-from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
 from .epoch import EPOCHS, FAILED
 from .pairs import SPACE, grow, new_pairs, pairs_have_space
-from .rule import Part, Team, new_moves, rule_of
+from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
@@ -35,7 +37,7 @@ _pairs_have_space = in_python(pairs_have_space)
 
 def mira_rule(tol, fit_intercept, every, C):
     """Return the rule of MIRA with a maximum step size."""
-    return rule_of(tol=tol, fit_intercept=bool(fit_intercept), every=every, is_mira=True, C=float(C))
+    return DEFAULT_RULE._replace(tol=tol, fit_intercept=bool(fit_intercept), every=every, is_mira=True, C=float(C))
 
 
 class OnlineOptimizer:
@@ -74,14 +76,11 @@ class OnlineOptimizer:
         self._load(model.coef)
 
     def _begin(self, store, average):
-        self.store, self.average = store, average
+        self.store, self.average, self.n_outputs, self.dtype = store, average, store.n_outputs, str(store.values.dtype)
         self._all_counters = new_counters(1)
+        # The counters of the first thread.
+        self.counters = self._all_counters[0]
         self.counters[[TOP, END, FRONT]] = store.n_dense
-
-    @property
-    def counters(self):
-        """The counters of the first thread."""
-        return self._all_counters[0]
 
     def _load(self, coef):
         """Load the weights of a CSR matrix into an empty store."""
@@ -92,13 +91,15 @@ class OnlineOptimizer:
         LOAD_PAIRS[self.dtype](self.store, self.counters, *parts, readonly(coef.data))
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "rule"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("rule", "counters")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         # Kernels need writable arrays, unlike memory-mapped ones, and only arrays that own their memory can be resized.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
+        self.counters = self._all_counters[0]
+        self.n_outputs, self.dtype = self.store.n_outputs, str(self.store.values.dtype)
         if not _is_whole(self.store, self.counters):
             raise ValueError("the arrays of the optimiser are inconsistent: the file is damaged, or was edited")
 
@@ -120,7 +121,7 @@ class OnlineOptimizer:
         """
         self.alpha, self._n_jobs = alpha, n_jobs
         self.batch_size = self._default_batch_size if batch_size is None else int(batch_size)
-        self.rule = rule_of(
+        self.rule = DEFAULT_RULE._replace(
             tol=float(tol), fit_intercept=bool(fit_intercept), every=_NEVER, eta0=float(eta0), alpha=float(alpha)
         )
 
@@ -136,6 +137,7 @@ class OnlineOptimizer:
         # `stop` writes to the counters, so they must exist before it can be called.
         more = new_counters(self._most_threads)[len(self._all_counters) :]
         self._all_counters = np.concatenate([self._all_counters, more])
+        self.counters = self._all_counters[0]
         self.counters[STOP] = 0
 
         def stop():
@@ -144,19 +146,24 @@ class OnlineOptimizer:
             memory.limit[:] = 0
 
         order = readonly(order, np.int64)
-        return interruptible(lambda: self._visit(inference, form, rows, targets, order, memory), stop)
+        return interruptible(partial(self._visit, inference, form, rows, targets, order, memory), stop)
 
     def _visit(self, inference, form, rows, targets, order, memory):
-        rule, store = self._rule_for(rows, targets), self.store
+        rule, store = self.rule, self.store
+        if self.alpha:
+            # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
+            per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
-        n_threads = self._n_threads(n_pieces, rows, targets)
+        is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
+        n_threads = min(self._most_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
         run, steps = EPOCHS[type(store), self.dtype], self._steps
         # Threads do not share work arrays.
-        moves = [new_moves(rows, store.n_outputs, store.n_dense - store.n_outputs) for _ in range(n_threads)]
+        moves = [_new_moves(rows, store.n_outputs, store.n_dense - store.n_outputs) for _ in range(n_threads)]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -164,7 +171,7 @@ class OnlineOptimizer:
             run(loss_of_target, *inference, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
-            if not self._has_space(rows, targets, order, n_threads):
+            if not isinstance(store, Dense) and not self._has_space(rows, targets, order, n_threads):
                 grow(store, int(1.5 * len(store.values)))
                 continue
             together(work, n_threads, lambda: team.signals.__setitem__(n_threads * LINE + FAILED, 1))
@@ -185,9 +192,7 @@ class OnlineOptimizer:
         return rows._replace(data=readonly(rows.data, self.dtype))
 
     def _has_space(self, rows, targets, order, n_threads):
-        """Assign places of the store for the next block to each thread; return whether there are enough."""
-        if isinstance(self.store, Dense):
-            return True
+        """Assign places of a store of pairs for the next block to each thread; return whether there are enough."""
         place = int(self.counters[PLACE])
         stop = place + self.batch_size
         return _pairs_have_space(self.store, rows, targets, order, place, stop, self._all_counters, n_threads)
@@ -210,40 +215,20 @@ class OnlineOptimizer:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
-    def _n_threads(self, n_pieces, rows, targets):
-        """Return the number of threads for these samples."""
-        is_worth_it = len(rows.indices) * self.n_outputs >= _WORTH_THREADS * len(targets.weights)
-        return min(self._most_threads, n_pieces) if is_worth_it else 1
-
     def _new_team(self, targets, n_threads, n_pieces):
         """Allocate the `Team`; return it, and the distance between scores of consecutive pieces."""
-        n_additional, batch_size = self.store.n_dense - self.n_outputs, self.batch_size
-        most = self.n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
+        n_outputs, batch_size = self.n_outputs, self.batch_size
+        n_additional = self.store.n_dense - n_outputs
+        most = n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
         arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
         times = np.empty(0) if self._columns is None else self._columns.multiplicity
         signals = np.zeros((n_threads + 1) * LINE, np.int64)
         return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
 
-    def _rule_for(self, rows, targets):
-        """Return the rule with the number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`."""
-        if not self.alpha:
-            return self.rule
-        per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-        return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
-
     @property
     def sizes(self):
         """Numbers of features, of outputs and of additional scores."""
         return self._n_features, self.n_outputs, self.store.n_dense - self.n_outputs
-
-    @property
-    def n_outputs(self):
-        return self.store.n_outputs
-
-    @property
-    def dtype(self):
-        """The name of the type of the weights."""
-        return str(self.store.values.dtype)
 
     @property
     def n_steps(self):
@@ -284,7 +269,11 @@ class OnlineOptimizer:
         """Return the current weights, averaged over all steps if `average`."""
         s = self.store
         intercept, additional = np.split(self._mean(slice(s.n_dense)), [s.n_outputs])
-        return LinearModel(self._coef(), intercept, additional)
+        if isinstance(s, Dense):
+            coef = self._mean(slice(s.n_dense, None)).reshape(-1, s.n_outputs)
+        else:
+            coef = self._sparse_coef()
+        return LinearModel(coef, intercept, additional)
 
     def _mean(self, places):
         """Return a range of the values of a store, averaged over all steps if `average`.
@@ -295,14 +284,13 @@ class OnlineOptimizer:
         values = self.store.values[places]
         if not self.average:
             return values.copy()
-        mean = self.store.sums[places] / -max(1, self.n_steps)
+        mean = self.store.sums[places] / -max(1, int(self.counters[STEP]))
         mean += values
         return mean
 
-    def _coef(self):
+    def _sparse_coef(self):
+        """Return the weights in a store of pairs, averaged likewise, as a CSR array."""
         s = self.store
-        if isinstance(s, Dense):
-            return self._mean(slice(s.n_dense, None)).reshape(-1, s.n_outputs)
         indptr = np.zeros(len(s.features) + 1, np.int64)
         outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
         READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
@@ -315,11 +303,25 @@ class OnlineOptimizer:
         return coef
 
 
+def _new_moves(rows, n_outputs, n_additional):
+    """Allocate work arrays that are large enough for each of these rows."""
+    most, widest = int(np.diff(rows.indptr).max(initial=0)) + 1, max(n_outputs, n_additional)
+    return Moves(
+        np.empty(most, np.int64),
+        np.empty(most),
+        np.empty(most),
+        np.empty(widest, np.int64),
+        np.empty(widest),
+        np.empty(max(most * n_outputs, n_additional), np.int64),
+        np.empty(n_additional),
+    )
+
+
 def _is_whole(store, counters):
     """Tell whether the arrays of a loaded store have valid lengths and indices, on which kernels rely."""
     n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
     fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
-    if not fits or not are_places(counters[[TOP, END, FRONT]], n + 1):
+    if not fits or not are_indices(counters[[TOP, END, FRONT]], n + 1):
         return False
     if isinstance(store, Dense):
         return (n - n_dense) % n_outputs == 0
@@ -332,11 +334,11 @@ def _is_whole(store, counters):
         len(store.outputs) == n
         and {len(array) for array in of_atoms} == {n_atoms}
         and len(store.first_active) in (0, n_atoms)
-        and are_places(atoms, n_atoms)
-        and are_places(following + 1, n_features + 1)
-        and are_places(store.first_active + 1, n_features + 1)
+        and are_indices(atoms, n_atoms)
+        and are_indices(following + 1, n_features + 1)
+        and are_indices(store.first_active + 1, n_features + 1)
         and bool((heads[held] >= n_dense).all() and (stops[held] <= n).all())
-        and are_places(store.outputs[places_of(heads[few], counts[few])], n_outputs)
+        and are_indices(store.outputs[ragged_indices(heads[few], counts[few])], n_outputs)
     )
 
 

@@ -40,22 +40,17 @@ NO_CURVE = np.zeros((0, 2), np.int64)
 _NO_INTS, _NO_FLOATS = np.zeros(0, np.int64), np.zeros(0)
 _NO_ATOMS = np.zeros(0, np.int64)
 _NO_ATOMS.flags.writeable = False
-_DEFAULT = Rule(
+# A rule whose fields have no effect, except for the intercept. Others are made by `_replace`.
+DEFAULT_RULE = Rule(
     no_budget, 0.0, True, 1, NO_CURVE, False, 0.0, 0.0, 0.0,
     1.0, -1, False, _NO_FLOATS, _NO_ATOMS, _NO_ATOMS, _NO_ATOMS, _NO_FLOATS, _NO_INTS,
 )  # fmt: skip
 
-
-def rule_of(**fields):
-    """Return a rule; fields that are not given have no effect."""
-    return _DEFAULT._replace(**fields)
-
-
-# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `meet`. For the rows
-# of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each sample of a
-# block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and the excess of
-# its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update. `multiplicity`
-# is that of `Sample`.
+# Arrays that all threads of an epoch use. `counters` are those of dense.py, and `signals` those of `barrier_wait`. For
+# the rows of a block, `scores` holds the scores for each piece of columns, and `residuals` the residuals. For each
+# sample of a block, `additional` holds the gradient with respect to the additional scores, and `losses` the loss and
+# the excess of its gap over the rule's tolerance. total[0] is the weighted sum of the losses, each before its update.
+# `multiplicity` is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
 )
@@ -68,21 +63,6 @@ PART = by_address([types.int64] * 3 + [SHARE], Part)
 # output and feature. `additional` holds the additional scores with the mask.
 Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places", "additional"])
 MOVES = by_address([INTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_OUT, FLOATS_OUT, INTS_OUT, FLOATS_OUT], Moves)
-
-
-def new_moves(rows, n_outputs, n_additional):
-    """Allocate work arrays that are large enough for each of these rows."""
-    most, widest = int(np.diff(rows.indptr).max(initial=0)) + 1, max(n_outputs, n_additional)
-    return Moves(
-        np.empty(most, np.int64),
-        np.empty(most),
-        np.empty(most),
-        np.empty(widest, np.int64),
-        np.empty(widest),
-        np.empty(max(most * n_outputs, n_additional), np.int64),
-        np.empty(n_additional),
-    )
-
 
 # The functions of a rule for a store, which an epoch calls: `take` counts the samples of a block and takes the step of
 # each, and `end` follows every few samples. The arguments are described in `epoch`.

@@ -1,16 +1,37 @@
-"""L-BFGS (Liu and Nocedal 1989), one step at a time.
+"""L-BFGS (Liu and Nocedal 1989), one step at a time, with a line search for the strong Wolfe conditions.
 
-The method, its constants and its line search are those of L-BFGS-B without bounds, so the steps are the same.
+The method, its constants and its line search (Moré and Thuente 1994, as in MINPACK-2) are those of L-BFGS-B without
+bounds, so the steps are the same.
 
 References: Liu and Nocedal, On the limited memory BFGS method for large scale optimization. Mathematical Programming
-45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997.
+45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997. Moré
+and Thuente, Line search algorithms with guaranteed sufficient decrease. ACM Transactions on Mathematical Software 20,
+1994.
 """
+
+from collections import namedtuple
+from math import sqrt
 
 import numpy as np
 
-from .line_search import LineSearch
-from .pairs import Pairs
-from .pieces import Pieces, move_range, slope_range
+from .pieces import CurvaturePairs, move_range, over_pieces, slope_range
+
+# The constants are those of L-BFGS-B.
+# Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
+# remaining slope, as a fraction of the initial slope.
+DECREASE, CURVATURE = 1e-3, 0.9
+# Smallest width of the interval of a minimum, relative to its end.
+_NARROW = 0.1
+_LONGEST = 1e10  # maximum step
+_MOST_CALLS = 20  # maximum number of evaluations
+# Smallest and largest extrapolation while no minimum is bracketed, as multiples of the last move.
+_LEAST_GROWTH, _MOST_GROWTH = 1.1, 4.0
+# Fraction to which the interval must shrink in two rounds; also the largest fraction of the way to its far end that a
+# step may go.
+_SHRINKING = 0.66
+
+# A step with the function's value and slope.
+Point = namedtuple("Point", ["step", "value", "slope"])
 
 
 class Descent:
@@ -36,8 +57,7 @@ class Descent:
     """
 
     def __init__(self, loss_gradient, x, n_jobs):
-        self._loss_gradient, self._pieces = loss_gradient, Pieces(len(x), n_jobs)
-        self._pairs = Pairs(self._pieces)
+        self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
         self.x, self._gradient = x.copy(), np.empty_like(x)
         self._new_x, self._new_gradient, self._direction = (np.zeros_like(x) for _ in range(3))
         self.value, _ = loss_gradient(self.x, self._gradient)
@@ -45,7 +65,7 @@ class Descent:
 
     def forget(self):
         """Restart from the current point with an empty memory."""
-        self._pairs.forget()
+        self._pairs.held = []
 
     def step(self):
         """Take one step; return whether a lower point was found.
@@ -53,33 +73,28 @@ class Descent:
         If the function is not finite at a trial point, `value` becomes that value.
         """
         while True:
-            slope, square = self._pairs.combine(self._gradient, self._direction)
-            if slope < 0.0 and self._search(float(slope), 1.0 if self._pairs.held else 1.0 / float(np.sqrt(square))):
-                return True
+            slope, square = (float(product) for product in self._pairs.combine(self._gradient, self._direction))
+            if slope < 0.0:
+                search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
+                while more:
+                    value, new_slope, largest = self._try(search.step)
+                    if not np.isfinite(value + new_slope):
+                        self.value = value + new_slope
+                        return True
+                    more = search.propose(value, new_slope)
+                if search.found and search.step > 0.0:
+                    gain = 1.0 - new_slope / slope
+                    self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
+                    break
+                if not search.found and search.best.step > 0.0:
+                    # The search found a lower point at a kink, where the curvature is meaningless.
+                    value, _, largest = self._try(search.best.step)
+                    self.forget()
+                    break
             if not self._pairs.held:
                 return False
             # Try again along the negative gradient.
             self.forget()
-
-    def _search(self, slope, first):
-        """Search along the direction, beginning with the step `first`; return whether a lower point was found."""
-        search = LineSearch(self.value, slope, first)
-        more = True
-        while more:
-            value, new_slope, largest = self._try(search.step)
-            if not np.isfinite(value + new_slope):
-                self.value = value + new_slope
-                return True
-            more = search.propose(value, new_slope)
-        if not search.found and search.best.step > 0.0:
-            # The search found a lower point at a kink, where the curvature is meaningless.
-            value, _, largest = self._try(search.best.step)
-            self.forget()
-        elif not search.found or search.step == 0.0:
-            return False
-        else:
-            gain = 1.0 - new_slope / slope
-            self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
         self.x, self._new_x = self._new_x, self.x
         self._gradient, self._new_gradient = self._new_gradient, self._gradient
         self.value, self.largest = value, largest
@@ -87,11 +102,128 @@ class Descent:
 
     def _try(self, step):
         """Return the function's value and slope after a step, and the largest entry of its gradient."""
-        self._pieces.over(0, move_range, self.x, self._direction, step, self._new_x)
+        over_pieces(len(self.x), self._n_jobs, 0, move_range, self.x, self._direction, step, self._new_x)
         value, _ = self._loss_gradient(self._new_x, self._new_gradient)
         return value, *self._slope(self._new_gradient)
 
     def _slope(self, gradient):
         """Return the product of a gradient with the direction, and its largest absolute entry."""
-        table = self._pieces.over(2, slope_range, gradient, self._direction)
+        table = over_pieces(len(gradient), self._n_jobs, 2, slope_range, gradient, self._direction)
         return float(table[:, 0].sum()), float(table[:, 1].max())
+
+
+class LineSearch:
+    """A search for a step along a direction of descent. `propose` returns whether another evaluation is needed.
+
+    Parameters
+    ----------
+    value, slope : float
+        The function and its derivative, which is negative, at step zero.
+    step : float
+        The first step to try.
+
+    Attributes
+    ----------
+    step : float
+        The next step to evaluate; at the end, the last evaluated step.
+    found : bool
+        Whether the last step satisfies the conditions, or is the best possible one.
+    best : Point
+        The best point so far, which need not satisfy the conditions.
+    """
+
+    def __init__(self, value, slope, step):
+        self.start = self.best = self._end = Point(0.0, value, slope)
+        self.step, self.found = min(step, _LONGEST), False
+        self._bracketed, self._decreasing, self._n_calls = False, True, 0
+        self._width, self._width_before = _LONGEST, 2.0 * _LONGEST
+        self._low, self._high = 0.0, (1.0 + _MOST_GROWTH) * self.step
+
+    def propose(self, value, slope):
+        """Process the function's value and slope at `step`; return whether to evaluate a new step."""
+        self._n_calls += 1
+        point, promised = Point(self.step, value, slope), DECREASE * self.start.slope
+        allowed = self.start.value + self.step * promised
+        if self._decreasing and value <= allowed and slope >= 0.0:
+            self._decreasing = False
+        # The last step is also the best possible one at the maximum, or if rounding ends the search.
+        at_maximum = self.step == _LONGEST and value <= allowed and slope <= promised
+        meets_conditions = value <= allowed and abs(slope) <= -CURVATURE * self.start.slope
+        self.found = meets_conditions or at_maximum or self._is_exhausted()
+        if self.found or self._n_calls >= _MOST_CALLS:
+            return False
+        best, end = self.best, self._end
+        is_reduced = self._decreasing and allowed < value <= best.value
+        if is_reduced:
+            # After subtraction of the required decrease, the new point is lower than the best point.
+            best, end, point = (Point(s, f - s * promised, d - promised) for s, f, d in (best, end, point))
+        turned = point.slope * best.slope < 0.0
+        step = self._interpolate(best, end, point, turned)
+        self._bracketed |= point.value > best.value or turned
+        if point.value > best.value:
+            end = point
+        else:
+            best, end = point, best if turned else end
+        if is_reduced:
+            best, end = (Point(s, f + s * promised, d + promised) for s, f, d in (best, end))
+        self.best, self._end = best, end
+        if self._bracketed:
+            length = abs(self._end.step - self.best.step)
+            if length >= _SHRINKING * self._width_before:
+                step = self.best.step + 0.5 * (self._end.step - self.best.step)
+            self._width_before, self._width = self._width, length
+            self._low, self._high = sorted((self.best.step, self._end.step))
+        else:
+            further = step - self.best.step
+            self._low, self._high = step + _LEAST_GROWTH * further, step + _MOST_GROWTH * further
+        self.step = min(max(step, 0.0), _LONGEST)
+        if self._is_exhausted():
+            self.step = self.best.step
+        return True
+
+    def _is_exhausted(self):
+        """Tell whether the interval of a minimum is so narrow that rounding decides."""
+        is_narrow = self._high - self._low <= _NARROW * self._high
+        return self._bracketed and (not self._low < self.step < self._high or is_narrow)
+
+    def _interpolate(self, best, end, point, turned):
+        """Return a step by cubic, quadratic or linear interpolation between two points."""
+        far = point.step - best.step
+        if point.value > best.value:
+            # A minimum is bracketed: take the cubic step if it is closer to the best point, else the mean of the two.
+            cubic = best.step + _cubic(best, point, far)[0] * far
+            mean_slope = (best.value - point.value) / far + best.slope
+            quadratic = best.step + 0.5 * best.slope / mean_slope * far
+            return cubic if abs(cubic - best.step) < abs(quadratic - best.step) else cubic + 0.5 * (quadratic - cubic)
+        if not turned and not abs(point.slope) < abs(best.slope):
+            # The slope is negative and not flatter.
+            if self._bracketed:
+                back = end.step - point.step
+                return point.step + _cubic(point, end, back)[0] * back
+            return self._high if far > 0.0 else self._low
+        secant = point.step - point.slope / (point.slope - best.slope) * far
+        fraction, has_minimum = _cubic(point, best, -far)
+        if turned:
+            # The slope changed sign: take the farther of the two steps.
+            cubic = point.step - fraction * far
+            return cubic if abs(cubic - point.step) > abs(secant - point.step) else secant
+        # The slope is flatter: the cubic may have no minimum, or one on the other side.
+        beyond = fraction < 0.0 and has_minimum
+        cubic = point.step - fraction * far if beyond else self._high if far > 0.0 else self._low
+        cubic_is_near = abs(cubic - point.step) < abs(secant - point.step)
+        if not self._bracketed:
+            return min(max(secant if cubic_is_near else cubic, self._low), self._high)
+        step, limit = cubic if cubic_is_near else secant, point.step + _SHRINKING * (end.step - point.step)
+        return min(limit, step) if far > 0.0 else max(limit, step)
+
+
+def _cubic(near, other, way):
+    """Return the minimum of the cubic through two points, and whether there is one.
+
+    The minimum is a fraction of `way`, the signed distance from the first point to the other.
+    """
+    theta = 3.0 * (near.value - other.value) / way + near.slope + other.slope
+    scale = max(abs(theta), abs(near.slope), abs(other.slope))
+    root = scale * sqrt(max(0.0, (theta / scale) ** 2 - (near.slope / scale) * (other.slope / scale)))
+    root = root if way > 0.0 else -root
+    return (root - near.slope + theta) / (2.0 * root - near.slope + other.slope), root != 0.0

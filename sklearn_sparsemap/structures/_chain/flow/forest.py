@@ -233,7 +233,7 @@ def _substitute(system, t, n, m):
 
 @kernel
 def _solve_equations(chain, forest, total):
-    """Write the reduced scores of the nodes into `u`, and return the system with the shifts; see `settle`."""
+    """Write the reduced scores of the nodes into `u`, and return the system with the shifts; see `solve_forest`."""
     n_steps, width, n_trees = chain.n_steps, chain.width, forest.n_trees
     system, most = _new_system(n_trees), np.int64(0)
     blocks, block = system.blocks, system.block
@@ -276,7 +276,7 @@ def _solve_equations(chain, forest, total):
 
 
 @kernel
-def settle(chain, forest, total):
+def solve_forest(chain, forest, total):
     """Solve the equations: shift the potentials of all trees, and compute the flow through nodes and arcs.
 
     `total` is the flow through each step: 1, or 0 for a direction.

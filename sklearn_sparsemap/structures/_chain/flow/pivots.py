@@ -11,7 +11,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ....numerics.support import EPS
-from .forest import ABSENT, cut, grow, into, link, out_of, settle, switch_on
+from .forest import ABSENT, cut, grow, into, link, out_of, solve_forest, switch_on
 from .pricing import price_backward, price_forward, price_of
 
 # After this number of removals, plus one for each node, a layer may remove arcs in every second round only, later in
@@ -307,7 +307,7 @@ def pivot(chain, forest, candidates, prices, n_removals, most_rounds):
     busy = np.zeros(chain.n_steps, np.bool_)
     for n_rounds in range(most_rounds):
         grow(chain, forest)
-        settle(chain, forest, 1.0)
+        solve_forest(chain, forest, 1.0)
         is_infeasible = _remove_arcs(chain, forest, n_removals, n_rounds, busy)
         price_forward(chain, forest, candidates, prices, 0.0)
         price_backward(chain, forest, candidates, prices, 0.0)

@@ -8,7 +8,7 @@ from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ....numerics.sparsemax import lower_to_zero, sparsemax
 from ....numerics.support import add_exactly
 from ..map import NO_TRANSITIONS, places_of_ends
-from .forest import ends_of, grow, into, link, new_forest, out_of, settle, switch_on
+from .forest import ends_of, grow, into, link, new_forest, out_of, solve_forest, switch_on
 from .pivots import pivot, tolerance_of
 from .pricing import all_states, new_prices, price_backward, price_forward, price_of
 from .scores import new_chain, part_of
@@ -104,7 +104,7 @@ def _solve(chain, forest):
         if not is_solved:
             add_candidates(chain, forest, prices, 0.0, candidates)
     # Once more from the last potentials, which removes rounding errors.
-    settle(chain, forest, 1.0)
+    solve_forest(chain, forest, 1.0)
     return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MOST_ROUNDS
 
 
@@ -215,7 +215,7 @@ def chain_products(
         link(forest, into(width, t + 1) + j, out_of(width, t) + i)
     if n_arcs > 0:
         grow(chain, forest)
-        settle(chain, forest, 0.0)
+        solve_forest(chain, forest, 0.0)
     else:
         _centre_steps(chain, marginals, forest.u)
     for t in range(n_steps):

@@ -1,28 +1,25 @@
 """Results that are computed on demand: the common part of all batches."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
-import numpy as np
-
-from .._core.html import N_ROWS, as_html, table
+from ..._core.html import N_ROWS, as_html, table
 
 
 class LazyResults(Sequence):
     """A sequence of results, each of which is computed at its first access.
 
-    Subclasses pass the number of results, and define `_make`.
+    Subclasses define `__len__` and `_make`.
     """
 
     _columns = ()  # names of attributes with a number for each sample, which the HTML representation shows
 
-    def __init__(self, n):
-        self._made = [None] * n
+    @cached_property
+    def _made(self):
+        return [None] * len(self)
 
     def _make(self, i):
         raise NotImplementedError
-
-    def __len__(self):
-        return len(self._made)
 
     def __getitem__(self, key):
         if isinstance(key, slice):
@@ -45,16 +42,3 @@ class LazyResults(Sequence):
         arrays = [getattr(self, name)[:N_ROWS] for name in self._columns]
         rows = [[i, *values] for i, values in enumerate(zip(*arrays))]
         return as_html(repr(self), table(["sample", *self._columns], rows, len(self)))
-
-
-def starts(lengths):
-    """Return the beginnings of consecutive parts of these lengths, and the end of the last one."""
-    begins = np.zeros(len(lengths) + 1, np.int64)
-    np.add.accumulate(lengths, out=begins[1:])
-    return begins
-
-
-def places_of(begins, lengths):
-    """Return the concatenated places of parts with given beginnings and lengths."""
-    ends = np.cumsum(lengths)
-    return np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

@@ -1,12 +1,31 @@
-"""Factor graphs in the classifier: a graph for each sample, with additional scores that are tied by name."""
+"""The parameter `structure` of estimators, which may be a function that makes a factor graph of each sample."""
 
 from ..._core.ragged import RaggedArray
 from ...losses._graphs import check_graph, learned_shapes
+from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._graph_task import GraphTask
 
+_STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
-class GraphsOf:
+
+def resolve_structure(structure):
+    """Return the Structure or `GraphBuilder` for the parameter `structure`."""
+    if isinstance(structure, Structure):
+        return structure
+    if isinstance(structure, str) and structure in _STRUCTURES:
+        return _STRUCTURES[structure]()
+    if callable(structure) and not isinstance(structure, type):
+        return GraphBuilder(structure)
+    raise ValueError(
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
+        "or a function from a sample to a FactorGraph"
+    )
+
+
+class GraphBuilder:
     """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
+
+    Additional scores are tied by name.
 
     Parameters
     ----------
@@ -17,7 +36,8 @@ class GraphsOf:
         Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
 
-    labelled = False
+    labelled = is_flat = False
+    uses_graphs = True
     # Each layout has its own value.
     fixed_size = False
     # The rows of a sample may form a grid.
@@ -34,7 +54,7 @@ class GraphsOf:
         return self
 
     def __eq__(self, other):
-        return isinstance(other, GraphsOf) and self.function == other.function
+        return isinstance(other, GraphBuilder) and self.function == other.function
 
     def __hash__(self):
         return hash(self.function)
@@ -43,10 +63,10 @@ class GraphsOf:
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
-        """Return the shapes of the additional scores of all graphs; None before the first call of `lay_out`."""
+        """Return the shapes of the additional scores of all graphs; None before the first call of `new_task`."""
         return self.shapes
 
-    def lay_out(self, X):
+    def new_task(self, X):
         """Make the graph of each sample.
 
         Parameters

@@ -17,17 +17,12 @@ def check_finite(values, ndim, name):
     return array
 
 
-class UserForms:
+class VariableArrays:
     """Conversion between the flat arrays of a `Layout` (of variables or additional scores) and arrays by name.
 
-    A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined`
-    of a `Layout`.
+    A subclass has the attributes `variable_shapes`, `single`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and
+    `n_joined` of a `Layout`.
     """
-
-    @property
-    def single(self):
-        """Whether there is one array of variables. Users then pass and get this array instead of a dict."""
-        return len(self.variable_shapes) == 1
 
     def shape_variables(self, flat):
         """Return a flat array of the variables in the form of the user's scores."""
@@ -86,12 +81,12 @@ class UserForms:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
                 given = {name: shape for (owner, name), shape in self.shapes.items() if owner == factor.name}
-                own_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
-                shapes = {(factor.name, name): shape for name, shape in own_shapes.items()}
+                kernel_shapes = factor.kernel_shapes(given, self.featured.get(factor.name, ()))
+                shapes = {(factor.name, name): shape for name, shape in kernel_shapes.items()}
             size = size_of(shapes)
             # A structure without scores also has an (empty) entry.
-            own = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
-            shaped.setdefault(factor.name, []).append(own)
+            arrays = _nest(split_flat(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
+            shaped.setdefault(factor.name, []).append(arrays)
             start += size
         return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
@@ -106,10 +101,10 @@ class UserForms:
         if not self.mixes:
             return np.bincount(self.expand, flat, minlength=self.n_joined)
         plain, mixed = flat.copy(), np.zeros(self.n_joined)
-        for places, first, features in self.mixes:
-            own = features.T @ flat[places].reshape(features.shape[0], _width(flat[places], features))
-            mixed[first : first + own.size] += own.ravel()
-            plain[places] = 0.0
+        for indices, first, features in self.mixes:
+            products = features.T @ flat[indices].reshape(features.shape[0], _width(flat[indices], features))
+            mixed[first : first + products.size] += products.ravel()
+            plain[indices] = 0.0
         return mixed + np.bincount(self.expand, plain, minlength=self.n_joined) if plain.any() else mixed
 
     def join_additional(self, given):
@@ -133,11 +128,11 @@ class UserForms:
         if self.expand is None:
             return joined
         flat = joined[self.expand]
-        for places, first, features in self.mixes:
-            own = flat[places]
-            n_features, width = features.shape[1], _width(own, features)
+        for indices, first, features in self.mixes:
+            scores, n_features = flat[indices], features.shape[1]
+            width = _width(scores, features)
             weights = joined[first : first + n_features * width].reshape(n_features, width)
-            flat[places] = (features @ weights).reshape(own.shape)
+            flat[indices] = (features @ weights).reshape(scores.shape)
         return flat
 
 

@@ -1,0 +1,480 @@
+"""Data of linear structured estimators, and assigned weights: checks, and conversion to the internal form.
+
+Features become a `RaggedArray` with one row of features for each label or part. Labels, which are hashable objects,
+become integer codes. Label sequences without steps are left out of training, and their predictions are empty.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import chain
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_feature_names, validate_data
+
+from ..._core.ragged import RaggedArray
+from ..._core.validation import (
+    are_empty,
+    check_magnitude,
+    check_matrix,
+    check_no_missing,
+    check_numbers,
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    keep_text,
+    name_array,
+    quoted,
+)
+from ...training._structure_task import UNKNOWN, object_array
+from .._failures import warn_user
+
+# The remedy in messages about samples with several labels.
+SEVERAL_LABELS = (
+    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
+    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
+)
+# Arguments of `validate_data` for flat data.
+_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
+# Types with a length that are not sequences of labels.
+_NO_SEQUENCES = (str, bytes, dict, set, frozenset)
+
+
+def check_features(estimator, structure, X):
+    """Return the features of samples to predict as a RaggedArray.
+
+    Parameters
+    ----------
+    estimator : LinearStructuredModel
+        A fitted estimator. The features have the type of its weights.
+    structure : Structure or GraphBuilder
+    X : object
+        In the user's form.
+    """
+    dtype = estimator._learned.model.coef.dtype
+    if structure.is_flat:
+        X = _one_row_each(validate_data(estimator, _flat_rows(X), **_CHECKS, reset=False), dtype)
+    else:
+        # Only label sequences may have no rows.
+        X = _check_rows(estimator, structure, X, dtype, reset=False, allow_empty=structure.labelled)
+    check_magnitude(X, dtype)
+    return X
+
+
+def check_training_data(estimator, structure, X, y, *, reset, classes=None, unknown=False):
+    """Check training data; return the features, the gold structures and the labels in their internal form.
+
+    Parameters
+    ----------
+    estimator : LinearStructuredModel
+        Gets `n_features_in_` and, if the features have names, `feature_names_in_`.
+    structure : Structure or GraphBuilder
+    X, y : object
+        In the user's form.
+    reset : bool
+        Whether the features may differ from those of earlier calls.
+    classes : ndarray, default=None
+        All labels. By default, those of `y`.
+    unknown : bool, default=False
+        Whether labels of steps may be None.
+
+    Returns
+    -------
+    X : RaggedArray
+    gold : int array, RaggedArray or object array
+        See `LinearStructuredModel`.
+    classes : ndarray or None
+        None if structures are not made of labels.
+    """
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    dtype = estimator._dtype if reset else estimator._learned.model.coef.dtype
+    if structure.is_flat:
+        X, y = _check_flat(estimator, X, y, reset, dtype)
+        labels = y.tolist()
+    else:
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+            raise ValueError(
+                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+            )
+        X = _check_rows(estimator, structure, X, dtype, reset=reset)
+        check_same_length(X, y)
+        labels = flatten_labels(y, X.lengths) if structure.labelled else None
+        if labels is not None and not unknown and any(label is None for label in labels):
+            raise ValueError(
+                "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
+                "samples with unknown labels"
+            )
+    check_magnitude(X, dtype or X.values.dtype)
+    estimator.n_features_in_ = X.values.shape[1]
+    if not structure.labelled:
+        return X, object_array(list(y)), None
+    if classes is None and structure.is_flat:
+        # np.unique keeps the type of a label array, which lists of Python objects would lose.
+        classes = np.unique(y)
+    elif classes is None:
+        known = [label for label in labels if label is not None]
+        if not known:
+            raise ValueError("all labels of y are None; at least one must be known")
+        classes = sorted_labels(known)
+    if structure.is_flat:
+        return X, encode_labels(labels, classes, X.indptr), classes
+    check_padding(labels, X.lengths)
+    return X, RaggedArray(encode_labels(labels, classes, X.indptr, unknown), X.indptr), classes
+
+
+def _check_flat(estimator, X, y, reset, dtype):
+    """Check training data with one label for each sample; return the rows as samples, and the labels."""
+    X = _flat_rows(X)
+    check_target(y, SEVERAL_LABELS)
+    may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+    unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+    if unlabelled:
+        raise ValueError(f"y[{unlabelled[0]}] is None; leave out samples without a label")
+    values, y = validate_data(estimator, X, keep_text(y), **_CHECKS, reset=reset, multi_output=False)
+    check_classification_targets(y)
+    return _one_row_each(values, dtype or values.dtype), y
+
+
+def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
+    """Return structured samples as a RaggedArray, and store or check the names of their features."""
+    X, extras = structure.split(X) if structure.uses_graphs else (X, None)
+    _check_names_of_features(estimator, X, reset=reset)
+    # The rows of a sample have the axes of its scores, except the axis of outputs.
+    n_axes = structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
+    X = check_samples(X, None if reset else estimator.n_features_in_, n_axes, dtype, allow_empty)
+    if extras is not None:
+        X.extras = extras
+    return X
+
+
+def _one_row_each(values, dtype):
+    """Return each row as a sample. Dense rows are converted to `dtype`; sparse rows are not copied."""
+    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
+    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
+
+
+def _flat_rows(X):
+    """Check X of flat data, which has one label for each sample."""
+    if isinstance(X, RaggedArray):
+        raise ValueError("X is a RaggedArray, but structure='auto' takes one row for each sample; name a structure")
+    return check_matrix(X)
+
+
+def _check_names_of_features(estimator, X, *, reset):
+    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
+
+    Samples have names if they are data frames with equal columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `reset`, it gets `feature_names_in_` if the samples have names.
+    X : sequence of samples
+        In the user's form.
+    reset : bool
+        Whether to store the names, in a fit, or to check them.
+
+    Raises
+    ------
+    ValueError
+        If columns differ between samples, or from those of the fit.
+    """
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X):
+        first = X[0]
+    if not hasattr(first, "columns"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    names = list(first.columns)
+    for i, sample in enumerate(X):
+        if list(getattr(sample, "columns", ())) != names:
+            raise ValueError(f"X[{i}] has other columns than X[0]; give all samples the same, in the same order")
+    _check_feature_names(estimator, first, reset=reset)
+
+
+def combine_weights(X, gold, classes, sample_weight, class_weight):
+    """Combine sample weights and class weights into one weight for each sample."""
+    weights = check_sample_weight(sample_weight, len(X))
+    if class_weight is None:
+        return weights
+    if classes is None:
+        raise ValueError("class_weight is for structures made of labels; leave it at None")
+    flat = gold.values if isinstance(gold, RaggedArray) else gold
+    known = flat != UNKNOWN
+    if isinstance(class_weight, str):
+        of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
+    else:
+        labels = set(classes.tolist())
+        unknown = [label for label in class_weight if label not in labels]
+        # As in scikit-learn, a label may be absent from this y. If other labels of y have no weight, it is probably
+        # a typing error.
+        if unknown and not labels <= set(class_weight):
+            raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
+        of_class = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+        if not ((of_class >= 0) & (of_class < np.inf)).all():
+            raise ValueError("class_weight must be finite and not negative")
+    # An unknown label has weight 1.
+    weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
+    if not weights.any():
+        raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
+    return weights
+
+
+def without_empty(structure, X, y, sample_weight=None):
+    """Leave out training samples that have no steps, with a warning that counts them.
+
+    Parameters
+    ----------
+    structure : Structure or GraphBuilder
+    X, y : sequences of samples
+        In the user's form. If they are not sequences of the same length, a later check raises an error.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    X, y, sample_weight
+    """
+    if structure.is_flat or not structure.labelled:
+        return X, y, sample_weight
+    for samples in (X, y):
+        is_table = hasattr(samples, "columns") or sparse.issparse(samples)
+        if is_table or not hasattr(samples, "__len__") or isinstance(samples, str | bytes | dict):
+            return X, y, sample_weight
+    if len(X) != len(y):
+        return X, y, sample_weight
+    empty = are_empty(X) & are_empty(y)
+    if not empty.any() or empty.all():
+        return X, y, sample_weight
+    warn_user(f"samples without steps are left out: {empty.sum()} of {len(X)}, the first of them X[{empty.argmax()}]")
+    kept = np.flatnonzero(~empty)
+    X, y = (a[kept] if isinstance(a, RaggedArray) else [list(a)[i] for i in kept] for a in (X, y))
+    if sample_weight is not None and len(sample_weight) == len(empty):
+        sample_weight = np.asarray(sample_weight)[kept]
+    return X, y, sample_weight
+
+
+def rows_only(X):
+    """Return a RaggedArray without the samples that have no rows; the rows are not copied."""
+    return RaggedArray._of_checked(X.values, np.unique(X.indptr))
+
+
+def with_empty(X, results, of_empty):
+    """Return the results of all samples, given those of the samples with rows, and that of a sample without rows."""
+    if X.lengths.all():
+        return results
+    results = iter(results)
+    return [next(results) if n_rows else of_empty for n_rows in X.lengths.tolist()]
+
+
+def label_array(labels):
+    """Return labels as a 1-D array of their common type, or of objects if there is none."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
+        if all(type(label) is kind for label in labels):
+            with suppress(OverflowError):
+                return name_array(labels) if kind is str else np.array(labels, dtype=dtype)
+    array = np.empty(len(labels), dtype=object)
+    for i, label in enumerate(labels):
+        array[i] = label
+    return array
+
+
+def sorted_labels(labels):
+    """Return the distinct labels, sorted if they can be compared, else in order of appearance."""
+    different = list(dict.fromkeys(labels))
+    with suppress(TypeError):
+        different = sorted(different)
+    return label_array(different)
+
+
+def _check_classes(classes):
+    """Return the parameter `classes` of `partial_fit` as an array of labels."""
+    if isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.dtype != object:
+        found = np.unique(classes)
+        check_no_missing(found[-1:].tolist(), "classes")
+        return found
+    if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
+        raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
+    classes = list(classes)
+    try:
+        check_no_missing(classes, "classes")
+        return sorted_labels(classes)
+    except TypeError as error:
+        raise ValueError(f"classes must be a 1-D sequence of hashable labels: {error}") from error
+
+
+def flatten_labels(y, lengths):
+    """Join label sequences, one label for each step of a sample.
+
+    Parameters
+    ----------
+    y : sequence of sequences of hashable
+    lengths : array of shape (n_samples,)
+        Number of steps of each sample.
+
+    Returns
+    -------
+    labels : list
+        Python objects, so that equal labels of different array types are equal.
+
+    Raises
+    ------
+    ValueError
+        If a sample is not a sequence, or has the wrong length; the message names the sample.
+    """
+    if isinstance(y, RaggedArray) and y.values.ndim == 1:
+        samples, found = None, y.lengths
+    else:
+        samples = []
+        for i, sequence in enumerate(y):
+            if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
+                raise ValueError(
+                    f"y[{i}] is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
+                )
+            if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
+                raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
+            samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
+        found = np.array([len(s) for s in samples])
+    wrong = np.flatnonzero(found != lengths)
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
+    labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
+    try:
+        check_no_missing(labels)
+    except TypeError as error:
+        raise ValueError(f"labels must be hashable: {error}") from error
+    return labels
+
+
+def check_padding(labels, lengths):
+    """Raise ValueError if sequences of one length end with -1 or -100, which is the padding of batches.
+
+    Parameters
+    ----------
+    labels : list
+        Labels of all steps. Without a label 0, -1 and -100 are not padding.
+    lengths : array of shape (n_samples,)
+    """
+    different = set(labels)
+    found = [code for code in (-1, -100) if code in different]
+    if not found or 0 not in different or len(lengths) < 2 or len(set(lengths.tolist())) > 1:
+        return
+    is_padded = np.array([label == found[0] for label in labels]).reshape(len(lengths), -1)
+    if (is_padded[:, :-1] > is_padded[:, 1:]).any():
+        return
+    i = int(np.argmax(is_padded[:, -1]))
+    n = int((~is_padded[i]).sum())
+    raise ValueError(
+        f"y[{i}] ends with {len(is_padded[i]) - n} labels of {found[0]}, which look like padding; pass sequences of "
+        f"their own lengths, here X[{i}][:{n}] and y[{i}][:{n}], or rename this label"
+    )
+
+
+def check_target(y, remedy):
+    """Raise ValueError for labels of flat samples that NumPy or scikit-learn would silently convert.
+
+    Parameters
+    ----------
+    y : object
+        In the user's form. Only containers that can hold objects are checked.
+    remedy : str
+        Advice for samples with several labels, which ends the message.
+
+    Raises
+    ------
+    ValueError
+        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
+    """
+    if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
+        return
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        return
+    labels = y.tolist() if hasattr(y, "tolist") else list(y)
+    several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
+    if not several and not _is_rectangular(labels):
+        several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
+    if several:
+        i = several[0]
+        raise ValueError(f"y[{i}] is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
+    with suppress(TypeError):
+        check_no_missing(labels)
+
+
+def _is_rectangular(labels):
+    """Tell whether labels form an array with one or two axes."""
+    lengths = {len(label) if isinstance(label, list | tuple | np.ndarray) else None for label in labels}
+    return len(lengths) == 1
+
+
+def given_classes(classes, known):
+    """Return the labels of a stream.
+
+    Parameters
+    ----------
+    classes : array-like or None
+        The argument of `partial_fit`.
+    known : array or None
+        The labels of the first call; None in the first call.
+    """
+    if classes is None:
+        if known is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        return known
+    given = _check_classes(classes)
+    if known is not None and given.tolist() != known.tolist():
+        raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}; fit a clone")
+    return given
+
+
+def codes_of(labels, classes, unknown=False):
+    """Return the codes of labels: -1 for labels that are not in `classes`; with `unknown`, `UNKNOWN` for None."""
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    if unknown:
+        code_of[None] = UNKNOWN
+    return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
+
+
+def encode_labels(labels, classes, indptr, unknown=False):
+    """Return the codes of labels, as `codes_of`; a ValueError names the first label that is not in `classes`."""
+    codes = codes_of(labels, classes, unknown)
+    unseen = np.flatnonzero(codes == -1)
+    if len(unseen):
+        i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
+        raise ValueError(
+            f"y[{i}] has the label {quoted(labels[unseen[0]])}, which is not in classes; name every label in "
+            "partial_fit(..., classes=...) at the first call, or pass on_new_labels='add' to a "
+            "StructuredSparseMAPClassifier"
+        )
+    return codes
+
+
+def check_coef(values, coef):
+    """Return assigned values of `coef_`, checked and in the form of the present `coef`, its transpose."""
+    shape = coef.shape[::-1]
+    if not sparse.issparse(coef):
+        return np.ascontiguousarray(check_weights("coef_", values, shape, finite=True).T, coef.dtype)
+    values = check_matrix(values, "coef_") if sparse.issparse(values) else check_numbers(values, "coef_")
+    values = sparse.csr_array(values, dtype=np.float64)
+    if values.shape != shape:
+        raise ValueError(f"coef_ must have shape {shape}; got {values.shape}")
+    check_weights("coef_", values.data, values.data.shape, finite=True)
+    values = values.T.tocsr()
+    values.eliminate_zeros()
+    return values.astype(coef.dtype, copy=False)
+
+
+def check_weights(name, values, shape, finite=False):
+    """Return a checked copy of assigned weights. Unless `finite`, -inf is allowed, which forbids a part."""
+    array = check_numbers(values, name).copy()
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
+        wanted = "finite" if finite else "finite, or -inf to forbid a part"
+        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
+    return array

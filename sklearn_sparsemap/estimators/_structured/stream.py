@@ -1,0 +1,48 @@
+"""The base class of linear structured estimators that also learn from streams and partitions of data."""
+
+from .._partitions import PartitionsMixin, flat_labels
+from .._state.learned import TrainingStateMixin
+from .base import LinearStructuredModel
+from .data import given_classes
+from .graph_builder import resolve_structure
+
+
+class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStructuredModel):
+    """Base class of linear structured estimators that also learn online, from a stream or partitions."""
+
+    # Name of the parameter for the step size.
+    _step_size = "eta0"
+    # Weights have the type of X in the first call.
+    _dtype = None
+
+    def _check_stream(self, X, y, classes, sample_weight):
+        """Check the parameters and a mini-batch, also for consistency with earlier calls of `partial_fit`.
+
+        Returns
+        -------
+        first : bool
+            Whether this is the first call.
+        structure : Structure or GraphBuilder
+            The structure of the first call.
+        classes : array or None
+            All labels; None if structures are not made of labels.
+        X : RaggedArray
+        task : Task
+        """
+        structure, first = self._check_params(), not hasattr(self, "_structure")
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        if not first:
+            self._check_same_structure(structure)
+            self._check_whole()
+            structure = self._structure
+        if structure.labelled:
+            classes = given_classes(classes, None if first else self.classes_)
+        elif classes is not None:
+            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes)
+        return first, structure, classes, X, task if first else self._check_task(task)
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None if structures are not made of labels."""
+        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None

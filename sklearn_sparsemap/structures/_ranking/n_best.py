@@ -1,0 +1,91 @@
+"""The k best rankings: a best-first search over exchanges of two items with neighbouring scores.
+
+Let v be the v-th best item by score. In the best ranking it has place v. Each other ranking has a first v that is
+ranked after v + 1; its parent is the ranking in which these two are exchanged, which is at least as good. Items without
+points are in the order of their scores.
+"""
+
+import numpy as np
+from numba import types
+
+from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_parts
+from ..._core.select import order_downwards
+from ...numerics.best_first import (
+    FIRST_ROWS,
+    LISTS,
+    N_LEFT,
+    choices_of,
+    keep,
+    new_ints,
+    new_lists,
+    new_queue,
+    pop,
+    push,
+)
+from ...numerics.loops import PROBLEMS, pour
+
+
+@kernel
+def _push_exchanges(scores, order, n_points, place, value, number, needed, queue):
+    """Push the rankings of which this one is the parent; `place` is that of each item by score."""
+    values, rows = queue
+    first, n = np.int64(0), place.shape[0]
+    while first + 1 < n and place[first] < place[first + 1]:
+        first += 1
+    # Exchanges before the first pair in reverse order, and the one after it if that pair is then in order.
+    for v in range(min(first + 2, n - 1)):
+        is_child = v < first or (v > first and place[first] < place[v + 1])
+        if is_child and place[v] < place[v + 1] and place[v] < n_points:
+            lost = min(n_points - place[v], place[v + 1] - place[v]) * (scores[order[v]] - scores[order[v + 1]])
+            if value - lost > values[0]:
+                values, rows = push(values, rows, needed, value - lost, number, v, np.int64(0))
+    return values, rows
+
+
+@kernel
+def _write_places(choices, place):
+    """Write the place of each item by score, after the exchanges that `choices_of` lists."""
+    for v in range(place.shape[0]):
+        place[v] = v
+    for c in range(0, choices.shape[0], 2):
+        v = choices[c]
+        place[v], place[v + 1] = place[v + 1], place[v]
+
+
+@kernel
+def _write_points(order, n_points, place, points, slots):
+    """Write each item as many times as it has points."""
+    for v in range(place.shape[0]):
+        points[order[v]] = max(n_points - place[v], 0)
+    slot = np.int64(0)
+    for item in range(points.shape[0]):
+        for _ in range(points[item]):
+            slots[slot] = item
+            slot += 1
+
+
+@entry(LISTS(PROBLEMS, INTS, INTS_OUT, types.int64, types.int64))
+def best_rankings(problems, limit, counts, start, stop):
+    """Find the k best rankings of problems start..stop; see `numerics/derivations.py`."""
+    lists, candidate = new_lists(), new_ints(np.int64(3))
+    for i in range(start, stop):
+        scores, n_points = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i, 1]
+        order, place, points = new_ints(scores.shape[0]), new_ints(scores.shape[0]), new_ints(scores.shape[0])
+        order_downwards(scores, order)
+        best = 0.0
+        for v in range(n_points):
+            best += scores[order[v]] * (n_points - v)
+        queue, found, n = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), np.int64(0)
+        slots = new_parts(problems.sizes[i, 0])
+        if best > -np.inf:
+            queue = push(queue[0], queue[1], limit[0], best, np.int64(-1), np.int64(-1), np.int64(-1))
+        while n < limit[0] and queue[1][0, N_LEFT] > 0:
+            value = pop(queue[0], queue[1], candidate)
+            _write_places(choices_of(found, candidate), place)
+            _write_points(order, n_points, place, points, slots)
+            if n + 1 < limit[0]:
+                queue = _push_exchanges(scores, order, n_points, place, value, n, limit[0] - n - 1, queue)
+            found, _ = pour(found, 3 * n, candidate)
+            lists, n = keep(lists, slots, value), n + 1
+        counts[i] = n
+    return lists[0][: lists[2]], lists[1][: lists[3]]
