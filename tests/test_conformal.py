@@ -579,7 +579,16 @@ def test_coverage_is_drawn(fitted):
     assert display.sizes[1] == np.median([len(own) for own in conformal.predict_set(X)])
     assert np.array_equal(display.coverage_line_.get_xydata(), np.stack([[0.5, 0.9], display.coverages], axis=1))
     assert np.array_equal(display.size_line_.get_ydata(), display.sizes)
+    # The band is that of many simulated splits: a sample is covered if its rank among calibration samples is low.
+    rng, n_cal, n = np.random.default_rng(0), len(X_cal), len(X)
+    limits = np.quantile(rng.random((4000, n_cal)), np.ceil((n_cal + 1) * 0.9) / n_cal, axis=1, method="inverted_cdf")
+    simulated = np.quantile(rng.binomial(n, limits) / n, [0.025, 0.975])
+    np.testing.assert_allclose(display.bands[1], simulated, atol=1.5 / n)
+    assert display.band_ is not None
     again = ConformalCoverageDisplay([0.5, 0.9], [0.5, 0.9], [1, 2]).plot(ax=display.ax_)
+    assert again.band_ is None
+    with pytest.raises(ValueError, match="a row of two numbers for each level"):
+        ConformalCoverageDisplay([0.5, 0.9], [0.5, 0.9], [1, 2], [0.4, 0.6])
     assert again.figure_ is display.figure_ and len(display.ax_) == 2
     plt.close("all")
     with pytest.raises(ValueError, match="inconsistent numbers"):
