@@ -437,7 +437,7 @@ def test_marginals_without_a_list_are_checked_by_differences(monkeypatch):
     def one_path_seen():
         # One of four.
         case = Case(SlowSum(), (2, 2), {}, np.random.RandomState(0))
-        case.ask(np.zeros(4))
+        case.call_oracle(np.zeros(4))
         return case
 
     monkeypatch.setattr(Case, "draw", lambda self, k=0: np.full(self.n, 0.25))

@@ -29,10 +29,9 @@ class ByAddress(types.Type):
         return Conversion.safe if other == self.of_tuple else None
 
 
-def by_address(field_types, tuple_class):
+def by_address(fields, cls):
     """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
-    fields = tuple(getattr(each, "of_tuple", each) for each in field_types)
-    return ByAddress(types.BaseTuple.from_types(fields, tuple_class))
+    return ByAddress(types.BaseTuple.from_types(tuple(getattr(each, "of_tuple", each) for each in fields), cls))
 
 
 @register_model(ByAddress)

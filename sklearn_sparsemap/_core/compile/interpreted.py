@@ -10,9 +10,9 @@ __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entr
 FirstClass = types.FunctionType
 
 
-def by_address(field_types, tuple_class):
+def by_address(fields, cls):
     """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
-    return types.BaseTuple.from_types(tuple(field_types), tuple_class)
+    return types.BaseTuple.from_types(tuple(fields), cls)
 
 
 class FunctionTable:
