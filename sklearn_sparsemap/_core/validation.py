@@ -152,7 +152,7 @@ def check_numbers(values, name):
     ValueError
         If they are not real numbers. (NumPy would drop the imaginary parts of complex numbers.)
     """
-    if sparse.issparse(values):
+    if not isinstance(values, np.ndarray) and sparse.issparse(values):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
     try:
         array = np.asarray(values)

@@ -87,7 +87,7 @@ class FactorGraph:
     def names(self) -> list[str]:
         return list(self._arrays)
 
-    def of_shape(self, shape: tuple[int, ...]) -> Self:
+    def of_shape(self, shape: tuple[int, ...]) -> FactorGraph:
         """Return the graph for samples of this shape, as a `GraphFunction` does: this one."""
         return self
 

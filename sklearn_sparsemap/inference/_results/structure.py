@@ -199,19 +199,19 @@ class SparseMAPResult(SparseMAPSolutions):
 
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
+        if self._face is not None:
+            directions = lay_out_directions(unary, additional, self._extra_ptr)
+            return multiply(self._batch.problems, self._face, directions)
         if self.knows_face() or (self._by_facets[0] and self._weights[-1] == 0.0):
             return self.products(unary, additional)
-        p = self._batch
-        if self._face is None:
-            direction = Direction(readonly(unary), readonly(np.zeros(len(additional))), False)
-            out = Products(np.empty(len(unary)), np.empty(len(additional)))
-            slots, additional_slots = complete_face(
-                p.structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self._flat),
-                tuple(self.support[:2]), direction, readonly(additional), tuple(out),
-            )  # fmt: skip
-            self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), p.problems.sizes)
-            return out
-        return multiply(p.problems, self._face, lay_out_directions(unary, additional, self._extra_ptr))
+        p, direction = self._batch, Direction(readonly(unary), readonly(np.zeros(len(additional))), False)
+        out = Products(np.empty(len(unary)), np.empty(len(additional)))
+        slots, additional_slots = complete_face(
+            p.structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self._flat),
+            tuple(self.support[:2]), direction, readonly(additional), tuple(out),
+        )  # fmt: skip
+        self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), p.problems.sizes)
+        return out
 
     def _gradients(self, products):
         unary, additional = products
