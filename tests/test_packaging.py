@@ -193,7 +193,7 @@ def public_callables():
 # Made by inference, not by users; and what solvers ask of a structure or a graph, compiled or not.
 NOT_CALLED_BY_USERS = re.compile(
     r"((LP)?SparseMAPResult|SparseMAPSolutions|LazyResults|(MAP|Marginal|(LP)?SparseMAP)Batch).__init__|"
-    r"(FactorGraph|Structure).layout|CustomStructure.check_parts|.*[._]oracle"
+    r"(FactorGraph|Structure).layout|CustomStructure.check_parts|.*[._](oracle|entering)"
 )
 
 
