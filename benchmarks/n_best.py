@@ -33,7 +33,8 @@ from sklearn_sparsemap.structures import (
     Subset,
 )
 
-PARTS = ("acceptance", "growth", "peers", "memory")
+# `memory` comes first, because a process starts with the peak of the one that starts it.
+PARTS = ("memory", "acceptance", "growth", "peers")
 MEMORY = """
 import resource, sys
 import numpy as np
@@ -142,7 +143,7 @@ def memory(repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--repeats", type=int, default=3)
     options = results.parse(parser)
     for part in options.only:

@@ -92,6 +92,8 @@ RELATED = [
     ["GroupLassoPerceptron", "perceptron_path", "stability_selection"],
     ["StructuredGroupLasso", "StructuredGroupLassoCV", "structured_group_lasso_path", "GroupLassoPerceptron"],
     ["perceptron_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
+    ["structured_group_lasso_path", "plotting.CoefficientPathDisplay", "plotting.GroupPathDisplay"],
+    ["plotting.LossCurveDisplay", "plotting.MemoryCurveDisplay", "StructuredSparseMAPClassifier"],
     ["stability_selection", "estimators.StabilitySelection"],
     ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],
     ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],

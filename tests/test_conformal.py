@@ -213,11 +213,42 @@ def test_parts_are_missed_where_no_structure_of_the_set_has_them(fitted, kind):
     assert (missed[covered] == 0.0).all() and 0.0 < missed.mean() < 1.0
     whole = ConformalStructures(model, 0.7).conformalize(X, y)
     assert whole.threshold_ >= conformal.threshold_ and (whole.missed(X_test, y_test) <= missed).all()
-    if kind == "chain":
-        listed = conformal.set_params(max_size=4000).predict_set(X_test)
-        for own, gold, fraction in zip(listed, y_test, missed, strict=True):
-            tags = np.array([path for path, _ in own])
-            assert fraction == pytest.approx((tags != gold).all(axis=0).mean())
+
+
+@pytest.mark.parametrize("kind", ["chain", "crf", "subset", "rings", "label sets"])
+def test_sets_of_parts_have_the_parts_of_all_structures_within_the_threshold(fitted, kind):
+    model, X, y, X_test, y_test = fitted(kind)
+    conformal = ConformalStructures(model, 0.7, risk="parts").conformalize(X, y)
+    sets, missed = conformal.predict_set(X_test), conformal.missed(X_test, y_test)
+    whole = ConformalStructures(model, 0.7, max_size=10_000).conformalize(X, y)
+    whole.nonconformity_[:] = conformal.threshold_
+    sizes = []
+    for inside, own, gold, fraction in zip(sets, whole.predict_set(X_test), y_test, missed, strict=True):
+        if kind in ("chain", "crf"):
+            structures = [np.asarray(path)[:, None] == model.classes_ for path, _ in [*own, (gold, 0.0)]]
+        else:
+            structures = [np.asarray(structure, bool) for structure, _ in [*own, (gold, 0.0)]]
+        is_part = structures.pop()
+        assert inside.dtype == bool and inside.tolist() == np.any(structures, axis=0).tolist()
+        if is_part.any() and fraction < 1.0:
+            assert fraction == pytest.approx(1.0 - inside[is_part].mean())
+        sizes.append(inside.mean())
+    assert 0.0 < np.mean(sizes) < 1.0
+    # Several levels in one call.
+    levels = [0.5, 0.7, 0.8]
+    conformal.set_params(confidence_level=levels)
+    several, fractions, thresholds = (
+        conformal.predict_set(X_test),
+        conformal.missed(X_test, y_test),
+        conformal.threshold_,
+    )
+    assert fractions.shape == (len(X_test), 3) and conformal.covers(X_test, y_test).shape == (len(X_test), 3)
+    for k, level in enumerate(levels):
+        conformal.set_params(confidence_level=level)
+        assert thresholds[k] == conformal.threshold_
+        assert fractions[:, k].tolist() == conformal.missed(X_test, y_test).tolist()
+        for one, inside in zip(several, conformal.predict_set(X_test), strict=True):
+            assert one[..., k].tolist() == inside.tolist()
 
 
 def test_the_risk_is_that_of_the_level():
@@ -479,9 +510,12 @@ def test_bad_input_is_named(fitted):
         ConformalStructures(tree).conformalize(X_tree, [np.append(y_tree[0], 0), *y_tree[1:]])
     with pytest.raises(ValueError, match="'risk' parameter"):
         ConformalStructures(model, risk="tags").conformalize(X, y)
-    for kind in ("rings", "label sets", "ranking"):
-        with pytest.raises(ValueError, match="use risk='structure'"):
-            ConformalStructures(fitted(kind)[0], risk="parts").conformalize(*fitted(kind)[1:3])
+    with pytest.raises(ValueError, match="use risk='structure'"):
+        ConformalStructures(fitted("ranking")[0], risk="parts").conformalize(*fitted("ranking")[1:3])
+    with pytest.raises(ValueError, match="several levels of confidence are for risk='parts'"):
+        ConformalStructures(model, [0.8, 0.9]).conformalize(X, y)
+    with pytest.raises(ValueError, match="between 0 and 1, or a list of such"):
+        ConformalStructures(model, [0.8, 1.2], risk="parts").conformalize(X, y)
     rings, X_ring, y_ring, _, _ = fitted("rings")
     with pytest.raises(ValueError, match=r"y\[1\]"):
         ConformalStructures(rings).conformalize(X_ring, [y_ring[0], np.ones(len(y_ring[1]), bool), *y_ring[2:]])
@@ -545,7 +579,16 @@ def test_coverage_is_drawn(fitted):
     assert display.sizes[1] == np.median([len(own) for own in conformal.predict_set(X)])
     assert np.array_equal(display.coverage_line_.get_xydata(), np.stack([[0.5, 0.9], display.coverages], axis=1))
     assert np.array_equal(display.size_line_.get_ydata(), display.sizes)
+    # The band is that of many simulated splits: a sample is covered if its rank among calibration samples is low.
+    rng, n_cal, n = np.random.default_rng(0), len(X_cal), len(X)
+    limits = np.quantile(rng.random((4000, n_cal)), np.ceil((n_cal + 1) * 0.9) / n_cal, axis=1, method="inverted_cdf")
+    simulated = np.quantile(rng.binomial(n, limits) / n, [0.025, 0.975])
+    np.testing.assert_allclose(display.bands[1], simulated, atol=1.5 / n)
+    assert display.band_ is not None
     again = ConformalCoverageDisplay([0.5, 0.9], [0.5, 0.9], [1, 2]).plot(ax=display.ax_)
+    assert again.band_ is None
+    with pytest.raises(ValueError, match="a row of two numbers for each level"):
+        ConformalCoverageDisplay([0.5, 0.9], [0.5, 0.9], [1, 2], [0.4, 0.6])
     assert again.figure_ is display.figure_ and len(display.ax_) == 2
     plt.close("all")
     with pytest.raises(ValueError, match="inconsistent numbers"):

@@ -155,7 +155,7 @@ def test_displays_take_models_pipelines_and_searches(tmp_path):
 
     search = GridSearchCV(tagger(), {"structuredsparsemapclassifier__alpha": [1e-4]}, cv=2).fit(WORDS, TAGS)
     table = FeatureTableDisplay.from_estimator(search, n=2, labels=["N", "D"])
-    assert [ax.get_title() for ax in table.axes_] == ["N", "D"] and len(table.axes_[0].patches) == 4
+    assert [ax.get_title() for ax in table.ax_] == ["N", "D"] and len(table.ax_[0].patches) == 4
     why = ExplanationDisplay.from_estimator(search, ["the", "dog"], n=3)
     widths = sum(bar.get_width() for bar in why.ax_.patches)
     assert widths == pytest.approx(why.explanation.score_difference) and len(why.ax_.patches) == 4
@@ -179,7 +179,10 @@ def test_displays_take_models_pipelines_and_searches(tmp_path):
     for call, message in (
         (lambda: TransitionsDisplay([[1.0, 2.0]]), "must be square"),
         (lambda: TransitionsDisplay([[1.0]], ["a", "b"]), "there are 2 labels for 1 rows"),
-        (lambda: LabelConfusionDisplay.count([["a"]], [["a", "b"]]), r"y_true\[0\] has 1 labels, y_pred\[0\] has 2"),
+        (
+            lambda: LabelConfusionDisplay.from_predictions([["a"]], [["a", "b"]]),
+            r"y_true\[0\] has 1 labels, y_pred\[0\] has 2",
+        ),
         (lambda: FeatureTableDisplay([1.0]), "table must be a result of feature_table"),
         (lambda: FeatureTableDisplay.from_estimator(search, labels=["Q"]), "labels must be of"),
         (lambda: ExplanationDisplay(3), "must be a result of explain"),

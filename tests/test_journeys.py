@@ -35,7 +35,7 @@ MOST = {
     "fit of a chain": (217, 41, 23),
     "predict of a chain": (94, 25, 12),
     "sparsemap, one array": (62, 17, 9),
-    "lp_sparsemap, one graph": (43, 12, 11),
+    "lp_sparsemap, one graph": (31, 10, 8),
     "partial_fit of groups": (161, 38, 17),
     "fit of label sets": (197, 37, 18),
 }

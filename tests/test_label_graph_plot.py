@@ -35,7 +35,7 @@ def close_figures():
 @pytest.mark.parametrize("sign", [None, "attraction", "repulsion"])
 def test_the_strongest_edges_are_drawn_by_sign_and_strength(sign):
     labels, edges, scores = random_graph(9)
-    display = LabelGraphDisplay.from_edges(labels, edges, scores, n_edges=12, sign=sign)
+    display = LabelGraphDisplay(labels, edges, scores).plot(n_edges=12, min_strength=0.0, sign=sign)
     of_sign = {"attraction": scores > 0, "repulsion": scores < 0}.get(sign, scores != 0)
     wanted = np.sort(np.abs(scores[of_sign]))[::-1][:12]
     shown = display.shown_edges_
@@ -54,8 +54,23 @@ def test_the_strongest_edges_are_drawn_by_sign_and_strength(sign):
     assert all(text.startswith(("attract (", "repel (\N{MINUS SIGN}")) for text in legend)
 
 
+def test_weak_edges_are_cut_and_counted():
+    edges, scores = [[0, 1], [1, 2], [2, 3], [3, 4], [0, 2]], [-2.0, 0.5, -0.1, 0.099, 1e-4]
+    display = LabelGraphDisplay(list("abcde"), edges, scores).plot()
+    assert display.scores[display.shown_edges_].tolist() == [-2.0, 0.5, -0.1]
+    assert display.shown_labels_.size == 4
+    note = "2 below 5 % of the largest not drawn"
+    assert texts_of(display.legend_) == ["attract (0.5)", "repel (\N{MINUS SIGN}0.1 to \N{MINUS SIGN}2)", note]
+    assert_nothing_overlaps(display.figure_)
+    assert len(display.plot(min_strength=0.0).lines_) == 5 and len(texts_of(display.legend_)) == 2
+    # The largest of the sign that is drawn counts.
+    assert len(display.plot(sign="attraction", min_strength=0.1).lines_) == 2
+    with pytest.raises(ValueError, match="min_strength must be a fraction from 0 to 1; got 5"):
+        display.plot(min_strength=5)
+
+
 def test_lines_end_at_their_labels():
-    display = LabelGraphDisplay.from_edges(*random_graph(7), n_edges=8)
+    display = LabelGraphDisplay(*random_graph(7)).plot(n_edges=8)
     dots = display.ax_.lines[-1].get_xydata()
     place_of = {label: dots[place] for place, label in enumerate(display.shown_labels_)}
     assert set(place_of) == set(display.edges[display.shown_edges_].ravel())
@@ -70,7 +85,7 @@ def test_lines_end_at_their_labels():
 
 @pytest.mark.parametrize(("n", "n_edges"), [(3, 3), (5, 20), (12, 30), (40, 20), (200, 20), (200, 90)])
 def test_names_do_not_overlap(n, n_edges):
-    display = LabelGraphDisplay.from_edges(*random_graph(n), n_edges=n_edges)
+    display = LabelGraphDisplay(*random_graph(n)).plot(n_edges=n_edges)
     assert_nothing_overlaps(display.figure_)
     # Nor do edges run over names.
     boxes = [text.get_window_extent() for text in display.texts_]
@@ -81,7 +96,7 @@ def test_names_do_not_overlap(n, n_edges):
 
 
 def test_two_labels_make_a_picture():
-    display = LabelGraphDisplay.from_edges(["a", "b", "c"], [[2, 0]], [0.5])
+    display = LabelGraphDisplay(["a", "b", "c"], [[2, 0]], [0.5]).plot()
     assert [text.get_text() for text in display.texts_] == ["a", "c"]
     assert texts_of(display.legend_) == ["attract (0.5)"]
     assert np.isfinite(display.lines_[0].get_xydata()).all()
@@ -90,7 +105,7 @@ def test_two_labels_make_a_picture():
 def test_it_shrinks_into_given_axes():
     figure, axes = plt.subplots(1, 2, figsize=(6, 2))
     axes[0].axis("off")
-    display = LabelGraphDisplay.from_edges(*random_graph(20), ax=axes[1])
+    display = LabelGraphDisplay(*random_graph(20)).plot(ax=axes[1])
     assert display.ax_ is axes[1] and display.figure_ is figure and not axes[0].lines
     assert display.texts_[0].get_fontsize() < 10.0
     assert_nothing_overlaps(figure)
@@ -98,7 +113,7 @@ def test_it_shrinks_into_given_axes():
 
 
 def test_dollars_are_no_formulas():
-    display = LabelGraphDisplay.from_edges(["$a", "b$"], [[0, 1]], [1.0])
+    display = LabelGraphDisplay(["$a", "b$"], [[0, 1]], [1.0]).plot()
     display.figure_.canvas.draw()
     assert {text.get_text() for text in display.texts_} == {"$a", "b$"}
 

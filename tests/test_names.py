@@ -69,10 +69,10 @@ NAMES = {
         StructuredPipeline make_structured_pipeline
     """,
     "plotting": """
-        ChainDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay FactorGraphDisplay
-        FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay LabelCalibrationDisplay
-        LabelConfusionDisplay LabelGraphDisplay MatchingDisplay MemoryCurveDisplay PartsDisplay RankingDisplay
-        SegmentationDisplay TransitionsDisplay TreeDisplay
+        ChainDisplay CoefficientPathDisplay ConformalCoverageDisplay ConvergenceDisplay ExplanationDisplay
+        FactorGraphDisplay FeatureTableDisplay GroupOrderDisplay GroupPathDisplay HierarchyDisplay
+        LabelCalibrationDisplay LabelConfusionDisplay LabelGraphDisplay LossCurveDisplay MatchingDisplay
+        MemoryCurveDisplay PartsDisplay RankingDisplay SegmentationDisplay TransitionsDisplay TreeDisplay
     """,
     "structures": """
         Alignment CustomStructure DependencyTree HeadAutomaton LinearChain LinearProgram Matching Path Ranking

@@ -70,7 +70,15 @@ def test_the_source_distribution_holds_the_whole_test_suite(built):
         assert {name for name in in_sdist if name.startswith(f"{folder}/")} == files_of(ROOT, folder), folder
     assert {"tests/conftest.py", "tests/naive.py", "tests/data/chain.npz"} <= in_sdist
     top = {name for name in in_sdist if "/" not in name}
-    assert {"LICENSE", "README.md", "CHANGES.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"} <= top
+    assert {
+        "LICENSE",
+        "README.md",
+        "CHANGES.md",
+        "CITATION.cff",
+        "SECURITY.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+    } <= top
 
 
 def test_the_wheel_holds_the_package_alone(built):

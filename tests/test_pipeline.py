@@ -134,6 +134,8 @@ def test_conformal_sets_leave_out_empty_sentences():
     assert found.nonconformity_.tolist() == wanted.nonconformity_.tolist()
     assert len(found.groups_) == len(found.part_nonconformity_) == len(WORDS)
     assert found.missed([[], WORDS[0]], [[], TAGS[0]])[0] == 0.0
+    n_classes = len(model[-1].classes_)
+    assert [own.shape for own in found.predict_set([[], WORDS[0]])] == [(0, n_classes), (len(WORDS[0]), n_classes)]
 
 
 def test_sentences_without_words_have_no_tree():

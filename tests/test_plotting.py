@@ -102,7 +102,7 @@ def test_a_result_its_pairs_and_its_pieces_make_one_picture(kind):
     result = sparsemap(structure, np.random.default_rng(1).normal(size=shape))
     pairs = list(zip(result.structures, result.weights.tolist()))
     displays = [
-        Display.from_predictions(result),
+        Display.from_result(result),
         Display.from_predictions(pairs, marginals=result.marginals, ax=plt.figure().subplots()),
         Display.from_predictions(
             result.structures[::-1], result.weights[::-1], marginals=result.marginals, ax=plt.figure().subplots()
@@ -228,6 +228,29 @@ def test_dollars_are_no_formulas():
     assert {"$a", "b$"} <= {text for text, _ in visible_texts(figure)}
 
 
+@pytest.mark.parametrize(("n", "limit"), [(5, 24), (12, 24), (50, 100)])
+def test_trees_with_many_ties_are_limited(n, limit):
+    rng = np.random.default_rng(0)
+    words = np.arange(n)
+    trees = [(words + 1 + rng.integers(1, n + 1, size=n)) % (n + 1) for _ in range(40)]
+    weights = np.linspace(2, 1, 40) / 60
+    display = TreeDisplay(trees, weights)
+    everything = display.plot(max_arcs=n * n + 1)
+    probability = {arc: display.marginals[arc[0], arc[1] - 1] for arc in everything.arcs_}
+    assert len(probability) > limit and len(texts_of(everything.legend_)) == 5
+    display.plot()
+    shown = set(display.arcs_)
+    first = {(int(head), m + 1) for m, head in enumerate(trees[0])}
+    assert len(shown) == limit and first <= shown
+    left = max(p for arc, p in probability.items() if arc not in shown)
+    assert all(probability[arc] >= left for arc in shown - first)
+    left = f"{left:.2f}"
+    assert texts_of(display.legend_)[-1] == f"{len(probability) - limit} arcs up to {left} not drawn"
+    assert max(display.figure_.get_size_inches()) < 12 if n < 50 else True
+    with pytest.raises(ValueError, match="max_arcs must be a positive int; got 0"):
+        display.plot(max_arcs=0)
+
+
 def test_chains_have_their_paths():
     labels = ["sun", "rain", "snow"]
     paths = [(["sun", "rain", "rain"], 0.7), (["sun", "sun", "rain"], 0.3)]
@@ -256,6 +279,57 @@ def test_names_of_states_are_strokes_and_numbers_are_lines():
     strokes = names.ax_.collections[0].get_segments()
     assert [segment[:, 1].round().astype(int).tolist() for segment in strokes] == [[0, 0], [2, 2], [0, 0]]
     assert all(thin.get_linewidth() < 0.5 * thick.get_linewidth() for thin, thick in zip(names.paths_, numbers.paths_))
+
+
+@pytest.mark.parametrize(("n", "lengths"), [(5, [5]), (12, [12]), (13, [7, 6]), (50, [10] * 5), (49, [10] * 4 + [9])])
+@pytest.mark.parametrize("labels", [None, ["sun", "rain", "snow"]])
+def test_long_chains_are_wrapped_into_lines(n, lengths, labels):
+    rng = np.random.default_rng(0)
+    paths = [(rng.integers(0, 3, n), 0.6), (rng.integers(0, 3, n), 0.4)]
+    named = [([labels[i] for i in path], p) for path, p in paths] if labels else paths
+    words = [f"word {i}" for i in range(n)]
+    truth = named[0][0]
+    display = ChainDisplay(named, labels=labels, words=words, y_true=truth).plot()
+    axes = np.ravel(display.ax_)
+    first = 0
+    for k, (ax, length) in enumerate(zip(axes, lengths, strict=True)):
+        steps = np.arange(first, first + length)
+        assert [text.get_text() for text in ax.get_xticklabels()] == words[first : first + length]
+        np.testing.assert_allclose(ax.images[0].get_array().filled(0.0), display.marginals[steps].T)
+        # Cells are as wide in all lines.
+        assert ax.get_xlim() == (-0.5, lengths[0] - 0.5)
+        for line, (path, _) in zip(display.paths_[2 * k : 2 * k + 2], paths, strict=True):
+            x = line.get_xdata()
+            assert set(range(length)) <= set(x.tolist())
+            np.testing.assert_array_equal(line.get_ydata().round(), path[first + x])
+            # It goes on towards the next line.
+            assert (x[-1] == length) == (first + length < n) and (x[0] == -1) == (first > 0)
+        first += length
+    assert texts_of(display.legend_) == ["p = 0.60", "p = 0.40", "truth"]
+    if labels:
+        assert_nothing_overlaps(display.figure_)
+    one = display.plot(max_steps=None)
+    assert isinstance(one.ax_, plt.Axes) and len(one.paths_) == 2
+
+
+def test_lines_of_a_chain_divide_given_axes():
+    figure, (left, right) = plt.subplots(1, 2)
+    display = ChainDisplay([(np.zeros(20, int), 1.0)]).plot(right)
+    assert len(display.ax_) == 2 and display.figure_ is figure and not left.lines and not right.lines
+    assert ChainDisplay([(np.zeros(20, int), 1.0)]).plot(max_steps=5, ax=figure.subplots(4)).ax_.shape == (4,)
+    with pytest.raises(ValueError, match="ax must be 2 axes, or one"):
+        ChainDisplay([(np.zeros(20, int), 1.0)]).plot(figure.subplots(1, 3))
+    with pytest.raises(ValueError, match="max_steps must be a positive int; got 0"):
+        ChainDisplay([(np.zeros(20, int), 1.0)]).plot(max_steps=0)
+
+
+@pytest.mark.parametrize("n", [5, 12, 50])
+def test_probabilities_of_rankings_do_not_overlap(n):
+    rng, base = np.random.default_rng(0), np.arange(n)
+    rankings = [rng.permutation(base[:3]).tolist() + base[3:].tolist() for _ in range(8)]
+    display = RankingDisplay(rankings, [0.6, 0.3, 0.08, 0.004, 0.004, 0.004, 0.004, 0.004]).plot()
+    assert isinstance(display.ax_, plt.Axes) and len(display.ax_.texts) > n
+    assert_nothing_overlaps(display.figure_)
 
 
 def test_probabilities_of_cells_keep_away_from_lines():
@@ -302,7 +376,7 @@ def test_matchings_have_their_frames():
 @pytest.mark.parametrize(
     "display",
     [
-        MatchingDisplay([([0, 1], 1.0)], col_names=["a very long name", "b"]),
+        MatchingDisplay([([0, 1], 1.0)], col_names=["a very, very long name", "b"]),
         PartsDisplay([([0, 1], 1.0)], names=["a very, very long name, and some more", "b"]),
         ChainDisplay([([0, 1], 1.0)], words=["a very, very long name, and some more", "b"]),
     ],
@@ -483,7 +557,11 @@ def test_wrong_input_is_named(make, message):
 def test_solvers_converge_in_the_picture():
     scores = np.random.default_rng(0).normal(size=(9, 8))
     solvers = ("active_set", "pairwise", "cg")
-    display = ConvergenceDisplay.from_problem(DependencyTree(), scores, solvers=solvers, max_iter=200, n_points=40)
+    grid = np.unique(np.geomspace(2, 200, 40).round().astype(int)).tolist()
+    results = {
+        solver: [sparsemap(DependencyTree(), scores, solver=solver, max_iter=k) for k in grid] for solver in solvers
+    }
+    display = ConvergenceDisplay.from_result(results)
     assert list(display.lines_) == list(display.curves) == list(solvers)
     best = sparsemap(DependencyTree(), scores)
     np.testing.assert_allclose(display.best_objective, best.objective)
@@ -501,13 +579,15 @@ def test_solvers_converge_in_the_picture():
     assert_nothing_overlaps(display.figure_)
 
 
-def test_convergence_takes_two_axes():
+def test_convergence_takes_one_or_two_axes():
     results = [sparsemap(LinearChain(), np.eye(4), solver="cg", max_iter=k) for k in (2, 4, 8)]
     figure, axes = plt.subplots(1, 2)
-    display = ConvergenceDisplay.from_predictions({"mine": results}, quantity="gap", ax=axes)
+    display = ConvergenceDisplay.from_result({"mine": results}, quantity="gap", ax=axes)
     assert display.figure_ is figure and display.ax_[0] is axes[0] and axes[0].get_ylabel() == "duality gap"
-    with pytest.raises(ValueError, match="ax must be two axes"):
-        display.plot(ax=axes[0])
+    # One is divided.
+    assert len(display.plot(ax=plt.figure().subplots()).ax_) == 2
+    with pytest.raises(ValueError, match="ax must be 2 axes, or one, which is divided; got 3 axes"):
+        display.plot(ax=plt.figure().subplots(1, 3))
     with pytest.raises(ValueError, match="quantity='loss' is not one of"):
         display.plot(quantity="loss")
 
@@ -564,7 +644,7 @@ def literals_of(graph):
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
 def test_graphs_are_drawn_as_they_are(make, layout):
     graph = make()
-    display = FactorGraphDisplay.from_graph(graph, layout=layout)
+    display = FactorGraphDisplay(graph).plot(layout=layout)
     centers = np.array([circle.get_center() for circle in display.circles_])
     radius = display.circles_[0].get_radius()
     assert len(centers) == graph.n_variables
@@ -600,13 +680,13 @@ def test_graphs_are_drawn_as_they_are(make, layout):
         assert_nothing_overlaps(display.figure_)
     # The same each time, and the one or the other by itself.
     if layout == ("distance" if make is flat_graph else "grid"):
-        again = FactorGraphDisplay.from_graph(make())
+        again = FactorGraphDisplay(make()).plot()
         np.testing.assert_array_equal(centers, [circle.get_center() for circle in again.circles_])
 
 
 @pytest.mark.parametrize("make", [mixed_graph, crowded_graph])
 def test_lanes_keep_off_the_circles(make):
-    display = FactorGraphDisplay.from_graph(make())
+    display = FactorGraphDisplay(make()).plot()
     straight = [
         line
         for lines, factor in zip(display.lines_, [f for f in display.graph.factors if not isinstance(f, Pair)])
@@ -633,7 +713,12 @@ def test_circles_are_shaded_by_their_marginals():
     zero = display.marginals == 0
     assert zero.any() and (light[zero] == 3.0).all() and (light[~zero] < 3.0).all()
     texts = [text.get_text() for text in display.ax_.texts]
-    assert texts.count("Exactly 1") == 3 and texts.count("Exclusive") == 4 and texts.count("links[1, 3]") == 1
+    assert (
+        texts.count("Exactly 1") == 3
+        and texts.count("Exclusive") == 4
+        and texts.count("1, 3") == 1
+        and "links[1, 3]" in display.names
+    )
     numbers = [f"{u:.2f}" for u in display.marginals if u >= 0.005]
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None
@@ -649,7 +734,7 @@ def test_variables_of_several_values_are_one_circle_each():
     graph.add(Budget([w[0], w[1], u[0, 0, 0]], 1))
     tables = {"down": np.random.default_rng(0).normal(size=(1, 3, 4, 4)), "across": np.eye(4)}
     scores = {"pixel": np.eye(4)[[[0, 1, 2], [3, 2, 1]]], "w": np.zeros(2)}
-    display = FactorGraphDisplay.from_graph(graph, {"pixel": scores["pixel"], "w": np.ones(2)}, additional=tables)
+    display = FactorGraphDisplay(graph, {"pixel": scores["pixel"], "w": np.ones(2)}, additional=tables).plot()
     assert display.names == [*(f"pixel[{i}, {j}]" for i in range(2) for j in range(3)), "w[0]", "w[1]"]
     assert len(display.circles_) == 8 and len(display.tables_) == 3 + 4 and display.pairs_ == []
     assert len(display.boxes_) == 1 and len(display.lines_[0]) == 3
@@ -664,8 +749,8 @@ def test_a_result_and_its_pieces_make_one_picture():
     result = lp_sparsemap(graph, scores, additional={"pairs": -0.5})
     displays = [
         FactorGraphDisplay.from_result(result),
-        FactorGraphDisplay.from_graph(result),
-        FactorGraphDisplay.from_graph(graph, result.marginals, additional={"pairs": -0.5}),
+        FactorGraphDisplay(result).plot(),
+        FactorGraphDisplay(graph, result.marginals, additional={"pairs": -0.5}).plot(),
     ]
     for display in displays:
         assert display.pair_scores == [-0.5] * 9
@@ -675,7 +760,7 @@ def test_a_result_and_its_pieces_make_one_picture():
 
 
 def test_negations_and_outputs_are_marked():
-    display = FactorGraphDisplay.from_graph(flat_graph(), additional={"pairs": [1.0, -2.0, 0.5, 0.0, 1.0]})
+    display = FactorGraphDisplay(flat_graph(), additional={"pairs": [1.0, -2.0, 0.5, 0.0, 1.0]}).plot()
     dots = [patch for patch in display.ax_.patches if isinstance(patch, Circle) and patch not in display.circles_]
     arrows = [patch for patch in display.ax_.patches if isinstance(patch, Polygon)]
     assert len(dots) == 3 and len(arrows) == 2
@@ -690,7 +775,7 @@ def test_negations_and_outputs_are_marked():
     colors = {line.get_color() for line in display.pairs_}
     assert len(colors) == 2 and display.pairs_[1].get_color() != display.pairs_[0].get_color()
     # Without scores, no signs.
-    display = FactorGraphDisplay.from_graph(flat_graph())
+    display = FactorGraphDisplay(flat_graph()).plot()
     assert display.pair_scores is None and len({line.get_color() for line in display.pairs_}) == 1
 
 
@@ -699,7 +784,7 @@ def test_graphs_in_which_all_pairs_are_joined_are_circles():
     u = graph.variables(7)
     i, j = np.triu_indices(7, 1)
     graph.add(Pair(u[i], u[j], name="pairs"))
-    display = FactorGraphDisplay.from_graph(graph)
+    display = FactorGraphDisplay(graph).plot()
     centers = np.array([circle.get_center() for circle in display.circles_])
     radii = np.linalg.norm(centers - centers.mean(axis=0), axis=1)
     np.testing.assert_allclose(radii, radii[0])
@@ -710,7 +795,7 @@ def test_parts_of_a_graph_stand_apart():
     graph = FactorGraph()
     u, v, _ = graph.variables(3), graph.variables(2), graph.variables(1)
     graph.add(Xor(u), Or(v))
-    display = FactorGraphDisplay.from_graph(graph, names=list("abcdef"))
+    display = FactorGraphDisplay(graph, names=list("abcdef")).plot()
     texts = [text.get_text() for text in display.ax_.texts]
     assert set("abcdef") <= set(texts) and display.legend_ is None
     assert_nothing_overlaps(display.figure_)
@@ -718,7 +803,7 @@ def test_parts_of_a_graph_stand_apart():
 
 def test_graphs_shrink_into_small_axes():
     figure, axes = plt.subplots(1, 2, figsize=(5, 2))
-    display = FactorGraphDisplay.from_graph(mixed_graph(), ax=axes[1])
+    display = FactorGraphDisplay(mixed_graph()).plot(ax=axes[1])
     assert display.ax_ is axes[1] and display.figure_ is figure and not axes[0].patches
     left, right = axes[1].get_xlim()
     bottom, top = axes[1].get_ylim()
@@ -731,15 +816,85 @@ def test_graphs_shrink_into_small_axes():
 
 
 def test_large_graphs_are_refused():
-    with pytest.raises(ValueError, match=r"has 210 variables and 29 factors; .* more than 200 and 400 cannot be read"):
-        FactorGraphDisplay(matching_graph(14, 15))
+    with pytest.raises(ValueError, match=r"has 210 variables and 29 factors; .* 200 and 400 cannot be read.*heatmap"):
+        FactorGraphDisplay(matching_graph(14, 15)).plot()
     graph = FactorGraph()
     u = graph.variables(30)
     i, j = np.triu_indices(30, 1)
     graph.add(Pair(u[i], u[j], name="pairs"))
     with pytest.raises(ValueError, match="has 30 variables and 435 factors"):
-        FactorGraphDisplay(graph)
-    FactorGraphDisplay(matching_graph(10, 20))
+        FactorGraphDisplay(graph).plot()
+    FactorGraphDisplay(matching_graph(10, 20)).plot()
+
+
+DAYS, STAFF = ["Mon", "Tue", "Wed"], ["Ann", "Bob", "Eve", "Max"]
+
+
+def shift_graph():
+    """A schedule of three axes, and a row of days."""
+    graph = FactorGraph()
+    shift, opened = graph.variables((3, 2, 4), name="shift"), graph.variables(3, name="open")
+    graph.add(*[OrOut([*shift[day].ravel(), opened[day]]) for day in range(3)])
+    return graph
+
+
+def test_schedules_are_heat_maps():
+    graph = shift_graph()
+    rng = np.random.default_rng(0)
+    marginals = {"shift": rng.random((3, 2, 4)) * (rng.random((3, 2, 4)) < 0.6), "open": np.array([1.0, 0.25, 0.0])}
+    axis_names = {"shift": (DAYS, ["am", "pm"], STAFF), "open": [DAYS]}
+    display = FactorGraphDisplay(graph, marginals, axis_names=axis_names).plot(layout="heatmap")
+    first, second = display.images_
+    np.testing.assert_allclose(first.get_array().filled(0.0), marginals["shift"].reshape(6, 4))
+    np.testing.assert_allclose(second.get_array().filled(0.0), marginals["open"][None])
+    names = [[text.get_text() for text in axis.get_ticklabels()] for ax in display.ax_ for axis in (ax.yaxis, ax.xaxis)]
+    assert names == [[f"{day} {time}" for day in DAYS for time in ("am", "pm")], STAFF, ["open"], DAYS]
+    assert [text.get_text() for text in display.ax_[1].texts] == ["1.00", "0.25"]
+    assert display.circles_ == display.boxes_ == [] and display.legend_ is None
+    assert_nothing_overlaps(display.figure_)
+    # The same from a result, in one part of a figure, with indices for names.
+    result = lp_sparsemap(graph, {"shift": rng.normal(size=(3, 2, 4)), "open": np.zeros(3)})
+    figure, (left, right) = plt.subplots(1, 2)
+    again = FactorGraphDisplay.from_result(result, layout="heatmap", ax=right)
+    assert again.figure_ is figure and not left.images
+    np.testing.assert_allclose(again.images_[0].get_array().filled(0.0), result.marginals["shift"].reshape(6, 4))
+    assert [text.get_text() for text in again.ax_[0].get_yticklabels()][:3] == ["0, 0", "0, 1", "1, 0"]
+
+
+def test_large_schedules_are_heat_maps():
+    u = np.random.default_rng(0).random((7, 3, 20))
+    graph = FactorGraph()
+    graph.variables((7, 3, 20))
+    display = FactorGraphDisplay(graph, u).plot(layout="heatmap")
+    assert isinstance(display.ax_, plt.Axes) and len(display.ax_.texts) == u.size
+    assert_nothing_overlaps(display.figure_)
+    named = FactorGraphDisplay(graph, u, axis_names=("abcdefg", "xyz", range(20))).plot(layout="heatmap")
+    assert named.ax_.get_yticklabels()[4].get_text() == "b y"
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_graphs_of_estimators(is_constant):
+    rng = np.random.default_rng(0)
+    graph = matching_graph(2, 3)
+    X = [rng.normal(size=(6, 2)) for _ in range(30)]
+    best = [x[:, 0].reshape(2, 3) for x in X]
+    y = [
+        np.isin(np.arange(6).reshape(2, 3), [b[0].argmax(), 3 + np.delete(np.arange(3), b[0].argmax())[0]])
+        for b in best
+    ]
+    model = StructuredSparseMAPClassifier(lambda x: graph, alpha=0.01).fit(X, y)
+    marginals = model.predict_marginals(X[:1])[0]
+    if is_constant:
+        # The graph itself, as the structure of the classifier.
+        model.set_params(structure=graph)
+        model.predict_marginals = lambda X: [marginals]
+    display = FactorGraphDisplay.from_estimator(model, X[0], layout="heatmap", axis_names=(["a", "b"], "xyz"))
+    np.testing.assert_allclose(display.images_[0].get_array().filled(0.0), np.asarray(marginals).reshape(2, 3))
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["x", "y", "z"]
+    assert len(FactorGraphDisplay.from_estimator(model, X[0]).circles_) == 6
+    chain = StructuredSparseMAPClassifier("chain").fit(X[:2], [[0, 1] * 3, [1, 0] * 3])
+    with pytest.raises(ValueError, match=r"the structures of the estimator are no factor graphs; .* 'chain'"):
+        FactorGraphDisplay.from_estimator(chain, X[0])
 
 
 @pytest.mark.parametrize(
@@ -754,6 +909,19 @@ def test_large_graphs_are_refused():
         (lambda: FactorGraphDisplay(flat_graph(), additional={"pairs": [1.0]}), r"there must be \(5,\) pair scores"),
         (lambda: FactorGraphDisplay(matching_graph(), names=["a"]), "names must be 12 names"),
         (lambda: FactorGraphDisplay(matching_graph()).plot(layout="round"), "layout='round' is not one of"),
+        (lambda: FactorGraphDisplay(matching_graph()).plot(layout="heatmap"), "a heat map shows marginals"),
+        (lambda: FactorGraphDisplay(shift_graph(), axis_names=[DAYS]), r"must be a dict .* \['shift', 'open'\]"),
+        (lambda: FactorGraphDisplay(shift_graph(), axis_names={"u": [DAYS]}), "has 'u'; the graph has"),
+        (
+            lambda: FactorGraphDisplay(matching_graph(), np.zeros((3, 4)), axis_names=[DAYS]).plot(layout="heatmap"),
+            "axis_names of 'links' must be 2 lists",
+        ),
+        (
+            lambda: FactorGraphDisplay(matching_graph(), np.zeros((3, 4)), axis_names=[DAYS, DAYS]).plot(
+                layout="heatmap"
+            ),
+            "axis_names of 'links' must be 4 names; got 3",
+        ),
         (
             lambda: FactorGraphDisplay(lp_sparsemap(matching_graph(), np.ones((3, 4))), np.zeros((3, 4))),
             "a result brings its own marginals",

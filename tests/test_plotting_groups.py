@@ -57,7 +57,11 @@ def test_paths_are_drawn_by_their_number_of_weights():
         points = np.column_stack([path.n_nonzero_coefs, path.scores])[[1, 3, 0, 2]]
         np.testing.assert_allclose(display.lines_[name].get_xydata(), points)
     texts = [text.get_text() for text in display.ax_.texts]
-    assert sorted(texts) == sorted(["5", "1", "all", "2"] * 2)
+    labels = [["best: " * (i == path.best_index) + path.labels[i] for i in range(4)] for path in paths.values()]
+    assert sorted(texts) == sorted(labels[0] + labels[1])
+    rings = [line.get_xydata() for line in display.ax_.lines if line.get_markersize() == 11.0]
+    best = [[(path.n_nonzero_coefs[i], path.scores[i])] for path in paths.values() for i in [path.best_index]]
+    np.testing.assert_allclose(rings, best)
     assert texts_of(display.legend_) == ["uniform", "sqrt", "all groups"]
     assert display.ax_.get_xscale() == "log" and display.ax_.get_ylabel() == "accuracy"
     # Standard errors of the splits.
@@ -82,8 +86,31 @@ def test_ticks_are_plain_numbers():
         # A model without weights has no place on the axis.
         assert display.lines_[""].get_xdata().tolist() == [300, largest]
         boxes = [text for text, _ in visible_texts(display.figure_)]
-        assert any(re.fullmatch(r"[125]0{2,}|[125]?0{0,2},000(,000)?|1,000|1,000,000", text) for text in boxes)
+        assert any(re.fullmatch(r"[1-9]0{2,}|[125]?0{0,2},000(,000)?|1,000|1,000,000", text) for text in boxes)
         assert not any("times" in text or "10^" in text for text in boxes)
+
+
+@pytest.mark.parametrize("low, high", [(7, 900), (8, 25), (11, 14), (1, 9_000_000), (100, 101)])
+def test_narrow_and_wide_axes_have_ticks(low, high):
+    scores = np.array([0.1, 0.2, 0.3])
+    path = GroupPath([1, 2, 3], scores, scores[:, None], np.array([low, low, high]), [], [])
+    ax = GroupPathDisplay(path).plot().ax_
+    ticks = ax.get_xticks()
+    left, right = ax.get_xlim()
+    # Whole numbers, at the ends rounded.
+    assert (ticks % 1 == 0).all() and ((ticks > left - 0.5) & (ticks < right + 0.5)).all()
+    assert min(4, 1 + high - low) <= len(ticks) <= 12
+    assert_nothing_overlaps(ax.figure)
+
+
+def test_labels_of_close_points_do_not_overlap():
+    n = np.unique(np.geomspace(1, 100, 50).astype(int))
+    scores = 1 - np.exp(-n / 20) - (n / 200) ** 2
+    path = GroupPath(n.tolist(), scores, scores[:, None], 700 * n, [], [])
+    display = GroupPathDisplay(path).plot()
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert f"best: {path.best_budget}" in texts and 5 < len(texts) < len(n)
+    assert_nothing_overlaps(display.figure_)
 
 
 def test_strengths_are_drawn_like_budgets():
@@ -93,8 +120,10 @@ def test_strengths_are_drawn_like_budgets():
     shown = model.path_.n_nonzero_coefs > 0
     assert len(display.lines_[""].get_xdata()) == shown.sum() >= 2
     assert display.ax_.get_xlabel() == "nonzero weights; at the points, alpha"
-    smallest = f"{model.alphas_[-1]:.3g}"
-    assert smallest in [text.get_text() for text in display.ax_.texts]
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert f"best: {model.alpha_:.3g}" in texts
+    # Labels that would cover that of the best strength are left out.
+    assert f"{np.array(model.path_.budgets)[shown][0]:.3g}" in texts
 
 
 # -- Memory --------------------------------------------------------------------------------------------------------

@@ -67,50 +67,25 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
         f"{times[1]:>11.2f}"
     )
     if n_rows == 10:
-        shown = [solved[0].marginals for solved in results]
+        shown = [solved[0] for solved in results]
 
 # %%
 # The picture
 # -----------
-# On the left one of the problems of 10 x 15; an empty cell is zero. On the right the fine graph of a tiny problem.
+# Above, one of the problems of 10 x 15; an empty cell is zero. Below, the fine graph of a tiny problem.
 
 INK = "#222222"
-figure = plt.figure(figsize=(15.5, 4.2), layout="constrained")
-left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
-for ax, title, marginals in zip(
-    (left, middle), ("one factor: Matching", "10 Xor, 15 AtMostOne"), shown
-):
-    ax.imshow(
-        np.ma.masked_less(marginals, 1e-9),
-        cmap="Blues",
-        vmin=-0.1,
-        vmax=1.9,
-        aspect="auto",
-    )
-    for (i, j), u in np.ndenumerate(marginals):
-        if u >= 0.005:
-            ax.text(
-                j,
-                i,
-                f"{u:.2f}".lstrip("0"),
-                ha="center",
-                va="center_baseline",
-                fontsize=8,
-                color=INK,
-            )
-    ax.set_xticks(np.arange(16) - 0.5, minor=True)
-    ax.set_yticks(np.arange(11) - 0.5, minor=True)
-    ax.grid(which="minor", color="#dddddd", lw=0.8)
-    ax.set(xticks=[], yticks=[], xlim=(-0.52, 14.52), ylim=(9.52, -0.52))
-    ax.tick_params(which="both", length=0)
-    ax.spines[:].set_visible(False)
+figure = plt.figure(figsize=(13, 8.4), layout="constrained")
+above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.1))
+titles = "one factor: Matching", "10 Xor, 15 AtMostOne"
+for ax, title, result in zip(above.subplots(1, 2), titles, shown):
+    FactorGraphDisplay.from_result(result, layout="heatmap", ax=ax)
     ax.set_title(title, fontsize=13, color=INK)
-apart = np.abs(shown[0] - shown[1]).max()
-figure.supxlabel(
-    f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK
-)
-right.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
+apart = np.abs(shown[0].marginals - shown[1].marginals).max()
+above.supxlabel(f"largest difference of the two: {apart:.0e}", fontsize=11, color=INK)
+ax = below.subplots()
+ax.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
 tiny = lp_sparsemap(fine(3, 4), rng.normal(size=(3, 4)))
-FactorGraphDisplay.from_result(tiny, ax=right)
+FactorGraphDisplay.from_result(tiny, ax=ax)
 
 plt.show()

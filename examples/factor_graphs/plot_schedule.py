@@ -9,7 +9,6 @@ are undecided. Then a rule is added, and the timetable adapts.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.legend_handler import HandlerTuple
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import (
@@ -22,6 +21,7 @@ from sklearn_sparsemap.factors import (
     Pair,
     Xor,
 )
+from sklearn_sparsemap.plotting import FactorGraphDisplay
 
 # %%
 # Lessons, slots, wishes
@@ -110,68 +110,24 @@ except ValueError as error:
 # An empty cell is zero; frames show where the new rule has changed something. The last row says which days are open.
 
 INK, CHANGED = "#222222", "#d55e00"
-figure = plt.figure(figsize=(14, 4.8), layout="constrained")
-(left, right), bottoms = figure.subplots(
-    2, 2, height_ratios=(len(LESSONS), 1), sharey="row"
-)
+figure, axes = plt.subplots(1, 2, figsize=(14, 4.6), layout="constrained")
+axis_names = {"lesson": (LESSONS, SLOTS), "open": (DAYS,)}
+titles = "seven lessons by the rules", "... and geometry after algebra"
+for ax, title, result in zip(axes, titles, (before, after)):
+    display = FactorGraphDisplay.from_result(
+        result, axis_names=axis_names, layout="heatmap", ax=ax
+    )
+    display.ax_[0].set_title(title, fontsize=13, color=INK)
+
+frame = {"fill": False, "edgecolor": CHANGED, "lw": 1.8}
 change = np.abs(after.marginals["lesson"] - before.marginals["lesson"]) > 0.01
-
-
-def shade(ax, u, names):
-    """Draw marginals as a heat map with names."""
-    ax.imshow(
-        np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
-    )
-    for (i, j), value in np.ndenumerate(u):
-        if value > 1e-9:
-            text = f"{value:.2f}" if value >= 0.005 else "<0.01"
-            ax.text(
-                j, i, text, ha="center", va="center_baseline", fontsize=9, color=INK
-            )
-    ax.set_yticks(range(len(names)), names, color=INK)
-    ax.set_xticks(np.arange(u.shape[1] + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(u.shape[0] + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="#dddddd", lw=0.8)
-    ax.set(xticks=[], xlim=(-0.52, u.shape[1] - 0.48), ylim=(u.shape[0] - 0.48, -0.52))
-    ax.tick_params(which="both", length=0)
-    ax.spines[:].set_visible(False)
-
-
-for ax, bottom, title, result in zip(
-    (left, right),
-    bottoms,
-    ("seven lessons by the rules", "... and geometry after algebra"),
-    (before, after),
-):
-    shade(ax, result.marginals["lesson"], LESSONS)
-    shade(bottom, result.marginals["open"][None], ["open"])
-    ax.set_xticks(
-        range(len(SLOTS)),
-        SLOTS,
-        color=INK,
-        rotation=40,
-        ha="left",
-        rotation_mode="anchor",
-    )
-    ax.xaxis.tick_top()
-    ax.tick_params(which="both", length=0)
-    bottom.set_xticks(range(len(DAYS)), DAYS, color=INK)
-    ax.set_title(title, fontsize=13, color=INK)
 for i, j in np.argwhere(change):
-    right.add_patch(
-        plt.Rectangle(
-            (j - 0.47, i - 0.46), 0.94, 0.92, fill=False, edgecolor=CHANGED, lw=1.8
-        )
-    )
-
-frame = plt.Rectangle((0, 0), 1, 1, fill=False, edgecolor=CHANGED, lw=1.8)
-cells = [plt.Rectangle((0, 0), 1, 1, color=plt.cm.Blues(x)) for x in (0.1, 0.55)]
+    patch = plt.Rectangle((j - 0.47, i - 0.46), 0.94, 0.92, **frame, zorder=4)
+    display.ax_[0].add_patch(patch)
 figure.legend(
-    [frame, tuple(cells)],
-    ["changed by the new rule", "probability of a lesson in a slot; none where empty"],
-    handler_map={tuple: HandlerTuple(ndivide=None)},
+    [plt.Rectangle((0, 0), 1, 1, **frame)],
+    ["changed by the new rule"],
     loc="outside lower center",
-    ncols=2,
     frameon=False,
     fontsize=11,
 )

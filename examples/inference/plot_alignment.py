@@ -86,7 +86,7 @@ attentions = {
 }
 for top, ax, (title, weights) in zip(tops, bottoms, attentions.items()):
     if weights is result.marginals:
-        MatchingDisplay.from_predictions(
+        MatchingDisplay.from_result(
             result, row_names=rows, col_names=columns, ax=ax
         )
     else:

@@ -37,8 +37,22 @@ for solver in SOLVERS:
 # %%
 # Follow the solvers
 # ------------------
-# `ConvergenceDisplay.from_problem` solves the problem again and again, each time with more iterations allowed. What the
-# facets have before their end is no mixture of structures: of them there is one point, the end.
+# The problem is solved again and again, each time with more iterations allowed. The intermediate results of the facets
+# are no mixtures of structures, so there is one point for them, the solution.
+
+GRID = np.unique(np.geomspace(2, MAX_ITER, 150).astype(int)).tolist()
+
+
+def solve(problem, solver):
+    """Solve a problem with increasing limits of iterations, until convergence."""
+    results = []
+    for k in GRID if solver != "facets" else [MAX_ITER]:
+        result = sparsemap(tree, problem, solver=solver, tol=1e-12, max_iter=k)
+        results.append(result)
+        if result.n_iter < k:
+            break
+    return results
+
 
 figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained")
 
@@ -46,15 +60,8 @@ figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained")
 def trace(scale, axes):
     """Draw and print how each solver gets on with the scores times `scale`."""
     problem = scale * scores
-    display = ConvergenceDisplay.from_problem(
-        tree,
-        problem,
-        solvers=SOLVERS,
-        max_iter=MAX_ITER,
-        n_points=150,
-        tol=1e-12,
-        ax=axes,
-    )
+    results = {solver: solve(problem, solver) for solver in SOLVERS}
+    display = ConvergenceDisplay.from_result(results, ax=axes)
     print(
         f"\n{f'scores of scale {scale}':22}"
         f"{'iterations until the distance to the optimum is below':>54}",

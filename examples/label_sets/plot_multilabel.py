@@ -160,7 +160,7 @@ strength = [1.0 if what == "implies" else 0.4 for what in ATTRACT.values()]
 strength += [-1.0 if what == "exclusive" else -0.4 for what in REPEL.values()]
 # Topics stand beside their subtopics, at the same places on both sides.
 shown = {"n_edges": N_SHOWN, "order": names}
-LabelGraphDisplay.from_edges(names, true_edges, strength, **shown, ax=left)
+LabelGraphDisplay(names, true_edges, strength).plot(**shown, ax=left)
 left.set_title("how the labels were made", fontsize=13, color=INK)
 LabelGraphDisplay.from_estimator(learned, **shown, ax=right)
 right.set_title(

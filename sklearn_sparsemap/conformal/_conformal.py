@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -42,9 +43,9 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     fitted_estimator : estimator
         A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`; or a pipeline or a
         search around one.
-    confidence_level : float, default=0.9
+    confidence_level : float or list of float, default=0.9
         Probability that the set contains the gold structure, between 0 and 1. Larger values make larger sets. It may be
-        changed after calibration.
+        changed after calibration. A list, with ``risk="parts"`` only, gives sets for several levels in one call.
     max_size : int, default=1000
         Maximum number of structures that `predict_set` lists for a sample. It does not affect `covers`.
     score : {"reduced_cost", "log_loss"}, default="reduced_cost"
@@ -63,8 +64,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         The error whose mean is at most ``1 - confidence_level``.
 
         - ``"structure"``: the gold structure is not in the set.
-        - ``"parts"``: the fraction of the parts of the gold structure, such as tags, that are in no structure of the
-          set [2]_; see `missed`. Sets are smaller. For structures only.
+        - ``"parts"``: the fraction of the parts of the gold structure, such as tags or the labels of a set, that are
+          not in the set [2]_; see `missed`. The set of a sample is a set of parts, such as a few labels for each step.
 
     Attributes
     ----------
@@ -76,7 +77,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     part_nonconformity_ : list of ndarray
         With ``risk="parts"``, the least nonconformity of any structure with each part of the gold structure.
     threshold_ : float, or dict of group -> float
-        The largest nonconformity in a set. Infinite if the calibration samples are too few.
+        The largest nonconformity in a set. Infinite if the calibration samples are too few. For a list of levels, an
+        array with one for each.
     truncated_ : bool ndarray of shape (n_samples,)
         Which lists of the latest `predict_set` ended at `max_size`.
 
@@ -131,7 +133,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
     _parameter_constraints = {
         "fitted_estimator": "no_validation",
-        "confidence_level": [FRACTION],
+        "confidence_level": [FRACTION, "array-like"],
         "max_size": [POSITIVE_INT],
         "score": [StrOptions(set(SCORES))],
         "groups": [callable, StrOptions({"class"}), None],
@@ -141,7 +143,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def __init__(
         self,
         fitted_estimator: Any,
-        confidence_level: float = 0.9,
+        confidence_level: float | ArrayLike = 0.9,
         max_size: int = 1000,
         score: Literal["reduced_cost", "log_loss"] = "reduced_cost",
         groups: Callable[[Any], Any] | Literal["class"] | None = None,
@@ -180,10 +182,10 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         UserWarning
             If the samples, or those of a group, are too few for the level. Sets then contain every structure.
         """
-        check_parameters(self)
+        self._check_parameters()
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
-        of_parts = self._of_parts(found, y) if self.risk == "parts" else None
+        of_parts = found.of_parts(y) if self.risk == "parts" else None
         of_samples = self._groups_of(found, X, groups, y)
         if isinstance(found, NonconformityWithEmpty):
             kept = np.flatnonzero(~found.samples.is_empty)
@@ -194,11 +196,12 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         vars(self).pop("part_nonconformity_", None)
         if of_parts is not None:
             self.part_nonconformity_ = of_parts
-        needed = math.ceil(self.confidence_level / (1.0 - self.confidence_level) - _ROUNDING)
+        level = np.max(self.confidence_level)
+        needed = math.ceil(level / (1.0 - level) - _ROUNDING)
         for group, n in Counter(of_samples).items():
             if n < needed:
                 warn_user(
-                    f"confidence_level={self.confidence_level} needs at least {needed} calibration samples"
+                    f"confidence_level={level} needs at least {needed} calibration samples"
                     f"{'' if group is None else f' of group {group!r}'}, and there are {n}, so that sets contain every "
                     "structure; add samples, or lower the level"
                 )
@@ -223,45 +226,51 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         nonconformity : ndarray of shape (n_samples,)
             Infinite for structures that the model cannot predict.
         """
-        check_parameters(self)
+        self._check_parameters()
         return self._nonconformity(X).of_gold(y)
 
     def covers(self, X: Any, y: Any, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Tell whether structures are in the sets of their samples, without listing the sets.
 
+        With ``risk="parts"`` that is whether a structure is as close as the structures whose parts make up the set.
+
         Parameters
         ----------
         X, y, groups : as in `conformalize`
 
         Returns
         -------
-        covered : bool ndarray of shape (n_samples,)
+        covered : bool ndarray of shape (n_samples,), or (n_samples, n_levels) for a list of levels
         """
         found, limits = self._limits(X, y, groups)
         nonconformity = found.of_gold(y)
-        return (nonconformity <= limits) & np.isfinite(nonconformity)
+        covered = (nonconformity <= limits.T) & np.isfinite(nonconformity)
+        return covered.T
 
     def missed(self, X: Any, y: Any, groups: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Compute the fraction of the parts of structures that are in no structure of the sets, without listing these.
+        """Compute the fraction of the parts of structures that are outside the sets, without listing these.
 
         Parameters
         ----------
         X, y, groups : as in `conformalize`
-            Samples of structures; neither label sets nor graphs.
 
         Returns
         -------
-        missed : ndarray of shape (n_samples,)
+        missed : ndarray of shape (n_samples,), or (n_samples, n_levels) for a list of levels
             1 for structures that the model cannot predict.
 
         Raises
         ------
         ValueError
-            For label sets and graphs, and structures that repeat parts.
+            For structures that repeat parts.
         """
         found, limits = self._limits(X, y, groups)
-        outside = [(own > limit) | (own == np.inf) for own, limit in zip(self._of_parts(found, y), limits)]
-        return np.array([own.mean() if len(own) else 0.0 for own in outside])
+        missed = np.zeros(limits.shape)
+        for i, (own, limit) in enumerate(zip(found.of_parts(y), limits)):
+            if len(own):
+                outside = (own > np.expand_dims(limit, -1)) | (own == np.inf)
+                missed[i] = outside.mean(axis=-1).reshape(limits.shape[1:])
+        return missed
 
     def _limits(self, X, y, groups):
         """Return the `Nonconformity` of samples, and the threshold of each."""
@@ -270,16 +279,10 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         found = self._nonconformity(X)
         of_samples = self._groups_of(found, X, groups, y)
         thresholds = self._thresholds(of_samples)
-        return found, np.array([_with_rounding(thresholds[group]) for group in of_samples])
+        return found, _with_rounding(np.array([thresholds[group] for group in of_samples]))
 
-    def _of_parts(self, found, y):
-        samples = found.samples
-        if not hasattr(samples, "maxima_with") or samples.structure.repeats:
-            raise ValueError("parts are counted for structures that have each part once; use risk='structure'")
-        return found.of_parts(y)
-
-    def predict_set(self, X: Any, groups: ArrayLike | None = None) -> list[list[tuple[Any, float]]]:
-        """List the structures in the set of each sample.
+    def predict_set(self, X: Any, groups: ArrayLike | None = None) -> list[Any]:
+        """List the structures, or with ``risk="parts"`` mark the parts, in the set of each sample.
 
         Parameters
         ----------
@@ -287,9 +290,11 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        sets : list of lists of (structure, nonconformity)
+        sets : list of lists of (structure, nonconformity), or list of bool ndarray
             For each sample the structure of least nonconformity first, at most `max_size`. A structure is as `predict`
-            of the estimator returns it. `truncated_` tells which lists are not complete.
+            of the estimator returns it. `truncated_` tells which lists are not complete. With ``risk="parts"``, for
+            each sample an array in the shape of its marginals, such as (n_steps, n_classes), which is True for the
+            parts in the set; for a list of levels, with one more axis for these.
         """
         self._check_fitted()
         self._check_given(groups)
@@ -297,13 +302,29 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         by_class = self.groups == "class"
         of_samples = [None] * len(found) if by_class else self._groups_of(found, X, groups)
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
-        sets, truncated = [], np.zeros(len(found), bool)
-        for i, group in enumerate(of_samples):
-            own, truncated[i] = self._list(found, i, np.inf if by_class else thresholds[group])
-            if by_class:
-                own = [pair for pair in own if pair[1] <= _with_rounding(thresholds.get(pair[0], np.inf))]
-            sets.append(own)
-        self.truncated_ = truncated
+        if hasattr(self, "part_nonconformity_"):
+            return self._parts_within(found, of_samples, thresholds)
+        limits = [np.inf if by_class else _with_rounding(thresholds[group]) for group in of_samples]
+        sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(self._lists(found, limits), limits)]
+        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
+        sets = [own[: self.max_size] for own in sets]
+        if by_class:
+            limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
+            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in sets]
+        return sets
+
+    def _parts_within(self, found, of_samples, thresholds):
+        """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
+        n_levels = np.shape(self.confidence_level)
+        sets = []
+        for costs, group in zip(found.of_all_parts(), of_samples):
+            if self.groups == "class":
+                classes = found.samples.model.classes_.tolist()
+                limits = np.array([thresholds.get(each, np.full(n_levels, np.inf)) for each in classes])
+            else:
+                limits = np.asarray(thresholds[group])
+            is_inside = partial(_is_inside, limits=_with_rounding(limits), n_levels=n_levels)
+            sets.append({k: is_inside(v) for k, v in costs.items()} if isinstance(costs, dict) else is_inside(costs))
         return sets
 
     def _nonconformity(self, X):
@@ -318,7 +339,17 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def _check_fitted(self):
         if not hasattr(self, "nonconformity_"):
             raise NotFittedError("this ConformalStructures is not calibrated yet; call conformalize")
+        self._check_parameters()
+
+    def _check_parameters(self):
         check_parameters(self)
+        levels = np.asarray(self.confidence_level)
+        if levels.ndim == 0:
+            return
+        if self.risk != "parts":
+            raise ValueError("several levels of confidence are for risk='parts'; pass one level, or set risk='parts'")
+        if levels.ndim != 1 or not len(levels) or levels.dtype.kind != "f" or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {levels!r}")
 
     def _check_given(self, groups):
         """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
@@ -359,21 +390,20 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
                     f"no calibration sample is of group {quoted(group)}, so that its sets contain every structure"
                 )
             # The mean risk of these samples and one more, for which it is 1, may be at most 1 - confidence_level.
-            most = (len(own) + 1) * (1.0 - self.confidence_level) - 1.0
-            found[group] = _least_threshold(own, most + _ROUNDING * (len(own) + 1))
+            most = (len(own) + 1) * (1.0 - np.asarray(self.confidence_level) + _ROUNDING) - 1.0
+            found[group] = _least_thresholds(own, most)
         return found
 
-    def _list(self, found, i, limit):
-        """Return the structures of a sample whose nonconformity is within a limit, and whether there are too many."""
+    def _lists(self, found, limits):
+        """Return the best structures of each sample: those within its limit and one more, at most ``max_size + 1``."""
         most = self.max_size + 1
-        size = min(_FIRST, most)
-        while True:
-            best = found.n_best(i, size)
-            if len(best) < size or size == most or best[-1][1] > _with_rounding(limit):
-                break
+        lists, left, size = [None] * len(found), list(range(len(found))), min(_FIRST, most)
+        while left:
+            for i, own in zip(left, found.n_best(left, size)):
+                lists[i] = own
+            left = [i for i in left if size < most and len(lists[i]) == size and lists[i][-1][1] <= limits[i]]
             size = min(_GROWTH * size, most)
-        inside = [pair for pair in best if pair[1] <= _with_rounding(limit)]
-        return inside[: self.max_size], len(inside) > self.max_size
+        return lists
 
     def _restore(self, fitted, learned):
         super()._restore(fitted, learned)
@@ -400,8 +430,14 @@ def _with_rounding(threshold):
     return threshold + _ROUNDING * (1.0 + abs(threshold))
 
 
-def _least_threshold(samples, most):
-    """Return the least value at which the total risk is at most `most`.
+def _is_inside(costs, limits, n_levels):
+    """Return which parts have a nonconformity within the limits, with a last axis for several levels."""
+    costs = costs[..., None] if n_levels else costs
+    return (costs <= limits) & (costs < np.inf)
+
+
+def _least_thresholds(samples, most):
+    """Return the least values at which the total risk is at most `most`: a float, or an array like `most`.
 
     The risk of a sample is the fraction of its values above the threshold.
     """
@@ -409,8 +445,8 @@ def _least_threshold(samples, most):
     weights = np.concatenate([np.full(len(own), 1.0 / max(len(own), 1)) for own in samples] + [np.zeros(0)])
     order = np.argsort(values, kind="stable")
     above = weights.sum() - np.cumsum(weights[order])
-    fits = np.flatnonzero(above <= most)
-    return float(values[order[fits[0]]]) if len(fits) else np.inf
+    least = [np.append(values[order][above <= limit], np.inf)[0] for limit in np.atleast_1d(most)]
+    return float(least[0]) if np.ndim(most) == 0 else np.array(least)
 
 
 def _check_hashable(groups):

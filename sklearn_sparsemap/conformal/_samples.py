@@ -102,27 +102,32 @@ class ScoredStructures:
         """Return the maximum total score over the structures of each sample, for given scores of unary parts: array."""
         return self._infer(map_inference, scores).values
 
-    def maxima_with(self, scores, parts):
-        """Return the highest total score of any structure that contains a unary part, one for each sample: array.
+    def additional_bound(self, i):
+        """Return an upper bound of the sum of the additional scores of any structure of sample i."""
+        n_additional = self.structure.sizes(self.task.layout[0][i])[1]
+        return n_additional * np.abs(self._joined[np.isfinite(self._joined)]).max(initial=0.0)
 
-        The second array returned bounds the magnitudes of the sums, to which rounding is relative.
+    def unary_parts(self, parts):
+        """Return the indices of the unary parts of a structure, given its parts."""
+        if self.structure.repeats:
+            raise ValueError("parts are counted for structures that have each part once; use risk='structure'")
+        return parts[0][parts[0] >= 0]
+
+    def in_shape(self, i, values):
+        """Return flat values of the unary parts of sample i in the shape of its scores."""
+        return values.reshape(self.shapes[i])
+
+    def n_best(self, chosen, scores, k):
+        """Return the `k` best structures of each chosen sample: lists of (structure, parts).
+
+        `chosen` are the indices of the samples, and `scores` those of the unary parts of all samples.
         """
-        dims, raised = self.task.layout[0], [own.copy() for own in scores]
-        finite, bonuses = self._joined[np.isfinite(self._joined)], np.ones(len(scores))
-        for i, part in enumerate(parts):
-            # Larger than the difference of any two totals.
-            n_additional = self.structure.sizes(dims[i])[1]
-            total = np.abs(raised[i][np.isfinite(raised[i])]).sum() + n_additional * np.abs(finite).max(initial=0.0)
-            bonuses[i] += 2.0 * total
-            raised[i][part] += bonuses[i]
-        return self.maxima(raised) - bonuses, bonuses
-
-    def n_best(self, i, scores, k):
-        """Return the `k` best structures of sample i, for given scores of unary parts: list of (structure, parts)."""
-        own = scores.reshape(self.shapes[i])
-        found = n_best(self.structure, own, k, n_jobs=self.model.n_jobs, **self.additional)
-        dims = self.task.layout[0][i]
-        return [(self.model._as_labels(s), self.structure.encode(s, dims)) for s, _ in found]
+        shaped, dims = [scores[i].reshape(self.shapes[i]) for i in chosen], self.task.layout[0]
+        lists = n_best(self.structure, shaped, k, n_jobs=self.model.n_jobs, **self.additional)
+        return [
+            [(self.model._as_labels(s), self.structure.encode(s, dims[i])) for s, _ in own]
+            for i, own in zip(chosen, lists)
+        ]
 
     def value(self, i, scores, parts):
         """Return the total score of a structure of sample i, given its parts."""
@@ -172,11 +177,24 @@ class ScoredGraphs:
         options = {"additional": self.additional, "n_jobs": self.model.n_jobs, "map_time_limit": None}
         return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
 
-    def n_best(self, i, scores, k):
-        graph, layout = self.task.graphs[i], self.task.layouts[i]
-        own = layout.shape_variables(scores)
-        found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
-        return [(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found]
+    def n_best(self, chosen, scores, k):
+        lists = []
+        for i in chosen:
+            graph, layout = self.task.graphs[i], self.task.layouts[i]
+            own = layout.shape_variables(scores[i])
+            found = n_best(graph, own, k, additional=self.additional, map_time_limit=None)
+            lists.append([(assignment, gold_parts(graph, layout, assignment)) for assignment, _ in found])
+        return lists
+
+    def additional_bound(self, i):
+        values = self.task.layouts[i].expanded(self._additional)
+        return np.abs(values[np.isfinite(values)]).sum()
+
+    def unary_parts(self, parts):
+        return np.flatnonzero(parts[0] > 0.5)
+
+    def in_shape(self, i, values):
+        return self.task.layouts[i].shape_variables(values)
 
     def value(self, i, scores, parts):
         u, joint = parts
@@ -220,11 +238,21 @@ class ScoredLabelSets:
         best = self.graph.assign(np.array(scores), self.edge_scores, n_jobs=self.model.n_jobs)
         return np.array([self.value(i, own, labels) for i, (own, labels) in enumerate(zip(scores, best))])
 
-    def n_best(self, i, scores, k):
-        return [(self._shown(labels), labels) for labels in self.graph.n_best(scores, self.edge_scores, k)]
+    def n_best(self, chosen, scores, k):
+        lists = [self.graph.n_best(scores[i], self.edge_scores, k) for i in chosen]
+        return [[(self._shown(labels), labels) for labels in own] for own in lists]
 
     def _shown(self, labels):
         return self.model.classes_[labels.argmax()] if self.model._single else labels.astype(np.int64)
+
+    def additional_bound(self, i):
+        return np.abs(self.edge_scores).sum()
+
+    def unary_parts(self, parts):
+        return np.flatnonzero(parts)
+
+    def in_shape(self, i, values):
+        return values
 
     def value(self, i, scores, parts):
         return scores[parts].sum() + self.edge_scores[parts[self.graph.edges].all(axis=1)].sum()

@@ -36,22 +36,49 @@ class Nonconformity:
         For each sample, the array has an entry for each unary part. It is infinite, one entry, if the model cannot
         predict the gold structure.
         """
-        gold = [None if parts is None else parts[0][parts[0] >= 0] for parts in self.samples.parts(y)]
-        found = [np.full(1 if own is None else len(own), np.inf) for own in gold]
-        for place in range(max(map(len, found), default=0)):
-            has_one = [own is not None and place < len(own) for own in gold]
-            parts = [own[place] if has else 0 for own, has in zip(gold, has_one)]
-            maxima, sizes = self.samples.maxima_with(self.scores, parts)
-            distances = self.offsets - maxima
-            distances[distances <= _ROUNDING * (sizes + np.abs(self.offsets))] = 0.0
-            for i in np.flatnonzero(has_one):
-                found[i][place] = distances[i]
-        return found
+        structures = self.samples.parts(y)
+        gold = [None if parts is None else self.samples.unary_parts(parts) for parts in structures]
+        costs = self._of_unary([[] if parts is None else parts for parts in gold])
+        return [np.full(1, np.inf) if parts is None else own for parts, own in zip(gold, costs)]
 
-    def n_best(self, i, k):
-        """Return the `k` structures of sample i with the smallest nonconformity: list of (structure, float)."""
-        found = self.samples.n_best(i, self.scores[i], k)
-        return sorted(((s, self._of(i, parts)) for s, parts in found), key=lambda pair: pair[1])
+    def of_all_parts(self):
+        """Return the least nonconformity of any structure with a part, for each unary part: list of arrays.
+
+        The arrays have the shape of the scores. A part that no structure has is infinite.
+        """
+        costs = self._of_unary([np.arange(len(own)) for own in self.scores])
+        return [self.samples.in_shape(i, own) for i, own in enumerate(costs)]
+
+    def _of_unary(self, parts):
+        """Return the least nonconformity of any structure with a part, for some unary parts of each sample.
+
+        A part gets a bonus that is larger than the difference of any two totals, so that the best structure has it.
+        """
+        finite = [np.abs(own[np.isfinite(own)]).sum() for own in self.scores]
+        totals = np.array([total + self.samples.additional_bound(i) for i, total in enumerate(finite)])
+        bonuses, costs = 1.0 + 2.0 * totals, [np.empty(len(own)) for own in parts]
+        for k in range(max(map(len, parts), default=0)):
+            rows = [i for i, own in enumerate(parts) if k < len(own)]
+            raised = list(self.scores)
+            for i in rows:
+                raised[i] = raised[i].copy()
+                raised[i][parts[i][k]] += bonuses[i]
+            maxima = self.samples.maxima(raised) - bonuses
+            distances = self.offsets - maxima
+            distances[distances <= _ROUNDING * (bonuses + np.abs(self.offsets))] = 0.0
+            # The best structure has the part unless none has.
+            distances[maxima < -totals - 0.5] = np.inf
+            for i in rows:
+                costs[i][k] = distances[i]
+        return costs
+
+    def n_best(self, chosen, k):
+        """Return the `k` structures of each chosen sample with the smallest nonconformity: lists of (structure, float).
+
+        `chosen` are the indices of the samples.
+        """
+        lists = zip(chosen, self.samples.n_best(chosen, self.scores, k))
+        return [sorted(((s, self._of(i, p)) for s, p in own), key=lambda pair: pair[1]) for i, own in lists]
 
     def _of(self, i, parts):
         offset = float(self.offsets[i])
@@ -88,10 +115,16 @@ class NonconformityWithEmpty:
         self._fill(found, y, "of_parts")
         return list(found)
 
-    def n_best(self, i, k):
-        if self.samples.is_empty[i]:
-            return [(self.samples.model._no_labels(), 0.0)]
-        return self._found.n_best(self._places[i], k)
+    def of_all_parts(self):
+        costs = iter([] if self._found is None else self._found.of_all_parts())
+        none = np.zeros((0, len(self.samples.model._current.intercept)))
+        return [none if is_empty else next(costs) for is_empty in self.samples.is_empty]
+
+    def n_best(self, chosen, k):
+        places = [self._places[i] for i in chosen if not self.samples.is_empty[i]]
+        lists = iter(self._found.n_best(places, k) if places else [])
+        nothing = [(self.samples.model._no_labels(), 0.0)]
+        return [nothing if self.samples.is_empty[i] else next(lists) for i in chosen]
 
     def _fill(self, found, y, method):
         """Write the results for the samples that have steps; a ValueError names one without steps that has labels."""

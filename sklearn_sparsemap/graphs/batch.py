@@ -84,9 +84,9 @@ def link_multipliers(graph, scores, additional, multipliers, u, lam, left):
                 lam[link] += left[i] / graph.degrees[i]
 
 
-# The parameters of each loop after the graph: samples, tol, limits, start, stop, solutions. Graphs with structures come
+# The parameters of each loop after the graph: samples, tol, limits, solutions, start, stop. Graphs with structures come
 # with their oracles and solvers.
-LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
+LOOP = SAMPLES, types.float64, INTS, SOLUTIONS, types.int64, types.int64
 _STRUCTURED = GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS
 
 
@@ -213,7 +213,7 @@ def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits,
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *LOOP))
-def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
+def logic_rows_range(use_newton, graph, samples, tol, limits, out, start, stop):
     """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
     presolve, proximal = new_presolve(graph), new_proximal(graph.degrees.shape[0])
     bounds = pairwise_bounds(graph, row_of(samples.additional, start))
@@ -224,7 +224,7 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *LOOP))
-def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
+def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps.
 
     Parameters
@@ -285,7 +285,7 @@ def solve_by_block(graph, structures, proximal, samples, tol, limits, i, out):
 
 
 @entry(types.void(GRAPH_ARRAYS, *LOOP))
-def logic_block_range(graph, samples, tol, limits, start, stop, out):
+def logic_block_range(graph, samples, tol, limits, out, start, stop):
     """Solve samples start..stop of a graph without structures; for the parameters see `rows_range`."""
     proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
@@ -293,7 +293,7 @@ def logic_block_range(graph, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
+def block_range(graph, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop by block coordinate ascent; for the parameters see `rows_range`."""
     proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
@@ -302,7 +302,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
+def admm_range(graph, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop by alternating directions; for the parameters see `rows_range`."""
     for i in range(start, stop):
         additional, warm = additional_of(samples, i), row_of(samples.warm, i)

@@ -103,7 +103,7 @@ def _solve(graph, structures, is_logic, samples, tol, limits, i, gradient, scrat
 
 
 @entry(types.void(SMALL_ARRAYS, *LOOP))
-def small_logic_range(graph, samples, tol, limits, start, stop, out):
+def small_logic_range(graph, samples, tol, limits, out, start, stop):
     """Solve samples start..stop of a graph without structures; see `batch.rows_range`."""
     gradient = np.empty(graph.row_bounds.shape[0])
     scratch = np.empty((3, graph.degrees.shape[0]))
@@ -115,14 +115,14 @@ _STRUCTURED = SMALL_ARRAYS, STRUCTURE_ARRAYS, ORACLES.type, PLAIN_SOLVERS
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def small_rows_range(graph, arrays, oracles, solvers, samples, tol, limits, start, stop, out):
+def small_rows_range(graph, arrays, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop; see `batch.rows_range`.
 
     Parameters
     ----------
     graph : SmallArrays
     arrays : StructureArrays
-    oracles, samples, tol, limits, start, stop, out
+    oracles, samples, tol, limits, out, start, stop
         See `batch.rows_range`.
     solvers : PlainSolvers
         Samples with a structure that prefers to be solved by facets are not solved.
@@ -135,7 +135,7 @@ def small_rows_range(graph, arrays, oracles, solvers, samples, tol, limits, star
 
 
 @entry(types.void(*_STRUCTURED, *LOOP))
-def small_block_range(graph, arrays, oracles, solvers, samples, tol, limits, start, stop, out):
+def small_block_range(graph, arrays, oracles, solvers, samples, tol, limits, out, start, stop):
     """Solve samples start..stop by block coordinate ascent; for the parameters see `small_rows_range`."""
     proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):

@@ -10,6 +10,8 @@ from ._graphs.factor_graph import FactorGraphDisplay
 from ._graphs.hierarchy import HierarchyDisplay
 from ._graphs.label_graph import LabelGraphDisplay
 from ._inspection import ExplanationDisplay, FeatureTableDisplay, LabelConfusionDisplay, TransitionsDisplay
+from ._loss_curve import LossCurveDisplay
+from ._selection.coefficients import CoefficientPathDisplay
 from ._selection.curves import GroupPathDisplay, MemoryCurveDisplay
 from ._selection.group_order import GroupOrderDisplay
 from ._structures.matching import MatchingDisplay
@@ -19,6 +21,7 @@ from ._structures.tree import TreeDisplay
 
 __all__ = [
     "ChainDisplay",
+    "CoefficientPathDisplay",
     "ConformalCoverageDisplay",
     "ConvergenceDisplay",
     "ExplanationDisplay",
@@ -30,6 +33,7 @@ __all__ = [
     "LabelCalibrationDisplay",
     "LabelConfusionDisplay",
     "LabelGraphDisplay",
+    "LossCurveDisplay",
     "MatchingDisplay",
     "MemoryCurveDisplay",
     "PartsDisplay",

@@ -16,13 +16,48 @@ class Display:
     and `figure_` by `_start`, draws, and returns the display.
     """
 
-    def _start(self, ax, figsize, n_rows=1, n_columns=1):
+    def _start(self, ax, figsize):
         """Set `ax_` and `figure_`, to a new figure of this size in inches if `ax` is None; return the axes."""
         if ax is None:
             pyplot = import_library("matplotlib.pyplot")
-            _, ax = pyplot.subplots(n_rows, n_columns, figsize=figsize, layout="constrained")
-        self.ax_, self.figure_ = ax, np.ravel(ax)[0].figure
+            _, ax = pyplot.subplots(figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+    def _start_panels(self, ax, figsize, n_panels, n_columns=1, **ratios):
+        """Set `ax_` and `figure_` for a display of several panels, in rows of `n_columns`.
+
+        Parameters
+        ----------
+        ax : None, matplotlib Axes or sequence of `n_panels` Axes
+            None: a new figure. One Axes is divided into panels. Several are the panels.
+        figsize : (float, float)
+            Size of a new figure in inches.
+        n_panels, n_columns : int
+        **ratios
+            ``height_ratios`` or ``width_ratios`` of the rows or columns.
+
+        Returns
+        -------
+        axes : ndarray of shape (n_panels,) of Axes
+        """
+        axes = None if ax is None else np.ravel(ax)
+        if axes is None or len(axes) == 1 < n_panels:
+            shape = -(-n_panels // n_columns), n_columns
+            if axes is None:
+                self.figure_ = import_library("matplotlib.pyplot").figure(figsize=figsize, layout="constrained")
+                grid = self.figure_.add_gridspec(*shape, **ratios)
+            else:
+                self.figure_, part = axes[0].figure, axes[0].get_subplotspec()
+                if part is None:
+                    raise ValueError(f"ax has no place in a grid that could be divided; give {n_panels} axes")
+                axes[0].set_axis_off()
+                grid = part.subgridspec(*shape, **ratios)
+            axes = np.array([self.figure_.add_subplot(grid[divmod(k, n_columns)]) for k in range(n_panels)])
+        if len(axes) != n_panels:
+            raise ValueError(f"ax must be {n_panels} axes, or one, which is divided; got {len(axes)} axes")
+        self.ax_, self.figure_ = axes, axes[0].figure
+        return axes
 
 
 class Drawing(Display):

@@ -33,11 +33,6 @@ class LabelCalibrationDisplay(Display):
     ax_, figure_, line_, dots_
         Axes, figure and artists of the plot.
 
-    Raises
-    ------
-    ValueError
-        In `from_predictions`, if the numbers of labels and marginals differ.
-
     See Also
     --------
     sklearn.calibration.CalibrationDisplay : Reliability of the probabilities of one label.
@@ -45,9 +40,10 @@ class LabelCalibrationDisplay(Display):
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import LabelCalibrationDisplay
-    >>> display = LabelCalibrationDisplay.from_predictions([[0, 1], [0, 1], [1, 1]], [[0, 1], [0.5, 1], [0.5, 0.8]])
-    >>> display.marginals, display.frequencies, display.counts
-    (array([0. , 0.5, 0.8, 1. ]), array([0. , 0.5, 1. , 1. ]), array([1, 2, 1, 2]))
+    >>> y_true, marginals = [[0, 1], [0, 1], [1, 1]], [[0, 1], [0.5, 1], [0.5, 0.8]]
+    >>> LabelCalibrationDisplay.from_predictions(y_true, marginals).figure_.savefig("bins.png")  # doctest: +SKIP
+    >>> round(LabelCalibrationDisplay([0.0, 0.5, 1.0], [0.0, 0.4, 1.0], [1, 2, 1]).calibration_error, 3)
+    0.05
     """
 
     def __init__(self, marginals: ArrayLike, frequencies: ArrayLike, counts: ArrayLike) -> None:
@@ -59,8 +55,8 @@ class LabelCalibrationDisplay(Display):
         return float(np.average(np.abs(self.marginals - self.frequencies), weights=self.counts))
 
     @classmethod
-    def from_predictions(cls, y_true: ArrayLike, marginals: ArrayLike, *, n_bins: int = 10) -> Self:
-        """Compare probabilities or marginals with gold labels.
+    def from_predictions(cls, y_true: ArrayLike, marginals: ArrayLike, *, n_bins: int = 10, ax: Any = None) -> Self:
+        """Draw the reliability of probabilities or marginals.
 
         Parameters
         ----------
@@ -68,6 +64,12 @@ class LabelCalibrationDisplay(Display):
             Labels, and their probabilities or marginals. Labels of NaN are left out.
         n_bins : int, default=10
             Number of groups of equal width between 0 and 1.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure.
+
+        Returns
+        -------
+        display : LabelCalibrationDisplay
 
         Raises
         ------
@@ -86,7 +88,7 @@ class LabelCalibrationDisplay(Display):
         counts = np.bincount(places, minlength=n_bins + 2)
         used = counts > 0
         sums = [np.bincount(places, values, minlength=n_bins + 2)[used] / counts[used] for values in (found, gold)]
-        return cls(*sums, counts[used])
+        return cls(*sums, counts[used]).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None) -> Self:
@@ -100,15 +102,29 @@ class LabelCalibrationDisplay(Display):
             A fitted model, or a pipeline or a search around one.
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_labels)
-        n_bins : int, default=10
-        ax : matplotlib axes, default=None
+        n_bins, ax
+            As for `from_predictions`.
+
+        Returns
+        -------
+        display : LabelCalibrationDisplay
         """
         model = unwrap(estimator)[1]
         y = model._in_order(y) if hasattr(model, "_in_order") else y
-        return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins).plot(ax=ax)
+        return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins, ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the groups, and the diagonal of perfect calibration."""
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the groups, and the diagonal of perfect calibration.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure.
+
+        Returns
+        -------
+        display : LabelCalibrationDisplay
+        """
         self._start(ax, (4.5, 4.5))
         self.ax_.plot([0, 1], [0, 1], color=INK, lw=0.8, ls=":")
         (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.annotations import Any, NDArray, Self, Sequence
-from .._core.validation import check_choice, check_positive
+from .._core.annotations import Any, NDArray, Self
+from .._core.validation import check_choice
 from ._base import Display
-from ._style import INK, lay_bare
+from ._style import INK, lay_bare, tick_whole_numbers
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -20,8 +20,6 @@ _LOOKS = {
     "facets": {"label": "facets", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
     "interior_point": {"label": "interior point", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
 }
-# Solvers whose intermediate results have no structures, and are not in the polytope.
-_ENDS_ONLY = ("facets", "interior_point")
 
 
 class ConvergenceDisplay(Display):
@@ -29,9 +27,9 @@ class ConvergenceDisplay(Display):
 
     Parameters
     ----------
-    curves : dict of str -> dict of array-like
-        For each solver: ``n_iter`` (increasing), and ``objective``, ``gap`` and ``n_structures`` of its solutions after
-        these numbers of iterations.
+    curves : dict of str -> dict of str -> array-like
+        For each solver, by the name in the legend, a dict of four arrays of one length: ``"n_iter"``, increasing
+        numbers of iterations, and ``"objective"``, ``"gap"`` and ``"n_structures"`` of its solutions after these.
 
     Attributes
     ----------
@@ -58,10 +56,8 @@ class ConvergenceDisplay(Display):
     >>> from sklearn_sparsemap.structures import LinearChain
     >>> scores, stay = np.random.default_rng(0).normal(size=(6, 3)), np.eye(3)
     >>> results = [sparsemap(LinearChain(), scores, transitions=stay, max_iter=k) for k in range(2, 20)]
-    >>> display = ConvergenceDisplay.of_results({"active_set": results})
-    >>> bool(display.best_objective - display.curves["active_set"]["objective"][-1] < 1e-12)
-    True
-    >>> display.plot().figure_.savefig("convergence.png")  # doctest: +SKIP
+    >>> display = ConvergenceDisplay.from_result({"active_set": results})  # doctest: +SKIP
+    >>> display.figure_.savefig("convergence.png")  # doctest: +SKIP
     """
 
     def __init__(self, curves: Any) -> None:
@@ -82,17 +78,27 @@ class ConvergenceDisplay(Display):
         self.best_objective = max(float(curve["objective"].max()) for curve in self.curves.values())
 
     @classmethod
-    def of_results(cls, results: Any) -> Self:
-        """Collect the curves of solutions without drawing them.
+    def from_result(cls, results: Any, *, quantity: str = "objective", ax: Any = None) -> Self:
+        """Draw the curves of solutions of one problem.
 
         Parameters
         ----------
         results : dict of str -> list of SparseMAPResult
-            For each solver its solutions after increasing numbers of iterations.
+            For each solver, by the name in the legend, its solutions of the same problem with increasing `max_iter`,
+            such as ``{"cg": [sparsemap(structure, scores, solver="cg", max_iter=k) for k in (2, 4, 8, 16)]}``. Of
+            solutions with equal `n_iter` (after convergence) the first counts. A solver whose intermediate results are
+            no mixtures of structures, ``"facets"`` or ``"interior_point"``, has one solution, which is a point.
+        quantity, ax
+            As in `plot`.
 
         Returns
         -------
         display : ConvergenceDisplay
+
+        Raises
+        ------
+        ValueError
+            If there are no results, or `ax` is given and is not one or two axes.
         """
         curves = {}
         for name, solved in results.items():
@@ -104,79 +110,7 @@ class ConvergenceDisplay(Display):
                 "gap": [result.gap for result in kept],
                 "n_structures": [len(result.weights) for result in kept],
             }
-        return cls(curves)
-
-    @classmethod
-    def from_predictions(cls, results: Any, *, quantity: str = "objective", ax: Any = None) -> Self:
-        """Draw the curves of solutions.
-
-        Parameters
-        ----------
-        results : as in `of_results`
-        quantity, ax
-            As in `plot`.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        return cls.of_results(results).plot(ax=ax, quantity=quantity)
-
-    @classmethod
-    def from_problem(
-        cls,
-        structure: Any,
-        scores: Any,
-        *,
-        solvers: Sequence[str] = ("active_set", "pairwise", "away_step", "cg"),
-        max_iter: int = 2000,
-        n_points: int = 120,
-        tol: float = 1e-9,
-        quantity: str = "objective",
-        ax: Any = None,
-        **additional: Any,
-    ) -> Self:
-        """Solve one problem with several solvers and increasing limits of iterations, and draw the curves.
-
-        Parameters
-        ----------
-        structure : Structure
-        scores : array-like
-            As for `sparsemap`.
-        solvers : sequence of str
-            As in `sparsemap`. ``"facets"`` and ``"interior_point"`` are a single point, because their intermediate
-            results are not mixtures of structures.
-        max_iter : int, default=2000
-            Maximum number of iterations (calls of the MAP oracle).
-        n_points : int, default=120
-            Maximum number of points on each curve, on a logarithmic grid of iterations.
-        tol : float, default=1e-9
-            As for `sparsemap`.
-        quantity, ax
-            As in `plot`.
-        **additional : array-like
-            Additional scores by name.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        from ..inference import sparsemap
-
-        for name, value in (("max_iter", max_iter), ("n_points", n_points)):
-            check_positive(name, value, integer=True)
-        check_choice("quantity", quantity, _QUANTITIES)
-        grid = np.unique(np.geomspace(2, max(2, max_iter), max(2, n_points)).round().astype(int))
-        results = {}
-        for solver in solvers:
-            solved = results[solver] = []
-            for k in [max(2, max_iter)] if solver in _ENDS_ONLY else grid.tolist():
-                result = sparsemap(structure, scores, solver=solver, tol=tol, max_iter=k, **additional)
-                solved.append(result)
-                if result.n_iter < k:
-                    # The solver converged.
-                    break
-        return cls.from_predictions(results, quantity=quantity, ax=ax)
+        return cls(curves).plot(ax=ax, quantity=quantity)
 
     def distance(self, solver: str, quantity: str = "objective") -> NDArray[np.float64]:
         """Return how far a solver's solutions are from the optimum.
@@ -200,8 +134,8 @@ class ConvergenceDisplay(Display):
 
         Parameters
         ----------
-        ax : sequence of two matplotlib Axes, default=None
-            Axes to draw on. By default, a new figure.
+        ax : matplotlib Axes, or sequence of two Axes, default=None
+            Axes for the distance and for the number of structures, or one that is divided. By default, a new figure.
         quantity : {"objective", "gap"}, default="objective"
             The distance: the best objective of all solvers minus the objective, or the duality gap of each solution.
 
@@ -212,13 +146,11 @@ class ConvergenceDisplay(Display):
         Raises
         ------
         ValueError
-            If `ax` is given and is not two axes.
+            If `ax` is given and is not one or two axes.
         """
         check_choice("quantity", quantity, _QUANTITIES)
-        axes = np.ravel(self._start(ax, (8.4, 3.4), n_columns=2))
-        if len(axes) != 2:
-            raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
-        self.ax_, self.lines_ = axes, {}
+        axes = self._start_panels(ax, (8.4, 3.4), 2, 2)
+        self.lines_ = {}
         # Distances below this are rounding errors.
         floor = 1e-14 * max(1.0, abs(self.best_objective))
         spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())
@@ -241,6 +173,8 @@ class ConvergenceDisplay(Display):
         for each in axes:
             each.set_xlabel("iteration")
             lay_bare(each)
+            tick_whole_numbers(each.xaxis)
+        tick_whole_numbers(axes[1].yaxis)
         # The numbers of structures grow with the iterations, so this corner is free.
         self.legend_ = axes[1].legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
         return self

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 
 import numpy as np
+from scipy.stats import betabinom
 
 from .._core.annotations import Any, ArrayLike, Self
 from .._core.validation import check_same_length
 from ._base import Display
-from ._style import COLORS, INK
+from ._style import COLORS, INK, MUTED, round_ticks
+
+_MOST_SIZES = 6  # with more different sizes, ticks are round numbers
 
 
 class ConformalCoverageDisplay(Display):
@@ -19,13 +23,16 @@ class ConformalCoverageDisplay(Display):
     ----------
     levels, coverages, sizes : array-like of shape (n_levels,)
         Confidence levels, fractions of samples whose set contains the gold structure, and median numbers of structures.
+    bands : array-like of shape (n_levels, 2), default=None
+        The interval of fractions that chance explains, by level.
 
     Attributes
     ----------
     levels, coverages, sizes : ndarray of shape (n_levels,)
+    bands : ndarray of shape (n_levels, 2) or None
     ax_ : ndarray of shape (2,) of Axes
-    figure_, coverage_line_, size_line_
-        Figure and artists of the plot.
+    figure_, coverage_line_, size_line_, band_
+        Figure and artists of the plot; no band without `bands`.
 
     See Also
     --------
@@ -39,10 +46,15 @@ class ConformalCoverageDisplay(Display):
     array([0.82, 0.9 ])
     """
 
-    def __init__(self, levels: ArrayLike, coverages: ArrayLike, sizes: ArrayLike) -> None:
+    def __init__(
+        self, levels: ArrayLike, coverages: ArrayLike, sizes: ArrayLike, bands: ArrayLike | None = None
+    ) -> None:
         self.levels, self.coverages, self.sizes = (np.asarray(values, float) for values in (levels, coverages, sizes))
         check_same_length(self.levels, self.coverages)
         check_same_length(self.levels, self.sizes)
+        self.bands = None if bands is None else np.asarray(bands, float)
+        if self.bands is not None and self.bands.shape != (len(self.levels), 2):
+            raise ValueError(f"bands must have a row of two numbers for each level; got shape {self.bands.shape}")
 
     @classmethod
     def from_estimator(
@@ -57,6 +69,10 @@ class ConformalCoverageDisplay(Display):
     ) -> Self:
         """Draw the coverage of new samples.
 
+        The band contains the coverage with a probability of 95 %, given the numbers of samples in calibration and here.
+        Coverage above the band is no fault if many sets have one structure (see the notes of `ConformalStructures`).
+        With ``risk="parts"`` there is no band.
+
         Parameters
         ----------
         conformal : ConformalStructures
@@ -67,33 +83,40 @@ class ConformalCoverageDisplay(Display):
             As in `conformalize`.
         levels : array-like of shape (n_levels,), default=(0.5, 0.6, 0.7, 0.8, 0.9)
             Confidence levels.
-        ax : ndarray of shape (2,) of Axes, default=None
-            Axes for coverage and size.
+        ax
+            As for `plot`.
 
         Returns
         -------
         display : ConformalCoverageDisplay
         """
-        coverages, sizes = [], []
+        coverages, sizes, bands = [], [], []
         for level in levels:
             levelled = copy(conformal).set_params(confidence_level=level)
-            coverages.append(levelled.covers(X, y, groups=groups).mean())
-            sizes.append(np.median([len(own) for own in levelled.predict_set(X, groups=groups)]))
-        return cls(levels, coverages, sizes).plot(ax=ax)
+            covered = levelled.covers(X, y, groups=groups)
+            coverages.append(covered.mean())
+            sizes.append(np.median([len(each) for each in levelled.predict_set(X, groups=groups)]))
+            bands.append(_chance(level, len(levelled.nonconformity_), len(covered)))
+        return cls(levels, coverages, sizes, bands if conformal.risk == "structure" else None).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, ax: Any = None) -> Self:
         """Draw coverage and size.
 
         Parameters
         ----------
-        ax : ndarray of shape (2,) of Axes, default=None
-            Axes for coverage and size. A new figure by default.
+        ax : matplotlib Axes, or sequence of two Axes, default=None
+            Axes for coverage and size, or one that is divided. By default, a new figure.
 
         Returns
         -------
         display : ConformalCoverageDisplay
         """
-        first, second = self._start(ax, (8.0, 3.6), 1, 2)
+        first, second = self._start_panels(ax, (8.0, 3.6), 2, 2)
+        self.band_ = None
+        if self.bands is not None:
+            band = {"color": MUTED, "alpha": 0.25, "lw": 0, "label": "95 % by chance"}
+            self.band_ = first.fill_between(self.levels, *self.bands.T, **band)
+            first.legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK)
         ends = [self.levels.min(), self.levels.max()]
         first.plot(ends, ends, color=INK, lw=0.8, ls=":")
         (self.coverage_line_,) = first.plot(self.levels, self.coverages, color=COLORS[0], lw=1.5, marker="o", ms=4)
@@ -101,6 +124,17 @@ class ConformalCoverageDisplay(Display):
         (self.size_line_,) = second.plot(self.levels, self.sizes, color=COLORS[1], lw=1.5, marker="o", ms=4)
         second.set(xlabel="confidence level", ylabel="median size of a set", yscale="symlog")
         sizes = np.unique(self.sizes)
+        if len(sizes) > _MOST_SIZES:
+            zero = [0.0] if sizes[0] == 0.0 else []
+            sizes = [*zero, *round_ticks(sizes[len(zero)], sizes[-1])]
         second.set_yticks(sizes, [f"{size:g}" for size in sizes])
         second.yaxis.minorticks_off()
         return self
+
+
+def _chance(level, n_calibration, n):
+    """Return the interval in which the coverage of `n` samples is with a probability of 95 %."""
+    rank = math.ceil((n_calibration + 1) * level - 1e-9)
+    if rank > n_calibration:
+        return 1.0, 1.0
+    return tuple(betabinom(n, rank, n_calibration + 1 - rank).ppf([0.025, 0.975]) / n)

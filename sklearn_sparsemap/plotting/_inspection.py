@@ -6,19 +6,39 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self, Sequence
 from .._core.unwrap import transformed
-from .._core.validation import check_same_length
+from .._core.validation import check_choice, check_same_length
 from ._base import Display, unwrap_fitted
-from ._style import COLORS, INK, SHADES, draw_grid, lay_bare, name_axis, text_width, write
+from ._style import (
+    COLORS,
+    FAINT,
+    INK,
+    MUTED,
+    SHADES,
+    draw_grid,
+    font_of_cells,
+    import_library,
+    ink_on,
+    lay_bare,
+    legend_below,
+    name_axis,
+    text_width,
+    write,
+)
+
+_NORMALIZE = (None, "true", "pred", "all")
+_VISIBLE = 5e-3  # smallest contribution with a bar, as a fraction of the largest
 
 
 class LabelPairsDisplay(Display):
     """Base of the heat maps of a matrix over pairs of labels: rows are the first labels, columns the second ones.
 
     A subclass names the axes (`_axes`), returns the values of the cells and their colours (`_cells`), and the text of a
-    value (`_text`).
+    value without `values_format` (`_text`).
     """
 
-    def __init__(self, matrix: ArrayLike, labels: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, matrix: ArrayLike, labels: Sequence[Any] | None = None, *, values_format: str | None = None
+    ) -> None:
         self.matrix = np.asarray(matrix, dtype=np.float64)
         n = len(self.matrix)
         if self.matrix.shape != (n, n) or not n or np.isnan(self.matrix).any():
@@ -26,6 +46,7 @@ class LabelPairsDisplay(Display):
         self.labels = list(range(n)) if labels is None else list(labels)
         if len(self.labels) != n:
             raise ValueError(f"there are {len(self.labels)} labels for {n} rows; give one for each")
+        self.values_format = values_format
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the cells, and their values if there is room.
@@ -41,17 +62,27 @@ class LabelPairsDisplay(Display):
             With `ax_`, `figure_` and `image_`.
         """
         n = len(self.matrix)
+        texts = {place: self._write(value) for place, value in np.ndenumerate(self.matrix)}
+        # Cells are as wide as their texts, if the figure does not become too large.
+        widest = max(text_width(text, 9.0) for text in set(texts.values())) / 72
         side = float(np.clip(0.45 * n + 1.5, 3.2, 12))
-        ax = self._start(ax, (side + 0.6, side))
+        ax = self._start(ax, (float(np.clip(1.25 * widest * n + 1.5, side + 0.6, 16)), side))
         cells, colors = self._cells()
         self.image_, (across, down) = draw_grid(ax, cells, self.labels, self.labels, colors=colors)
         ax.set(ylabel=self._axes[0], xlabel=self._axes[1])
-        size = min(9.0, 0.35 * down)
-        texts = {(i, j): self._text(self.matrix[i, j]) for i, j in np.ndindex(n, n)}
-        if size >= 5.0 and max(text_width(text, size) for text in texts.values()) < 0.9 * across:
+        size = font_of_cells(texts.values(), across, 0.35 * down)
+        if size:
+            shades = self.image_.cmap(self.image_.norm(cells))
             for (i, j), text in texts.items():
-                write(ax, (j, i), text, size, zorder=5)
+                write(ax, (j, i), text, size, color=ink_on(shades[i, j]), zorder=5)
         return self
+
+    def _write(self, value):
+        """Return the text of a cell."""
+        if not np.isfinite(value) or self.values_format is None:
+            return self._text(value)
+        # Formats of counts, such as "d", are for ints.
+        return format(int(value) if value.is_integer() else value, self.values_format)
 
 
 class TransitionsDisplay(LabelPairsDisplay):
@@ -60,15 +91,18 @@ class TransitionsDisplay(LabelPairsDisplay):
     Parameters
     ----------
     matrix : array-like of shape (n_labels, n_labels)
-        ``transitions_``. Cells of forbidden transitions, -inf, are empty.
+        ``transitions_``. Cells of forbidden transitions, -inf, are hatched.
     labels : sequence, default=None
         Names of the labels. By default, numbers from 0.
+    values_format : str, default=None
+        Format of the scores, such as ``".3f"``. By default, the largest score has two significant digits, and all have
+        the same number of decimals.
 
     Attributes
     ----------
-    matrix, labels
-    ax_, figure_, image_
-        Axes, figure and heat map of the plot.
+    matrix, labels, values_format
+    ax_, figure_, image_, legend_
+        Axes, figure, heat map and legend of the plot; no legend if all transitions are allowed.
 
     Raises
     ------
@@ -85,13 +119,15 @@ class TransitionsDisplay(LabelPairsDisplay):
     _axes = "from", "to"
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: Any, *, values_format: str | None = None, ax: Any = None) -> Self:
         """Draw the transitions of a fitted model of chains.
 
         Parameters
         ----------
         estimator : object
             With ``transitions_`` and ``classes_``; or a pipeline or a search around one.
+        values_format : str, default=None
+            As for the class.
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size.
 
@@ -105,18 +141,50 @@ class TransitionsDisplay(LabelPairsDisplay):
             If the estimator has no transitions.
         """
         _, last = unwrap_fitted(estimator, "transitions_")
-        return cls(last.transitions_, last.classes_.tolist()).plot(ax=ax)
+        return cls(last.transitions_, last.classes_.tolist(), values_format=values_format).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the scores, and hatch the cells of forbidden transitions.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure of fitting size.
+
+        Returns
+        -------
+        display : TransitionsDisplay
+            With `ax_`, `figure_`, `image_` and `legend_`.
+        """
+        PatchCollection = import_library("matplotlib.collections").PatchCollection
+        patches = import_library("matplotlib.patches")
+
+        super().plot(ax)
+        self.legend_ = None
+        forbidden = np.argwhere(np.isinf(self.matrix))
+        if len(forbidden):
+            look = {"facecolor": FAINT, "edgecolor": MUTED, "hatch": "////", "lw": 0.0}
+            cells = [patches.Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j in forbidden.tolist()]
+            self.ax_.add_collection(PatchCollection(cells, zorder=2, **look))
+            self.legend_ = legend_below(self.ax_, [patches.Patch(label="forbidden", **look)])
+        return self
+
+    @property
+    def _largest(self):
+        return np.abs(self.matrix[np.isfinite(self.matrix)]).max(initial=0.0)
 
     def _cells(self):
-        finite = np.abs(self.matrix[np.isfinite(self.matrix)])
-        # Light enough for the numbers on top.
-        most = 1.6 * max(finite.max(initial=0.0), np.finfo(float).tiny)
+        most = max(self._largest, np.finfo(float).tiny)
         return self.matrix, {"cmap": "PuOr", "vmin": -most, "vmax": most}
 
-    @staticmethod
-    def _text(value):
+    def _text(self, value):
+        if np.isinf(value):
+            return ""
+        decimals = 1 - int(np.floor(np.log10(self._largest))) if self._largest else 1
+        if decimals > 4:
+            return f"{value:.1e}"
         # Adding zero removes the sign of a rounded zero.
-        return "" if np.isinf(value) else f"{round(float(value), 1) + 0.0:.1f}"
+        return f"{round(float(value), max(decimals, 0)) + 0.0:.{max(decimals, 0)}f}"
 
 
 class LabelConfusionDisplay(LabelPairsDisplay):
@@ -128,30 +196,64 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         Counts.
     labels : sequence, default=None
         Names of the labels. By default, numbers from 0.
+    normalize : {None, "true", "pred", "all"}, default=None
+        Whether to draw fractions instead of counts: of the gold labels (each row sums to 1), of the predicted labels
+        (columns), or of all steps.
+    values_format : str, default=None
+        Format of the values. Default: ``"d"`` for counts, ``".2f"`` for fractions.
 
     Attributes
     ----------
-    matrix, labels
+    matrix : ndarray of shape (n_labels, n_labels)
+        Counts, or fractions with `normalize`.
+    labels, normalize, values_format
     ax_, figure_, image_
-        Axes, figure and heat map of the plot; colours are fractions of each row.
+        Axes, figure and heat map of the plot; without `normalize`, colours are fractions of each row.
 
     Raises
     ------
     ValueError
-        If the matrix is not square or has NaN, or there are not as many labels as rows.
+        If the matrix is not square or has NaN, there are not as many labels as rows, or `normalize` is unknown.
+
+    See Also
+    --------
+    sklearn.metrics.ConfusionMatrixDisplay : The same for one label a sample.
 
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import LabelConfusionDisplay
-    >>> LabelConfusionDisplay.count([["D", "N"], ["N"]], [["D", "D"], ["N"]]).matrix.tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
+    >>> LabelConfusionDisplay([[3, 1], [0, 2]], ["D", "N"], normalize="true").matrix.tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
     """
 
     _axes = "gold", "predicted"
 
+    def __init__(
+        self,
+        matrix: ArrayLike,
+        labels: Sequence[Any] | None = None,
+        *,
+        normalize: str | None = None,
+        values_format: str | None = None,
+    ) -> None:
+        super().__init__(matrix, labels, values_format=values_format)
+        check_choice("normalize", normalize, _NORMALIZE)
+        self.normalize = normalize
+        if normalize is not None:
+            self.matrix = _fractions(self.matrix, {"true": 1, "pred": 0, "all": None}[normalize])
+
     @classmethod
-    def count(cls, y_true: Any, y_pred: Any, labels: Sequence[Any] | None = None) -> Self:
-        """Count pairs of labels.
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        labels: Sequence[Any] | None = None,
+        normalize: str | None = None,
+        values_format: str | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the confusion matrix.
 
         Parameters
         ----------
@@ -159,36 +261,8 @@ class LabelConfusionDisplay(LabelPairsDisplay):
             Steps with a gold label of None are left out.
         labels : sequence, default=None
             The labels in the order of rows and columns. By default, sorted.
-
-        Returns
-        -------
-        display : LabelConfusionDisplay
-        """
-        check_same_length(y_true, y_pred)
-        pairs = []
-        for i, (gold, found) in enumerate(zip(y_true, y_pred)):
-            if isinstance(gold, str) or not hasattr(gold, "__len__"):
-                gold, found = [gold], [found]
-            if len(gold) != len(found):
-                raise ValueError(f"y_true[{i}] has {len(gold)} labels, y_pred[{i}] has {len(found)}")
-            pairs += [(a, b) for a, b in zip(_plain(gold), _plain(found)) if a is not None]
-        if labels is None:
-            labels = sorted({label for pair in pairs for label in pair}, key=lambda label: (str(type(label)), label))
-        place = {label: i for i, label in enumerate(labels)}
-        matrix = np.zeros((len(place), len(place)))
-        for a, b in pairs:
-            if a in place and b in place:
-                matrix[place[a], place[b]] += 1
-        return cls(matrix, list(labels))
-
-    @classmethod
-    def from_predictions(cls, y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None, ax: Any = None) -> Self:
-        """Draw the confusion matrix.
-
-        Parameters
-        ----------
-        y_true, y_pred, labels
-            As for `count`.
+        normalize, values_format
+            As for the class.
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size.
 
@@ -196,10 +270,20 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         -------
         display : LabelConfusionDisplay
         """
-        return cls.count(y_true, y_pred, labels).plot(ax=ax)
+        matrix, labels = _count_pairs(y_true, y_pred, labels)
+        return cls(matrix, labels, normalize=normalize, values_format=values_format).plot(ax=ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        normalize: str | None = None,
+        values_format: str | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the confusion matrix of a fitted model.
 
         Parameters
@@ -207,6 +291,8 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         estimator : object
             A model of labels; or a pipeline or a search around one.
         X, y : as in its `score`
+        normalize, values_format
+            As for the class.
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size.
 
@@ -220,15 +306,40 @@ class LabelConfusionDisplay(LabelPairsDisplay):
             If the estimator is not fitted, or `y` has other lengths than its predictions.
         """
         steps, last = unwrap_fitted(estimator, "classes_")
-        return cls.from_predictions(y, last.predict(transformed(steps, X)), labels=last.classes_.tolist(), ax=ax)
+        options = {"labels": last.classes_.tolist(), "normalize": normalize, "values_format": values_format}
+        return cls.from_predictions(y, last.predict(transformed(steps, X)), **options, ax=ax)
 
     def _cells(self):
-        total = self.matrix.sum(axis=1, keepdims=True)
-        return self.matrix / np.where(total > 0, total, 1.0), SHADES
+        return self.matrix if self.normalize else _fractions(self.matrix, 1), SHADES
 
-    @staticmethod
-    def _text(value):
-        return f"{value:.0f}" if value else ""
+    def _text(self, value):
+        return (f"{value:.2f}" if self.normalize else f"{value:.0f}") if value else ""
+
+
+def _fractions(counts, axis):
+    """Return counts as fractions of their sums along an axis (None: of all); zero if the sum is zero."""
+    total = counts.sum(axis=axis, keepdims=True)
+    return counts / np.where(total > 0, total, 1.0)
+
+
+def _count_pairs(y_true, y_pred, labels):
+    """Return the numbers of steps with each pair of a gold and a predicted label, and the labels."""
+    check_same_length(y_true, y_pred)
+    pairs = []
+    for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
+        if isinstance(gold, str) or not hasattr(gold, "__len__"):
+            gold, predicted = [gold], [predicted]
+        if len(gold) != len(predicted):
+            raise ValueError(f"y_true[{i}] has {len(gold)} labels, y_pred[{i}] has {len(predicted)}")
+        pairs += [(a, b) for a, b in zip(_plain(gold), _plain(predicted)) if a is not None]
+    if labels is None:
+        labels = sorted({label for pair in pairs for label in pair}, key=lambda label: (str(type(label)), label))
+    index = {label: i for i, label in enumerate(labels)}
+    matrix = np.zeros((len(index), len(index)))
+    for a, b in pairs:
+        if a in index and b in index:
+            matrix[index[a], index[b]] += 1
+    return matrix, list(labels)
 
 
 def _plain(labels):
@@ -247,8 +358,8 @@ class FeatureTableDisplay(Display):
     ----------
     table : structured array
     labels : list
-    axes_ : list of Axes
-        After `plot`: one for each label.
+    ax_ : ndarray of Axes
+        After `plot`: one for each label that is drawn.
     figure_ : Figure
 
     Raises
@@ -274,7 +385,13 @@ class FeatureTableDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, feature_names: Sequence[str] | None = None, n: int = 8, labels: Any = None
+        cls,
+        estimator: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        n: int = 8,
+        labels: Any = None,
+        ax: Any = None,
     ) -> Self:
         """Draw the strongest features of a fitted model.
 
@@ -282,8 +399,8 @@ class FeatureTableDisplay(Display):
         ----------
         estimator, feature_names, n
             As for `feature_table`.
-        labels : list, default=None
-            Labels to draw, in this order. By default, all.
+        labels, ax
+            As for `plot`.
 
         Returns
         -------
@@ -297,13 +414,15 @@ class FeatureTableDisplay(Display):
         # Imported here, because it imports inference, which is not needed for drawing existing tables.
         from ..inspection import feature_table
 
-        return cls(feature_table(estimator, feature_names, n)).plot(labels=labels)
+        return cls(feature_table(estimator, feature_names, n)).plot(ax=ax, labels=labels)
 
-    def plot(self, *, labels: Sequence[Any] | None = None) -> Self:
+    def plot(self, ax: Any = None, *, labels: Sequence[Any] | None = None) -> Self:
         """Draw a panel of bars for each label.
 
         Parameters
         ----------
+        ax : matplotlib Axes, or sequence of Axes, default=None
+            One for each label, or one that is divided. By default, a new figure of fitting size.
         labels : list, default=None
             Labels to draw, in this order. By default, all.
 
@@ -314,22 +433,19 @@ class FeatureTableDisplay(Display):
         Raises
         ------
         ValueError
-            If a label is not among those of the table.
+            If a label is not among those of the table, or `ax` has another number of axes.
         """
         labels = self.labels if labels is None else list(labels)
         unknown = [label for label in labels if label not in self.labels]
         if unknown or not labels:
             raise ValueError(f"labels must be of {self.labels}; got {labels}")
-        parts = [self.table[[own == label for own in self.table["label"].tolist()]] for label in labels]
-        n_columns = min(3, len(parts))
-        n_rows = -(-len(parts) // n_columns)
-        tallest = max(map(len, parts))
-        size = 4.2 * n_columns, min(40.0, n_rows * (0.22 * tallest + 0.8))
-        axes = np.ravel(self._start(None, size, n_rows, n_columns))
-        self.axes_ = list(axes[: len(parts)])
-        for ax in axes[len(parts) :]:
-            ax.axis("off")
-        for ax, label, part in zip(self.axes_, labels, parts):
+        parts = [self.table[[each == label for each in self.table["label"].tolist()]] for label in labels]
+        # At most three in a row, and rows of similar lengths.
+        n_rows = -(-len(parts) // 3)
+        n_columns = -(-len(parts) // n_rows)
+        size = 4.2 * n_columns, min(40.0, n_rows * (0.22 * max(map(len, parts)) + 0.8))
+        axes = self._start_panels(ax, size, len(parts), n_columns)
+        for ax, label, part in zip(axes, labels, parts):
             draw_bars(ax, part["feature"].tolist(), part["weight"])
             ax.set_title(str(label), fontsize=10, color=INK, parse_math=False)
         return self
@@ -396,18 +512,22 @@ class ExplanationDisplay(Display):
     def plot(self, ax: Any = None, *, n: int = 12) -> Self:
         """Draw the largest contributions, and the sum of the others.
 
+        Contributions too small for a visible bar, below 0.5 % of the largest, count to the others.
+
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size.
         n : int, default=12
-            Number of contributions drawn separately.
+            Maximum number of contributions drawn separately.
 
         Returns
         -------
         display : ExplanationDisplay
         """
         table, why = self.explanation.table(n), self.explanation
+        sizes = np.abs(table["contribution"])
+        table = table[sizes >= _VISIBLE * sizes.max(initial=0.0)]
         names = []
         for name, row, label, _ in table.tolist():
             where = "" if row < 0 else f" @{row}"

@@ -12,6 +12,8 @@ DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 ATTRACTS, REPELS = {"color": COLORS[3], "linestyle": "-"}, {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
+_SMALLEST = 5.0  # points; smaller texts of cells are left out
+_READABLE = 8.0  # points; names of ticks are rotated rather than smaller
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
 
 
@@ -31,9 +33,11 @@ def as_text(probability):
 
 def size_in_points(ax):
     """Return width and height of axes, in points."""
-    if ax.figure.get_layout_engine() is not None:
+    # The whole figure, if the axes are in a subfigure.
+    figure = ax.figure.figure
+    if figure.get_layout_engine() is not None:
         # The layout engine moves the axes when it draws.
-        ax.figure.draw_without_rendering()
+        figure.draw_without_rendering()
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
 
@@ -52,6 +56,11 @@ def _line_width(line, size):
     # The control points of letters are within their extents, which take ten times as long to compute.
     xs = path.vertices[path.codes != path.CLOSEPOLY, 0]
     return np.ptp(xs) if len(xs) else 0.0
+
+
+def ink_on(color):
+    """Return the colour of a text that can be read on a colour, (r, g, b, a): dark or white."""
+    return INK if np.dot(color[:3], (0.299, 0.587, 0.114)) > 0.5 else "white"
 
 
 def rim(width):
@@ -97,21 +106,71 @@ def name_axis(axis, names, *, across=None, size=10.0):
     axis : matplotlib Axis
     names : sequence of str
     across : float, default=None
-        Points for each name; wider names are rotated.
+        Points for each name; wider names are smaller, or rotated.
     size : float, default=10.0
         Font size in points.
     """
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
     for label in axis.get_ticklabels():
         label.set(fontsize=size, color=INK, parse_math=False)
-    if across is not None and max(text_width(name, size) for name in names) > 0.92 * across:
-        above = axis.get_ticks_position() == "top"
-        for label in axis.get_ticklabels():
-            label.set(rotation=45, ha="left" if above else "right", rotation_mode="anchor")
+    widest = max(text_width(name, size) for name in names) if across is not None else 0.0
+    if widest and widest > 0.92 * across:
+        fitting = size * 0.92 * across / widest
+        if fitting >= min(size, _READABLE):
+            for label in axis.get_ticklabels():
+                label.set_fontsize(fitting)
+        else:
+            rotate(axis.get_ticklabels(), above=axis.get_ticks_position() == "top")
     return labels
 
 
-def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
+def rotate(labels, *, above=False):
+    """Set the labels of an axis aslant, so that they are apart; `above` if they are above the axes."""
+    for label in labels:
+        label.set(rotation=45, ha="left" if above else "right", rotation_mode="anchor")
+
+
+def round_ticks(low, high, n=4):
+    """Return at least `n` round numbers in an interval of a logarithmic axis, as few as possible."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    for digits in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)):
+        ticks = np.outer(powers, digits).ravel()
+        ticks = ticks[(ticks >= low) & (ticks <= high)]
+        if len(ticks) >= n:
+            return ticks
+    # The interval is narrow: a constant step, of which about n fit in.
+    unit = 10.0 ** np.floor(np.log10(high - low))
+    for step in unit * np.array([5.0, 2.0, 1.0, 0.5, 0.2, 0.1]):
+        ticks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+        if len(ticks) >= n:
+            break
+    return ticks
+
+
+def font_of_cells(texts, across, height):
+    """Return one font size, of at most 9 points, at which all texts fit into cells; None if they cannot be read.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    across, height : float
+        Width of a cell and largest height of its text, in points.
+    """
+    widest = max((text_width(text, 9.0) for text in set(texts)), default=0.0)
+    size = min(9.0, height, 0.9 * 9.0 * across / max(widest, 1.0))
+    return size if size >= _SMALLEST else None
+
+
+def tick_whole_numbers(axis):
+    """Put plain whole numbers at round places of a logarithmic axis of counts."""
+    ticks = np.unique(round_ticks(*axis.get_view_interval()).round())
+    # Long numbers need room.
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 7])
+    axis.set_major_formatter("{x:,.0f}")
+    axis.set_minor_locator(import_library("matplotlib.ticker").NullLocator())
+
+
+def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room=None):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 
     Parameters
@@ -124,6 +183,8 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
         Whether the names of columns are above the grid.
     colors : dict, default=SHADES
         Parameters of `imshow`. By default, those of probabilities.
+    room : int, default=None
+        Number of columns for which the axes have room. By default, those of `cells`.
 
     Returns
     -------
@@ -134,16 +195,18 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES):
     n_rows, n_cols = cells.shape
     shown = np.ma.masked_less_equal(cells, 0.0) if colors is SHADES else np.ma.masked_invalid(cells)
     image = ax.imshow(shown, aspect="auto", interpolation="none", zorder=0, **colors)
-    ax.set(xlim=(-0.5, n_cols - 0.5), ylim=(n_rows - 0.5, -0.5))
-    for place in range(n_rows + 1):
-        ax.axhline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
-    for place in range(n_cols + 1):
-        ax.axvline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
+    room = n_cols if room is None else room
+    ax.set(xlim=(-0.5, room - 0.5), ylim=(n_rows - 0.5, -0.5))
+    right, bottom = n_cols - 0.5, n_rows - 0.5
+    for edge in np.arange(n_rows + 1) - 0.5:
+        ax.plot([-0.5, right], [edge, edge], color=FAINT, lw=0.8, zorder=1)
+    for edge in np.arange(n_cols + 1) - 0.5:
+        ax.plot([edge, edge], [-0.5, bottom], color=FAINT, lw=0.8, zorder=1)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     if top:
         ax.xaxis.tick_top()
-    size = np.array(size_in_points(ax)) / (n_cols, n_rows)
+    size = np.array(size_in_points(ax)) / (room, n_rows)
     font = float(np.clip(0.7 * size[1], 6.0, 10.0))
     name_axis(ax.xaxis, col_names, across=size[0], size=font)
     name_axis(ax.yaxis, row_names, size=font)
@@ -180,8 +243,7 @@ def legend_below(ax, handles):
     if labels is not None:
         below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi
     widths = [text_width(handle.get_label(), size) + 5.2 * size for handle in handles]
-    available = max(size_in_points(ax)[0], 240.0)
-    n_columns = len(handles) if sum(widths) <= available else max(1, int(available // max(widths)))
+    n_columns = _fitting_columns(widths, max(size_in_points(ax)[0], 240.0))
     return ax.legend(
         handles=handles,
         loc="upper center",
@@ -195,3 +257,12 @@ def legend_below(ax, handles):
         columnspacing=1.5,
         labelcolor=INK,
     )
+
+
+def _fitting_columns(widths, available):
+    """Return the largest number of columns of a legend that fit; entries fill one column after the other."""
+    for n_columns in range(len(widths), 1, -1):
+        # matplotlib splits the entries in this way, too.
+        if sum(column.max() for column in np.array_split(widths, n_columns)) <= available:
+            return n_columns
+    return 1

@@ -84,8 +84,8 @@ def _write_links(tables, scores, state, links):
         links[tables.node_links[i]] = 0.0 if forbidden else state.z[i] - state.u[i]
 
 
-@entry(types.void(TABLE_ARRAYS, SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS))
-def tables_range(tables, samples, tol, limits, start, stop, out):
+@entry(types.void(TABLE_ARRAYS, SAMPLES, types.float64, INTS, SOLUTIONS, types.int64, types.int64))
+def tables_range(tables, samples, tol, limits, out, start, stop):
     """Solve samples of a graph of tables.
 
     Parameters

@@ -48,18 +48,21 @@ class Clipping:
         self._problems, self._warm, self._tol = problems, warm, tol
         self._left = {i: _clipped_samples(problems, i, unit) for i in np.flatnonzero(sizes > LARGE).tolist()}
         self.n_attempts = max(map(len, self._left.values()), default=1)
-        self._current, self._reduced = {}, problems
+        # The clipped samples of the current attempt by index, and the magnitudes of their scores.
+        self._current, self._sizes = {}, None
 
-    def accepts(self, out=None):
+    def accepts(self, out):
         return np.array(list(self._left), np.int64)
 
     def apply(self, rows):
-        return self.clip(rows), None if self._warm is None else self._shifted(rows)
+        reduced = self.clip(rows)
+        self._sizes = reduced.sizes()
+        return reduced, None if self._warm is None else self._shifted(rows), self._sizes
 
     def clip(self, rows):
-        """Return some samples: the next clipped ones, and unchanged ones that are not accepted."""
+        """Return some of the samples: for those with large scores the next clipped sample, others unchanged."""
         self._current = {i: self._left[i].pop(0) for i in rows.tolist() if i in self._left}
-        self._reduced = reduced = self._problems.take(rows)
+        reduced = self._problems.take(rows)
         if not self._current:
             return reduced
         scores = reduced.scores.copy()
@@ -67,8 +70,7 @@ class Clipping:
         for k, i in enumerate(rows.tolist()):
             if i in self._current:
                 scores[k], additional[k] = self._current[i].scores, self._current[i].additional
-        self._reduced = reduced._replace(scores=scores, additional=additional)
-        return self._reduced
+        return reduced._replace(scores=scores, additional=additional)
 
     def _offsets(self):
         """Return the terms that convert multipliers and link variables, one row for each clipped sample."""
@@ -97,7 +99,7 @@ class Clipping:
 
     def invert(self, rows, solutions, out):
         solutions.statistics[:, N_ITER] += out.statistics[rows, N_ITER]
-        sizes, left, offsets = self._reduced.sizes(), np.zeros(len(rows), bool), self._offsets()
+        left, offsets = np.zeros(len(rows), bool), self._offsets()
         for k, i in enumerate(rows.tolist()):
             u, joint, statistics = solutions.marginals[k], solutions.joint[k], solutions.statistics[k]
             if statistics[STATUS] == INFEASIBLE:
@@ -106,7 +108,7 @@ class Clipping:
             if self.is_exact(i, (u, joint)):
                 statistics[RESIDUAL] += self._current[i].snap(u, joint)
                 statistics[OBJECTIVE] = self.value(i, u, joint) - 0.5 * (u @ u)
-                if _is_rounded(sizes[k], u, statistics, self._tol):
+                if _is_rounded(self._sizes[k], u, statistics, self._tol):
                     statistics[STATUS] = TOO_LARGE
             else:
                 left[k] = True

@@ -18,7 +18,7 @@ from .solve import GraphSolver, check_feasible, choose_solver, empty_solutions
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 _MIN_SIZE = 1e-100  # lower bound of the magnitude of scores, in case all are zero
 _MAX_ITER = 2000  # sweeps and Newton steps of a relaxation
-_MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; solvers usually end far below it
+_MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; the gaps of others say nothing
 # Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
@@ -202,7 +202,7 @@ def relax(problems, tol=1e-9, n_jobs=None, keep="all", deadline=None):
     ----------
     problems : GraphBatch
     keep : {"all", "marginals"}, default="all"
-        See `solve_graph`; ``"marginals"`` leaves out `joint`.
+        See `GraphSolver`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
         The `working_time` at which the method ends.
 

@@ -26,7 +26,7 @@ from .._results.graph import LPSparseMAPResult
 from .exact import warn_of_time_limit
 from .map import MAP_TIME_LIMIT, GraphMAPResult, best_assignments, relax
 from .n_best import best_of_groups
-from .solve import check_feasible, solve_again, solve_graph, start_of
+from .solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph, start_of
 
 _SINGLE = np.array([-1])  # the index of a sample that is not in a list
 
@@ -126,7 +126,8 @@ def lp_sparsemap(
     solved, again = [], partial(solve_again, solver=solver)
     for problems in batches:
         warm = None if warm_start is None else _warm(warm_start, problems)
-        solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
+        method = choose_solver(problems.layout, solver)
+        solutions = GraphSolver(method, tol, max_iter, n_jobs).solve(problems, warm)
         check_feasible(problems, solutions)
         solved.append((problems.numbers, problems, solutions))
     if not many:
@@ -245,7 +246,7 @@ class GraphBatch(NamedTuple):
     def sparsemap(self, tol, max_iter, **options):
         """Solve LP-SparseMAP; return `GraphSolutions`, or raise ValueError for an infeasible sample.
 
-        For the parameters see `solve_graph`.
+        For the parameters see `GraphSolver`.
         """
         solutions = solve_graph(self, tol, max_iter, **options)
         check_feasible(self, solutions)

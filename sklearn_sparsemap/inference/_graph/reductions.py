@@ -3,11 +3,12 @@
 A reduction has three methods, as in cvxpy:
 
 - ``accepts(out)`` returns the indices of the samples to which it applies, given the solutions so far.
-- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphBatch`, and their warm start.
+- ``apply(rows)`` returns the easier samples that replace these samples, as `GraphBatch`, and their warm start; also
+  their magnitudes, if these are known.
 - ``invert(rows, solutions, out)`` converts solutions of the easier samples to solutions of the given ones, and writes
   them to `out`. It returns the indices of the samples that are not yet solved. `apply` is then called for them again.
 
-`solve_graph` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
+`GraphSolver` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
 `GrowingScores` to samples that do not converge, and `OtherSolver` to samples of tables. A fifth reduction, which fixes
 variables by bounds on the scores, is part of the kernels (`graphs/presolve.py`). For structures, masks are reduced in
 `inference/_masks.py`.
@@ -18,8 +19,7 @@ import numpy as np
 from ...graphs.rows import INFEASIBLE, NOT_CONVERGED
 from ...graphs.samples import N_ITER, STATUS
 
-# Magnitude of scores at which nearly all samples converge: the first magnitude of `GrowingScores`. Tuned on label sets.
-MAX_EASY = 10.0
+_MAX_EASY = 10.0  # first magnitude of the scores in `GrowingScores`; larger: fewer solves, each with more iterations
 _GROWTH = 10.0  # factor from one magnitude of the scores to the next; larger: fewer solves, each with more iterations
 
 
@@ -31,7 +31,7 @@ def solve_reduced(reduction, solve, out):
     reduction
         See the head of this file.
     solve : callable
-        ``solve(problems, warm)`` returns the solutions of samples.
+        ``solve(problems, warm, ...)`` returns the solutions of samples.
     out : GraphSolutions
         Solutions of all samples.
     """
@@ -107,8 +107,8 @@ class GrowingScores:
         self._problems, self._sizes, self._far = problems, sizes, far
 
     def accepts(self, out):
-        rows = np.flatnonzero((out.statistics[:, STATUS] == NOT_CONVERGED) & (self._sizes > MAX_EASY))
-        self._scale, self._warm = MAX_EASY / self._sizes[rows], None
+        rows = np.flatnonzero((out.statistics[:, STATUS] == NOT_CONVERGED) & (self._sizes > _MAX_EASY))
+        self._scale, self._warm = _MAX_EASY / self._sizes[rows], None
         return rows
 
     def apply(self, rows):

@@ -1,5 +1,6 @@
 """LP-SparseMAP of samples of one factor graph that are laid out for the kernels."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -60,31 +61,9 @@ def choose_solver(layout, solver="auto"):
 
 
 def solve_graph(problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, keep="all"):
-    """Solve samples that are laid out for the kernels. Those with scores of very different magnitudes are clipped.
-
-    Parameters
-    ----------
-    problems : GraphBatch
-    warm : (multipliers, links), default=None
-        Warm start, one row for each sample; see `start_of`.
-    keep : {"all", "marginals"}, default="all"
-        The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
-
-    Returns
-    -------
-    solutions : GraphSolutions
-    """
+    """Solve samples by a solver with these options; see `GraphSolver`."""
     solver = GraphSolver(choose_solver(problems.layout, solver), tol, max_iter, n_jobs, keep)
-    sizes = problems.sizes()
-    ordinary = sizes <= LARGE
-    if ordinary.all():
-        return solver.solve(problems, warm, sizes)
-    out = empty_solutions(problems.layout, len(sizes), keep)
-    if ordinary.any():
-        start = None if warm is None else [array[ordinary] for array in warm]
-        out.put(ordinary, solver.solve(problems.take(ordinary), start, sizes[ordinary]))
-    solve_reduced(Clipping(problems, sizes, warm, tol), solver.solve, out)
-    return out
+    return solver.solve(problems, warm)
 
 
 class GraphSolver(NamedTuple):
@@ -94,8 +73,10 @@ class GraphSolver(NamedTuple):
     ----------
     method : str
         A name in `GRAPH_SOLVERS`.
-    tol, max_iter, n_jobs, keep
-        As in `solve_graph`.
+    tol, max_iter, n_jobs
+        As in `lp_sparsemap`.
+    keep : {"all", "marginals"}
+        The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
     deadline : float or None
         The `working_time` at which the solver ends.
     """
@@ -108,8 +89,23 @@ class GraphSolver(NamedTuple):
     deadline: float | None = None
 
     def solve(self, problems, warm=None, sizes=None):
-        """Solve samples with scores of these magnitudes; those that do not converge get easier scores first."""
-        sizes = problems.sizes() if sizes is None else sizes
+        """Solve samples that are laid out for the kernels; return `GraphSolutions`.
+
+        Samples with scores of very different magnitudes are clipped. Others are solved as they are. Those that do not
+        converge then start from smaller scores.
+
+        Parameters
+        ----------
+        problems : GraphBatch
+        warm : (multipliers, links), default=None
+            Warm start, one row for each sample; see `start_of`.
+        sizes : array of shape (n_samples,), default=None
+            Magnitudes of the scores, if no sample is to be clipped.
+        """
+        if sizes is None:
+            sizes = problems.sizes()
+            if (sizes > LARGE).any():
+                return self._solve_clipped(problems, warm, sizes)
         far = sizes > _MAX_DIRECT if warm is None else np.zeros(len(sizes), bool)
         if not far.any():
             out = self.run(problems, warm)
@@ -122,6 +118,15 @@ class GraphSolver(NamedTuple):
                     out.put(rows, self._replace(max_iter=max_iter).run(problems.take(rows)))
         solve_reduced(ZeroScores(problems, far), self._replace(tol=1e-6).run, out)
         solve_reduced(GrowingScores(problems, sizes, far), self.run, out)
+        return out
+
+    def _solve_clipped(self, problems, warm, sizes):
+        """Solve samples, some of which have large scores."""
+        out, ordinary = empty_solutions(problems.layout, len(sizes), self.keep), sizes <= LARGE
+        if ordinary.any():
+            start = None if warm is None else [array[ordinary] for array in warm]
+            out.put(ordinary, self.solve(problems.take(ordinary), start, sizes[ordinary]))
+        solve_reduced(Clipping(problems, sizes, warm, self.tol), self.solve, out)
         return out
 
     def run(self, problems, warm=None, use_small=True):
@@ -147,12 +152,7 @@ class GraphSolver(NamedTuple):
             use_small = use_small and problems.scales is None
             small = small_solver(layout, self.method, Simplex.oracle, samples) if use_small else None
             kernel, first = small or graph_solver(layout, self.method, Simplex.oracle)
-            over_ranges(
-                lambda begin, end: kernel(*first, samples, aim, limits, begin, end, out),
-                costs,
-                self.n_jobs,
-                limit=limits,
-            )
+            over_ranges(partial(kernel, *first, samples, aim, limits, out), costs, self.n_jobs, limit=limits)
         if n_steps is not None:
             out.statistics[:, N_ITER] += n_steps
         if small is not None and (out.statistics[:, STATUS] != CONVERGED).any():

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.annotations import Any, Self, Sequence
+from ..._core.unwrap import transformed
 from ..._core.validation import check_choice
-from .._base import Drawing, check_names
+from .._base import Drawing, check_names, unwrap_fitted
 from .._style import ATTRACTS, INK, MUTED, REPELS, SHADES, as_text, import_library, text_width, write
+from .heat_map import HeatMap
 from .layout import FONT, SMALL, Box, GraphLayout
 
 if TYPE_CHECKING:
     from ...factors import FactorGraph
 
 MOST_VARIABLES, MOST_FACTORS = 200, 400
-_LAYOUTS = ("auto", "grid", "distance")
+_LAYOUTS = ("auto", "grid", "distance", "heatmap")
 _MARGIN, _NARROWEST = 8.0, 80.0  # points
 _LARGEST = 18.0, 14.0  # inches
 _DOT = 2.6
@@ -43,6 +45,9 @@ class FactorGraphDisplay(Drawing):
         Additional scores by the names of factors, as in `lp_sparsemap`; scores of pairs are drawn.
     names : sequence of str, default=None
         Names of the variables in their order in the graph, one for each circle. Default: names such as ``u[0, 1]``.
+    axis_names : dict of str -> sequence of sequences of str, default=None
+        For heat maps, the names along each axis of arrays of variables; for a single array also without the dict. By
+        default, numbers from 0.
 
     Attributes
     ----------
@@ -50,7 +55,7 @@ class FactorGraphDisplay(Drawing):
     marginals : ndarray of shape (n_variables,) or None
     pair_scores : list of float or None
         The score of each pair.
-    names
+    names, axis_names
         As above.
     circles_ : list of Circle
         After `plot`: one for each variable.
@@ -64,14 +69,16 @@ class FactorGraphDisplay(Drawing):
         One for each pair.
     tables_ : list of Line2D
         One for each pair of a `PairTable`.
+    images_ : list of AxesImage
+        One for each array of variables, after `plot` as a heat map.
     ax_, figure_, legend_
-        Axes, figure and legend of the plot; no legend if there is nothing to explain.
+        Axes, figure and legend of the plot; no legend if there is nothing to explain. Heat maps of several arrays have
+        an ndarray of Axes.
 
     Raises
     ------
     ValueError
-        If `graph` is neither a graph nor a result, has no variables or too many to draw, or marginals do not match its
-        variables.
+        If `graph` is neither a graph nor a result, has no variables, or marginals or names do not match its variables.
 
     Examples
     --------
@@ -88,7 +95,13 @@ class FactorGraphDisplay(Drawing):
     """
 
     def __init__(
-        self, graph: FactorGraph, marginals: Any = None, *, additional: Any = None, names: Sequence[Any] | None = None
+        self,
+        graph: FactorGraph,
+        marginals: Any = None,
+        *,
+        additional: Any = None,
+        names: Sequence[Any] | None = None,
+        axis_names: Any = None,
     ) -> None:
         pair_scores = None
         if hasattr(graph, "marginals") and hasattr(graph, "_layout"):
@@ -103,27 +116,27 @@ class FactorGraphDisplay(Drawing):
         if graph.n_variables == 0:
             raise ValueError("the graph has no variables to draw")
         self._pairs, self._tables, self._boxed = _split_factors(graph)
-        n_factors = len(self._boxed) + sum(factor.count for factor in [*self._pairs, *self._tables])
         self._circles = _number_circles(graph)
-        n_circles = sum(map(np.size, self._circles))
-        if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
-            raise ValueError(
-                f"the graph has {n_circles} variables and {n_factors} factors; a picture of more than "
-                f"{MOST_VARIABLES} and {MOST_FACTORS} cannot be read. Draw a smaller graph of its kind"
-            )
         self.graph = graph
         self.marginals = None if marginals is None else _join_marginals(graph, marginals)
         self.pair_scores = _join_pairs(self._pairs, additional or {}) if pair_scores is None else pair_scores
-        self.names = check_names("names", names, n_circles) or _default_names(graph.names, self._circles)
+        self.names = check_names("names", names, sum(map(np.size, self._circles)))
+        is_short = self.names is None and len(graph.names) == 1
+        self.names = self.names or _default_names(graph.names, self._circles)
+        # The texts of circles: without the name of the array, if there is only one.
+        self._texts = [name.partition("[")[2][:-1] or name for name in self.names] if is_short else self.names
+        self.axis_names = _names_by_array(graph, axis_names)
 
     @classmethod
-    def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
+    def from_result(
+        cls, result: Any, *, names: Any = None, axis_names: Any = None, ax: Any = None, layout: str = "auto"
+    ) -> Self:
         """Draw a graph with the marginals of `lp_sparsemap`.
 
         Parameters
         ----------
         result : LPSparseMAPResult
-        names
+        names, axis_names
             As for the class.
         ax, layout
             As for `plot`.
@@ -133,24 +146,28 @@ class FactorGraphDisplay(Drawing):
         display : FactorGraphDisplay
             With `ax_` and `figure_`.
         """
-        return cls(result, names=names).plot(ax=ax, layout=layout)
+        return cls(result, names=names, axis_names=axis_names).plot(ax=ax, layout=layout)
 
     @classmethod
-    def from_graph(
+    def from_estimator(
         cls,
-        graph: FactorGraph,
-        marginals: Any = None,
+        estimator: Any,
+        x: Any,
         *,
-        additional: Any = None,
         names: Any = None,
+        axis_names: Any = None,
         ax: Any = None,
         layout: str = "auto",
     ) -> Self:
-        """Draw a graph.
+        """Draw the graph of a sample with the marginals that a fitted estimator predicts.
 
         Parameters
         ----------
-        graph, marginals, additional, names
+        estimator : StructuredSparseMAPClassifier
+            Fitted, with a `FactorGraph` or a function to one as `structure`; or a pipeline or a search around it.
+        x : array-like, CSR or tuple
+            One sample: an element of the list that ``predict`` takes.
+        names, axis_names
             As for the class.
         ax, layout
             As for `plot`.
@@ -159,27 +176,56 @@ class FactorGraphDisplay(Drawing):
         -------
         display : FactorGraphDisplay
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            If the estimator's structures are no factor graphs, or the sample does not fit it.
         """
-        return cls(graph, marginals, additional=additional, names=names).plot(ax=ax, layout=layout)
+        steps, last = unwrap_fitted(estimator, "structure", "predict_marginals")
+        X = transformed(steps, [x])
+        graph = last.structure
+        if callable(graph):
+            sample = X[0] if isinstance(X[0], tuple) else (X[0],)
+            features = sample[0] if hasattr(sample[0], "shape") else np.asarray(sample[0])
+            graph = graph(features, *sample[1:])
+        if not hasattr(graph, "factors"):
+            raise ValueError(f"the structures of the estimator are no factor graphs; its structure is {graph!r}")
+        display = cls(graph, last.predict_marginals(X)[0], names=names, axis_names=axis_names)
+        return display.plot(ax=ax, layout=layout)
 
     def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:
         """Draw the graph.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
-        layout : {"auto", "grid", "distance"}, default="auto"
+        ax : matplotlib Axes, or sequence of Axes, default=None
+            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down. For
+            heat maps one for each array of variables, or one that is divided.
+        layout : {"auto", "grid", "distance", "heatmap"}, default="auto"
             - ``"grid"``: arrays of variables keep their shape. Factors over variables of one row or column are at
               its end.
             - ``"distance"``: neighbours in the graph are near each other.
             - ``"auto"``: grid if an array has two axes or more, else distance.
+            - ``"heatmap"``: no factors; the cells of each array, shaded by their marginals. Its last axis is across,
+              all others are down.
 
         Returns
         -------
         display : FactorGraphDisplay
+
+        Raises
+        ------
+        ValueError
+            If a heat map has no marginals, or another layout more than 200 variables or 400 factors (each pair counted
+            separately, a categorical variable once).
         """
         check_choice("layout", layout, _LAYOUTS)
+        self.circles_, self.boxes_, self.frames_, self.lines_ = [], [], {}, []
+        self.pairs_, self.tables_, self.images_ = [], [], []
+        if layout == "heatmap":
+            return self._draw_heat_maps(ax)
+        self._check_size()
         circle_of = self._circle_of()
         boxes = [Box(circle_of[factor.literals.indices], _label(factor), factor) for factor in self._boxed]
         pairs = [circle_of[factor.literals.indices].reshape(-1, 2) for factor in self._pairs]
@@ -190,13 +236,11 @@ class FactorGraphDisplay(Drawing):
         pairs = [ends for array in pairs for ends in array.tolist()]
         is_grid = any(min(array.shape[-2:]) > 1 for array in self._circles if array.ndim > 1)
         grid = is_grid if layout == "auto" else layout == "grid"
-        drawing = GraphLayout(self._circles, boxes, pairs, self.names, grid=grid)
+        drawing = GraphLayout(self._circles, boxes, pairs, self._texts, grid=grid)
         low, high = drawing.low - _MARGIN, drawing.high + _MARGIN
         spare = np.array([max(_NARROWEST - (high - low)[0], 0.0) / 2, 0.0])
         scale = self._start_drawing(ax, low - spare, high + spare, self._entries(), most=_LARGEST)
-        self.circles_, self.boxes_, self.frames_, self.lines_ = [], [], {}, []
-        self.pairs_, self.tables_ = [], []
-        for i, (name, center) in enumerate(zip(self.names, drawing.centers)):
+        for i, (name, center) in enumerate(zip(self._texts, drawing.centers)):
             own = None if self.marginals is None else self.marginals[circle_of == i]
             self.circles_.append(self._draw_circle(name, own, center, drawing.radius, scale))
         for box in boxes:
@@ -204,6 +248,34 @@ class FactorGraphDisplay(Drawing):
         self._draw_pairs(drawing.pair_routes[:n_pairs], scale)
         for route in drawing.pair_routes[n_pairs:]:
             self.tables_ += self.ax_.plot(*route.T, lw=1.4 * scale, zorder=2.5, **_NO_SCORE)
+        return self
+
+    def _check_size(self):
+        n_factors = len(self._boxed) + sum(factor.count for factor in [*self._pairs, *self._tables])
+        n_circles = len(self.names)
+        if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
+            raise ValueError(
+                f"the graph has {n_circles} variables and {n_factors} factors; a picture of more than "
+                f'{MOST_VARIABLES} and {MOST_FACTORS} cannot be read. Draw its marginals with layout="heatmap", or a '
+                "smaller graph of its kind"
+            )
+
+    def _draw_heat_maps(self, ax):
+        """Draw the marginals of each array of variables below each other."""
+        if self.marginals is None:
+            raise ValueError("a heat map shows marginals; pass them, or the result of lp_sparsemap")
+        maps, start = [], 0
+        for name, shape in self.graph.shapes.items():
+            stop = start + int(np.prod(shape))
+            maps.append(HeatMap(name, self.marginals[start:stop].reshape(shape), self.axis_names.get(name)))
+            start = stop
+        widths, heights = zip(*(each.size for each in maps))
+        size = np.clip((max(widths), sum(heights)), (3.0, 1.6), (16.0, 30.0))
+        axes = [self._start(ax, size)] if len(maps) == 1 else None
+        if axes is None:
+            axes = self._start_panels(ax, size, len(maps), height_ratios=[len(each.cells) for each in maps])
+        self.images_ = [each.draw(panel, len(maps) > 1) for each, panel in zip(maps, axes)]
+        self.legend_ = None
         return self
 
     def _circle_of(self):
@@ -328,6 +400,20 @@ def _default_names(names, circles):
     """Return names such as ``u[0, 1]``, one for each circle."""
     places = [(name, place) for name, own in zip(names, circles) for place in np.ndindex(own.shape)]
     return [f"{name}[{', '.join(map(str, place))}]" if place else name for name, place in places]
+
+
+def _names_by_array(graph, axis_names):
+    """Return the names along the axes of arrays of variables, by the name of the array."""
+    if axis_names is None:
+        return {}
+    if not isinstance(axis_names, dict):
+        if len(graph.shapes) > 1:
+            raise ValueError(f"axis_names must be a dict with names for some of {list(graph.shapes)}")
+        return {next(iter(graph.shapes)): axis_names}
+    unknown = [name for name in axis_names if name not in graph.shapes]
+    if unknown:
+        raise ValueError(f"axis_names has {unknown[0]!r}; the graph has {list(graph.shapes)}")
+    return axis_names
 
 
 def _has_output(factor):

@@ -85,6 +85,7 @@ class LabelGraphDisplay(Drawing):
         estimator: Any,
         *,
         n_edges: int = 20,
+        min_strength: float = 0.05,
         sign: Literal["attraction", "repulsion"] | None = None,
         order: Sequence[Any] | None = None,
         ax: Any = None,
@@ -96,7 +97,7 @@ class LabelGraphDisplay(Drawing):
         estimator : MultilabelLPSparseMAP
             Fitted, with a label graph; or a pipeline or a search around it. (Any object with ``classes_``, ``edges_``
             and ``edge_scores_``.)
-        n_edges, sign, order, ax
+        n_edges, min_strength, sign, order, ax
             As for `plot`.
 
         Returns
@@ -117,41 +118,14 @@ class LabelGraphDisplay(Drawing):
                 'label a sample; fit it with label_graph="full" and loss="sparsemap"'
             )
         display = cls(np.asarray(estimator.classes_).tolist(), estimator.edges_, estimator.edge_scores_)
-        return display.plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
-
-    @classmethod
-    def from_edges(
-        cls,
-        labels: Sequence[Any],
-        edges: ArrayLike,
-        scores: Any,
-        *,
-        n_edges: int = 20,
-        sign: Literal["attraction", "repulsion"] | None = None,
-        order: Sequence[Any] | None = None,
-        ax: Any = None,
-    ) -> Self:
-        """Draw the strongest of some edges.
-
-        Parameters
-        ----------
-        labels, edges, scores
-            As for the class.
-        n_edges, sign, order, ax
-            As for `plot`.
-
-        Returns
-        -------
-        display : LabelGraphDisplay
-            With `ax_` and `figure_`.
-        """
-        return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
+        return display.plot(ax=ax, n_edges=n_edges, min_strength=min_strength, sign=sign, order=order)
 
     def plot(
         self,
         ax: Any = None,
         *,
         n_edges: int = 20,
+        min_strength: float = 0.05,
         sign: Literal["attraction", "repulsion"] | None = None,
         order: Sequence[Any] | None = None,
     ) -> Self:
@@ -162,7 +136,9 @@ class LabelGraphDisplay(Drawing):
         ax : matplotlib Axes, default=None
             Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         n_edges : int, default=20
-            Number of edges; the strongest ones are drawn.
+            Maximum number of edges; the strongest ones are drawn.
+        min_strength : float, default=0.05
+            Edges weaker than this fraction of the strongest one are left out; the legend counts them.
         sign : {"attraction", "repulsion"}, default=None
             The kind of edges. By default, both.
         order : sequence of labels, default=None
@@ -176,15 +152,10 @@ class LabelGraphDisplay(Drawing):
         Raises
         ------
         ValueError
-            If no edge has the sign, the edges join more than 200 labels, or `order` lacks one of these or names one
-            twice.
+            If no edge has the sign, the edges join more than 200 labels, `order` lacks one of these or names one twice,
+            or `min_strength` is not from 0 to 1.
         """
-        check_positive("n_edges", n_edges, integer=True)
-        check_choice("sign", sign, _SIGNS)
-        wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
-        shown = np.flatnonzero(wanted)[:n_edges]
-        if not len(shown):
-            raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
+        shown, n_weak = self._strongest(n_edges, min_strength, sign)
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
             used = self._given_order(order, used)
@@ -195,7 +166,6 @@ class LabelGraphDisplay(Drawing):
             )
         if order is None:
             used = used[order_by_strength(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))]
-        place_of = {label: place for place, label in enumerate(used.tolist())}
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
         places, sides = _ring(len(used))
@@ -210,26 +180,46 @@ class LabelGraphDisplay(Drawing):
             places *= across, np.clip(down, 1.0, min(_WIDEST, 1.4 * across))
         ends = np.concatenate([places, places + np.column_stack([widths, np.zeros(len(used))])])
         entries = self._entries(self.scores[shown])
+        if n_weak:
+            entries.append((f"{n_weak} below {100 * min_strength:g} % of the largest not drawn", {"lw": 0.0}))
         scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
         ax = self.ax_
-        self.lines_, self.texts_ = [], []
-
-        largest = np.abs(self.scores[shown]).max()
-        # Many edges are drawn with thinner lines, and the strongest on top.
-        thin = min(1.0, (40 / len(shown)) ** 0.5)
-        for place, edge in enumerate(shown):
-            path = _curve(*(places[place_of[label]] for label in self.edges[edge].tolist()))
-            score = self.scores[edge]
-            lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
-            style = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}
-            zorder = 3.0 - place / len(shown)
-            self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
+        self._draw_edges(shown, dict(zip(used.tolist(), places)), scale)
+        self.texts_ = []
         ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
         for name, place, side in zip(names, places, sides):
             style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "zorder": 5}
             start = place[0] + (_GAP + _DOT) * side, place[1]
             self.texts_.append(write(ax, start, name, _FONT * scale, **style))
         return self
+
+    def _strongest(self, n_edges, min_strength, sign):
+        """Return the edges that are drawn, and the number of edges that are left out because they are weak."""
+        check_positive("n_edges", n_edges, integer=True)
+        check_positive("min_strength", min_strength, zero=True)
+        if min_strength > 1.0:
+            raise ValueError(f"min_strength must be a fraction from 0 to 1; got {min_strength!r}")
+        check_choice("sign", sign, _SIGNS)
+        wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
+        shown = np.flatnonzero(wanted)[:n_edges]
+        if not len(shown):
+            raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
+        is_weak = np.abs(self.scores[shown]) < min_strength * np.abs(self.scores[shown[0]])
+        return shown[~is_weak], int(is_weak.sum())
+
+    def _draw_edges(self, shown, places, scale):
+        """Draw edges between the places of their labels, the strongest on top."""
+        self.lines_ = []
+        largest = np.abs(self.scores[shown]).max()
+        # Many edges are drawn with thinner lines.
+        thin = min(1.0, (40 / len(shown)) ** 0.5)
+        for rank, edge in enumerate(shown):
+            path = _curve(*(places[label] for label in self.edges[edge].tolist()))
+            score = self.scores[edge]
+            lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
+            look = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}
+            caps = {"dash_capstyle": "butt", "solid_capstyle": "butt"}
+            self.lines_ += self.ax_.plot(*path.T, lw=lw, zorder=3.0 - rank / len(shown), **caps, **look)
 
     def _given_order(self, order, used):
         """Return the numbers of the labels of an order, which must have those that edges join."""

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from .._style import import_library, text_width
 
-FONT, SMALL = 9.0, 7.5
+FONT, SMALL = 11.0, 9.5
 _PAD = 3.5  # points between the label of a box and its edge
 _STUB = 9.0  # points from a circle to the nearest lane
 _LANE = 8.0  # points between the lanes of a column, and around lanes

@@ -7,11 +7,22 @@ import numpy as np
 from ..._core.annotations import Any, Self
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
-from .._style import COLORS, DASHES, INK, MUTED, import_library, lay_bare, legend_above, rim, size_in_points
+from .._style import (
+    COLORS,
+    DASHES,
+    INK,
+    MUTED,
+    lay_bare,
+    legend_above,
+    rim,
+    size_in_points,
+    text_width,
+    tick_whole_numbers,
+)
 
 _FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
 _MARKERS = "o", "s", "^", "D"
-_ROOM = 11.0  # points; a label is omitted if the nearest labelled point is closer
+_ROOM = 11.0  # points from a label to the next one above it; closer ones are left out
 _MOST_RECORDS = 300  # records of a curve; denser curves are drawn as bands
 
 
@@ -218,7 +229,7 @@ class GroupPathDisplay(Display):
         return cls(paths).plot(ax=ax, full=full, score_name=score_name)
 
     def plot(self, ax: Any = None, *, full: float | None = None, score_name: str = "score") -> Self:
-        """Draw the curves; points are labelled by their budgets, if there is room.
+        """Draw the curves. Points are labelled by their budgets, if there is room; the best one has a ring.
 
         Parameters
         ----------
@@ -248,7 +259,11 @@ class GroupPathDisplay(Display):
                 ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)
             look = {"linestyle": DASHES[place % len(DASHES)], "marker": _MARKERS[place % len(_MARKERS)], "ms": 5.5}
             (self.lines_[name],) = ax.plot(x, y, color=color, lw=1.8, label=name, zorder=3, **look)
-            labels[name] = [path.labels[i] for i in shown]
+            best = shown.index(path.best_index) if path.best_index in shown else None
+            if best is not None:
+                ring = {"mfc": "none", "mec": color, "mew": 1.6, "ms": 11.0, "linestyle": "none"}
+                ax.plot(x[best], y[best], marker="o", label="_", zorder=3, **ring)
+            labels[name] = [path.labels[i] for i in shown], best
         if full is not None:
             n_weights, score = full
             ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
@@ -258,46 +273,46 @@ class GroupPathDisplay(Display):
         units = " or ".join(text for kind, text in (("budget", "the budget"), ("alpha", "alpha")) if kind in kinds)
         ax.set(xscale="log", xlabel=f"nonzero weights; at the points, {units}", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
-        self._tick(ax)
+        tick_whole_numbers(ax.xaxis)
         lay_bare(ax)
         self.legend_ = None
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
             self.legend_ = legend_above(ax, handles)
         for place, (name, line) in enumerate(self.lines_.items()):
-            self._label_points(ax, line, labels[name], above=place % 2 == 0)
+            self._label_points(ax, line, labels[name][0], place % 2 == 0, labels[name][1])
         return self
 
     @staticmethod
-    def _tick(ax):
-        """Put plain numbers at the powers of ten and, if there are few powers, between them."""
-        LogLocator = import_library("matplotlib.ticker").LogLocator
-        NullFormatter = import_library("matplotlib.ticker").NullFormatter
+    def _label_points(ax, line, labels, above, best):
+        """Write the budgets next to the points: to the upper left or lower right, because curves usually rise.
 
-        low, high = ax.get_xlim()
-        subs = (1.0,) if high / low > 500 else (1.0, 2.0, 5.0)
-        ax.xaxis.set_major_locator(LogLocator(subs=subs))
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.xaxis.set_minor_formatter(NullFormatter())
-
-    @staticmethod
-    def _label_points(ax, line, labels, above):
-        """Write the budgets next to the points: to the upper left or lower right, because curves usually rise."""
+        The point number `best` is labelled first, in bold. A label that would cover another one is left out.
+        """
         size_in_points(ax)
-        places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
+        points = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
         labelled = []
-        for label, data, place in zip(labels, line.get_xydata(), places):
-            if labelled and np.linalg.norm(np.array(labelled) - place, axis=1).min() < _ROOM:
+        for i in sorted(range(len(labels)), key=lambda i: i != best):
+            label = f"best: {labels[i]}" if i == best else labels[i]
+            # Bold letters are wider.
+            width = (1.2 if i == best else 1.0) * text_width(label, 8.5) + 3.0
+            # The right end of the text above the point, and the left end of the one below it.
+            box = points[i] - (width if above else 0.0, 0.0), width
+            if any(
+                abs(corner[1] - box[0][1]) < _ROOM and corner[0] < box[0][0] + width and box[0][0] < corner[0] + other
+                for corner, other in labelled
+            ):
                 continue
-            labelled.append(place)
+            labelled.append(box)
             ax.annotate(
                 label,
-                data,
+                line.get_xydata()[i],
                 xytext=(-4, 4) if above else (4, -4),
                 textcoords="offset points",
                 ha="right" if above else "left",
                 va="bottom" if above else "top",
                 fontsize=8.5,
+                fontweight="bold" if i == best else "normal",
                 color=line.get_color(),
                 path_effects=rim(2.5),
                 zorder=5,

@@ -49,6 +49,38 @@ class StructuresDisplay(Display):
         self.marginals = mixture if marginals is None else marginals
 
     @classmethod
+    def from_result(
+        cls,
+        result: Any,
+        *,
+        y_true: Any = None,
+        ax: Any = None,
+        max_structures: int | None = MOST_STRUCTURES,
+        **names: Any,
+    ) -> Self:
+        """Draw the structures of a result of `sparsemap`.
+
+        Parameters
+        ----------
+        result : SparseMAPResult
+        y_true
+            As for the class.
+        ax, max_structures, **names
+            As for `from_predictions`.
+
+        Returns
+        -------
+        display : the class
+            With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            As the class.
+        """
+        return cls(result, y_true=y_true, **names).plot(ax=ax, max_structures=max_structures)
+
+    @classmethod
     def from_predictions(
         cls,
         structures: Any,
@@ -60,7 +92,7 @@ class StructuresDisplay(Display):
         max_structures: int | None = MOST_STRUCTURES,
         **names: Any,
     ) -> Self:
-        """Draw structures and their probabilities.
+        """Draw structures and their probabilities, such as those of `predict_structures` for a sample.
 
         Parameters
         ----------

@@ -89,9 +89,7 @@ class MatchingDisplay(StructuresDisplay):
         display : MatchingDisplay
         """
         Line2D = import_library("matplotlib.lines").Line2D
-        Polygon = import_library("matplotlib.patches").Polygon
         Rectangle = import_library("matplotlib.patches").Rectangle
-        Path = import_library("matplotlib.path").Path
 
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape
@@ -121,20 +119,32 @@ class MatchingDisplay(StructuresDisplay):
             self.outlines_.append(frames)
             if cells:
                 handles.append(Line2D([], [], lw=lw, **style))
-        for i, j in zip(*np.nonzero(self.marginals)):
-            free = size * (1 - 2 * (0.02 + n_frames[i, j] * step))
-            text = as_text(self.marginals[i, j])
-            font = min(9.0, 0.85 * free[1], 9.0 * free[0] / text_width(text, 9.0))
-            if font >= 5.0:
-                write(ax, (j, i), text, font, va="center_baseline", zorder=6)
+        self._write_marginals(size * (1 - 2 * (0.02 + n_frames[..., None] * step)))
         if self.y_true is not None:
-            fold = min(9.0, 0.3 * min(size)) / size
-            for i, j in zip(*self._cells(self.y_true)):
-                corner = np.array([j + 0.5, i + 0.5])
-                points = [corner, corner - (fold[0], 0), corner - (0, fold[1])]
-                ax.add_patch(Polygon(points, facecolor=INK, edgecolor="none", zorder=7))
-            corner = Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)
-            mark = {"marker": corner, "linestyle": "", "color": INK, "markersize": 8}
-            handles.append(Line2D([], [], label="truth", **mark))
+            handles.append(self._mark_truth(size))
         self.legend_ = legend_below(ax, handles)
         return self
+
+    def _write_marginals(self, free):
+        """Write the marginals into cells whose free parts, of these widths and heights in points, have room."""
+        for i, j in zip(*np.nonzero(self.marginals)):
+            across, down = free[i, j]
+            text = as_text(self.marginals[i, j])
+            font = min(9.0, 0.85 * down, 9.0 * across / text_width(text, 9.0))
+            if font >= 5.0:
+                write(self.ax_, (j, i), text, font, va="center_baseline", zorder=6)
+
+    def _mark_truth(self, size):
+        """Mark the pairs of the gold alignment by black corners of their cells; return a handle of the legend."""
+        Line2D = import_library("matplotlib.lines").Line2D
+        Polygon = import_library("matplotlib.patches").Polygon
+        Path = import_library("matplotlib.path").Path
+
+        fold = min(9.0, 0.3 * min(size)) / size
+        for i, j in zip(*self._cells(self.y_true)):
+            corner = np.array([j + 0.5, i + 0.5])
+            points = [corner, corner - (fold[0], 0), corner - (0, fold[1])]
+            self.ax_.add_patch(Polygon(points, facecolor=INK, edgecolor="none", zorder=7))
+        corner = Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)
+        mark = {"marker": corner, "linestyle": "", "color": INK, "markersize": 8}
+        return Line2D([], [], label="truth", **mark)

@@ -115,7 +115,7 @@ class PartsDisplay(StructuresDisplay):
 
         strands = self._strands(max_structures)
         n_parts = len(self.marginals)
-        size = np.clip(0.55 * n_parts + 1.2, 4.0, 16), 3.4
+        size = np.clip(0.55 * n_parts + 1.2, 4.6, 16), 3.4
         ax, self.bars_ = self._start(ax, size), []
 
         places, mixture = np.arange(n_parts), self.weights @ np.array(self.structures, dtype=np.float64)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from ..._core.validation import check_positive
 from .._base import check_names
 from .._style import (
     INK,
     MUTED,
     as_text,
     draw_grid,
+    font_of_cells,
     import_library,
     legend_below,
     name_axis,
+    rotate,
     size_in_points,
     text_width,
     write,
 )
 from .base import StructuresDisplay, as_ints
 
+MOST_STEPS = 12  # of a chain in one line; longer ones are wrapped
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
 _FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
 
@@ -51,9 +55,9 @@ class ChainDisplay(StructuresDisplay):
     structures, weights, marginals, y_true, labels, words
         As above; paths are of ints, the most probable first.
     paths_ : list of Line2D
-        After `plot`: one for each path that is drawn separately, then those of the others.
+        After `plot`: in each line one for each path that is drawn separately, then those of the others.
     ax_, figure_, legend_
-        Axes, figure and legend of the plot.
+        Axes (a ndarray of them if the chain has several lines), figure and legend of the plot.
 
     Raises
     ------
@@ -110,18 +114,28 @@ class ChainDisplay(StructuresDisplay):
         """Return the state of each step in a structure as it was read."""
         return structure
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4, all_states: bool = True) -> Self:
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        max_structures: int | None = 4,
+        all_states: bool = True,
+        max_steps: int | None = MOST_STEPS,
+    ) -> Self:
         """Draw the paths.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
-            leaves room for the legend.
+        ax : matplotlib Axes, or sequence of Axes, default=None
+            Axes to draw on: one, which is divided if the chain has several lines, or one for each line. By default, a
+            new figure of fitting size. In your own figure, ``layout="constrained"`` leaves room for the legend.
         max_structures : int, default=4
             Number of paths drawn separately, the most probable ones; the others are drawn as one group.
         all_states : bool, default=True
             Whether states of probability zero at all steps have a row.
+        max_steps : int, default=12
+            Maximum number of steps in a line. Longer chains are wrapped into several lines of about equal lengths. None
+            draws a single line. Rankings are never wrapped.
 
         Returns
         -------
@@ -134,60 +148,103 @@ class ChainDisplay(StructuresDisplay):
         for path in [*self.structures, *self._truth()]:
             used[path] = True
         states = np.flatnonzero(used)
-        row_of = np.cumsum(used) - 1
-        n_steps, n_rows = len(self.marginals), len(states)
-        size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
-        ax, self.paths_ = self._start(ax, size), []
+        lines = self._wrap(max_steps)
+        # A step is as wide as its name, if that is not very long.
+        width = np.clip(max(text_width(word, 10.0) for word in self.words) / 72 + 0.15, 0.85, 1.4)
+        height = 0.5 * len(states) + (1.5 if len(lines) == 1 else 0.9)
+        size = (
+            np.clip(width * len(lines[0]) + 1.2, 4.5, 18),
+            np.clip(len(lines) * np.clip(height, 1.2, 12), 2.6, 12 if len(lines) == 1 else 40),
+        )
+        axes = [self._start(ax, size)] if len(lines) == 1 else self._start_panels(ax, size, len(lines))
+        self.paths_ = []
+        for each, steps in zip(axes, lines):
+            handles = self._draw_line(each, steps, states, strands, len(lines[0]))
+        labels = [label for each in axes for label in each.get_xticklabels()]
+        if any(label.get_rotation() for label in labels):
+            rotate(labels)
+        if self.y_true is not None:
+            mark = {"marker": "o", "linestyle": "", "markersize": 9, "mfc": "none", "mec": INK}
+            handles.append(Line2D([], [], label="truth", **mark))
+        self.legend_ = legend_below(axes[-1], handles)
+        return self
 
+    def _wrap(self, max_steps):
+        """Return the steps of each line, as ranges of about equal lengths."""
+        n_steps = len(self.marginals)
+        if max_steps is None:
+            return [range(n_steps)]
+        check_positive("max_steps", max_steps, integer=True)
+        length = -(-n_steps // -(-n_steps // max_steps))
+        return [range(first, min(first + length, n_steps)) for first in range(0, n_steps, length)]
+
+    def _draw_line(self, ax, steps, states, strands, room):
+        """Draw some steps of all paths in axes with room for `room` steps; return the handles of the legend."""
+        Line2D = import_library("matplotlib.lines").Line2D
+
+        cells = self.marginals[np.ix_(steps, states)].T
         names = [self.labels[state] for state in states]
-        _, (across, down) = draw_grid(ax, self.marginals[:, states].T, names, self.words)
-
-        size = min(9.0, 0.32 * down)
-        if size >= 5.0 and text_width("0.00", size) < 0.6 * across:
-            reach = 0.5 * text_width("0.00", size) / across, 0.5 * size / down
-            courses = [row_of[self.structures[k]] for members, _, _ in strands for k in members]
-            for step, row in zip(*np.nonzero(self.marginals[:, states])):
-                text = as_text(self.marginals[step, states[row]])
-                write(ax, _free_place(step, row, courses, reach), text, size, halo=2.5, zorder=20)
+        words = [self.words[step] for step in steps]
+        _, (across, down) = draw_grid(ax, cells, names, words, room=room)
+        # A path goes on to the steps of the neighbouring lines, half of a cell of which is within the axes.
+        around = np.arange(max(steps[0] - 1, 0), min(steps[-1] + 2, len(self.marginals)))
+        courses = [np.searchsorted(states, path[around]) for path in self.structures]
+        inside = np.isin(around, steps)
         has_order = all(isinstance(label, (int, float, np.number)) for label in self.labels)
+        drawn = [courses[k] for members, _, _ in strands for k in members] if has_order else []
+        _write_cells(ax, cells, around - steps[0], drawn, across, down)
         # Small shifts show all paths with common states; the most probable path is on top.
         thick = min(1.0, down / 24)
-        handles, steps = [], np.arange(n_steps)
+        handles = []
         apart = min(0.13, 0.5 / max(1, len(strands) - 1))
         for place, (members, _, style) in enumerate(strands):
             shift = apart * (place - (len(strands) - 1) / 2) + 0.05
             for k in members:
                 lw = (1.3 + 4.5 * self.weights[k]) * thick
                 style = {**style, "lw": lw, "marker": "o", "markersize": max(5.0 * thick, 1.4 * lw)}
-                rows = row_of[self.structures[k]] + shift
+                x, y = around - steps[0], courses[k] + shift
                 line = style if has_order else {**style, "lw": 0.3 * lw, "linestyle": "-", "marker": "", "alpha": 0.7}
-                self.paths_ += ax.plot(steps, rows, solid_joinstyle="round", zorder=15 - place, **line)
+                self.paths_ += ax.plot(x, y, solid_joinstyle="round", zorder=15 - place, **line)
                 if not has_order:
                     stroke = {"color": style["color"], "lw": 1.5 * lw, "zorder": 15 - place, "capstyle": "round"}
-                    ax.hlines(rows, steps - 0.24, steps + 0.24, **stroke)
+                    ax.hlines(y[inside], x[inside] - 0.24, x[inside] + 0.24, **stroke)
             handles.append(Line2D([], [], **style if has_order else {**style, "marker": "", "linestyle": "-"}))
         if self.y_true is not None:
+            # Below the paths, which it would hide.
             mark = {"marker": "o", "linestyle": "", "markersize": min(17.0, 0.62 * down), "mfc": "none", "mec": INK}
-            ax.plot(steps, row_of[self.y_true], zorder=18, **mark)
-            handles.append(Line2D([], [], label="truth", **{**mark, "markersize": 9}))
-        self.legend_ = legend_below(ax, handles)
-        return self
+            ax.plot(range(len(steps)), np.searchsorted(states, self.y_true[steps]), zorder=5, **mark)
+        return handles
 
 
-def _free_place(step, row, courses, reach):
+def _write_cells(ax, cells, steps, courses, across, down):
+    """Write the probabilities of cells into their corners, all in one size, if there is room.
+
+    `courses` are the rows of the paths at `steps`, from which numbers keep away; without paths, all are in the upper
+    left corner. `across` and `down` are the size of a cell in points.
+    """
+    texts = {place: as_text(value) for place, value in np.ndenumerate(cells) if value}
+    size = font_of_cells(texts.values(), across, 0.32 * down)
+    if size is None:
+        return
+    for (row, step), text in texts.items():
+        reach = 0.5 * text_width(text, size) / across, 0.5 * size / down
+        write(ax, _free_place(step, row, steps, courses, reach), text, size, halo=2.5, zorder=20)
+
+
+def _free_place(step, row, steps, courses, reach):
     """Return the corner of a cell at which a number is farthest from all lines, preferably the upper left one.
 
-    `courses` are the rows of each path, by step; `reach` is half of the size of the number, in cells.
+    `courses` are the rows of each path at `steps`; `reach` is half of the size of the number, in cells.
     """
     along = np.linspace(-0.5, 0.5, 21)
     places = [(x * (0.47 - reach[0]), y * (0.45 - reach[1])) for x, y in ((-1, -1), (1, 1), (1, -1), (-1, 1))]
     near = np.full(len(places), np.inf)
     for rows in courses:
-        height = np.interp(step + along, np.arange(len(rows)), rows) - row
+        height = np.interp(step + along, steps, rows) - row
         for place, (x, y) in enumerate(places):
             gaps = np.hypot(np.maximum(abs(along - x) - reach[0], 0.0), np.maximum(abs(height - y) - reach[1], 0.0))
             near[place] = min(near[place], gaps.min())
-    x, y = places[int(np.argmax(near > near.max() - 0.02))]
+    x, y = places[int(np.argmax(near >= near.max() - 0.02))]
     return step + x, row + y
 
 
@@ -271,6 +328,9 @@ class RankingDisplay(ChainDisplay):
     def _read_marginals(self, marginals):
         # Marginals of rankings are points of items, which this display does not use.
         return None
+
+    def _wrap(self, max_steps):
+        return super()._wrap(None)
 
 
 class SegmentationDisplay(ChainDisplay):

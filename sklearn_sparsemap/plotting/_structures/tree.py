@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from ..._core.validation import check_positive
 from .._base import Drawing, check_names
 from .._style import INK, MUTED, as_text, import_library, text_width, write
 from .base import StructuresDisplay, as_ints
@@ -19,6 +20,7 @@ _ARROW = 6.0
 _MARGIN = 10.0
 _NARROWEST = 200.0
 _TITLE = 24.0
+_FEW_ARCS = 24  # always drawn
 _IN_ALL = {"color": INK, "linestyle": "-", "label": "in all"}
 _GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0)), "label": "truth"}
 
@@ -111,7 +113,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
             return None
         return str(tree[m, 1]) if self.labels is None else self.labels[tree[m, 1]]
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4, max_arcs: int | None = None) -> Self:
         """Draw the trees.
 
         Parameters
@@ -120,16 +122,20 @@ class TreeDisplay(StructuresDisplay, Drawing):
             Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         max_structures : int, default=4
             Number of trees drawn separately, the most probable ones; the others are drawn as one group.
+        max_arcs : int, default=None
+            Maximum number of arcs, by default twice the number of words, or 24 if that is more. The arcs of the most
+            probable tree come first, then the most probable ones. The legend says how many are not drawn, and up to
+            which probability.
 
         Returns
         -------
         display : TreeDisplay
         """
         strands = self._strands(max_structures)
-        arcs = self._arcs(strands)
+        arcs, left_out = self._limit(self._arcs(strands), max_arcs)
         gold = self._gold()
         centres, low, high = _place(self.words, [*arcs, *gold])
-        scale = self._start_drawing(ax, low, high, self._entries(strands, arcs), title=_TITLE)
+        scale = self._start_drawing(ax, low, high, self._entries(strands, arcs, left_out), title=_TITLE)
         self.arcs_ = {}
         for x, word in zip(centres, self.words):
             # Each line is a separate text, so that the lines of all words have the same baselines.
@@ -164,6 +170,14 @@ class TreeDisplay(StructuresDisplay, Drawing):
                 arc.strands = [(arc.probability * weight / total, style) for weight, style in arc.strands]
         return list(arcs.values())
 
+    def _limit(self, arcs, max_arcs):
+        """Return the arcs that are drawn, and those left out."""
+        if max_arcs is None:
+            max_arcs = max(_FEW_ARCS, 2 * len(self.words))
+        check_positive("max_arcs", max_arcs, integer=True)
+        arcs = sorted(arcs, key=lambda arc: (0 not in arc.trees, -arc.probability))
+        return arcs[:max_arcs], arcs[max_arcs:]
+
     def _gold(self):
         """Return the arcs of the gold tree."""
         arcs = []
@@ -175,7 +189,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
                 arcs.append(arc)
         return arcs
 
-    def _entries(self, strands, arcs):
+    def _entries(self, strands, arcs, left_out):
         """Return the entries of the legend: list of (label, style of a line)."""
         shown = []
         if len(strands) > 1:
@@ -184,7 +198,11 @@ class TreeDisplay(StructuresDisplay, Drawing):
                 shown.append((1.0, _IN_ALL))
         if self.y_true is not None:
             shown.append((0.5, _GOLD))
-        return [(style["label"], {**style, "lw": max(1.6, _THICKEST * weight)}) for weight, style in shown]
+        entries = [(style["label"], {**style, "lw": max(1.6, _THICKEST * weight)}) for weight, style in shown]
+        if left_out:
+            note = f"{len(left_out)} arcs up to {as_text(max(arc.probability for arc in left_out))} not drawn"
+            entries.append((note, {"lw": 0.0}))
+        return entries
 
 
 def _heads_of(tree):

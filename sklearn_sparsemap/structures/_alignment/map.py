@@ -8,7 +8,7 @@ all. With sums of exponentials in place of maxima, on logarithms, the same table
 
 import numpy as np
 
-from ..._core.jit import as_oracle, kernel
+from ..._core.jit import as_oracle, copy_into, kernel
 from .._sums import add_logs, larger
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
@@ -22,56 +22,91 @@ def gap_scores(additional):
     return additional[0], additional[1]
 
 
-def _table_fillers(plus):
-    """Make the kernels that fill the tables, with this function in place of a sum over alignments."""
-
-    @kernel
-    def warp(scores, n, m, paths):
-        """Fill in the sum over the paths to each cell."""
-        for i in range(n):
-            for j in range(m):
-                before = 0.0 if i == 0 and j == 0 else -np.inf
-                if i > 0:
-                    before = plus(before, paths[(i - 1) * m + j])
-                if j > 0:
-                    before = plus(before, paths[i * m + j - 1])
-                if i > 0 and j > 0:
-                    before = plus(before, paths[(i - 1) * m + j - 1])
-                paths[i * m + j] = before + scores[i * m + j]
-
-    @kernel
-    def align(scores, n, m, is_local, gaps, tables):
-        """Fill in the sums over alignments of the first rows and columns; see the docstring of the module.
-
-        Parameters
-        ----------
-        scores : array of shape (n * m,)
-        n, m : int
-        is_local : bool
-            Whether an alignment may begin at each entry.
-        gaps : tuple of float
-            Scores of a gap in a row and in a column.
-        tables : tuple of arrays
-            Three, with (n + 1) * (m + 1) entries each.
-        """
-        matched, paused, every = tables
-        width = m + 1
-        for i in range(n + 1):
-            for j in range(m + 1):
-                here = i * width + j
-                ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
-                if i > 0 and j > 0:
-                    before = every[here - width - 1]
-                    ends_here = scores[(i - 1) * m + j - 1] + (plus(before, 0.0) if is_local else before)
-                matched[here] = ends_here
-                paused[here] = plus(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
-                every[here] = plus(paused[here], every[here - 1] + gaps[1]) if j > 0 else paused[here]
-
-    return warp, align
+@kernel
+def sum_warps(scores, n, m, paths):
+    """Fill in the logarithm of the sum over the paths to each cell of the exponentials of their scores."""
+    for i in range(n):
+        for j in range(m):
+            before = 0.0 if i == 0 and j == 0 else -np.inf
+            if i > 0:
+                before = add_logs(before, paths[(i - 1) * m + j])
+            if j > 0:
+                before = add_logs(before, paths[i * m + j - 1])
+            if i > 0 and j > 0:
+                before = add_logs(before, paths[(i - 1) * m + j - 1])
+            paths[i * m + j] = before + scores[i * m + j]
 
 
-_best_warps, _best_alignments = _table_fillers(larger)
-sum_warps, sum_alignments = _table_fillers(add_logs)
+@kernel
+def sum_alignments(scores, n, m, is_local, gaps, tables):
+    """Fill in the log-sums over alignments of the first rows and columns; see the docstring of the module.
+
+    Parameters
+    ----------
+    scores : array of shape (n * m,)
+    n, m : int
+    is_local : bool
+        Whether an alignment may begin at each entry.
+    gaps : tuple of float
+        Scores of a gap in a row and in a column.
+    tables : tuple of arrays
+        Three, with (n + 1) * (m + 1) entries each.
+    """
+    matched, paused, every = tables
+    width = m + 1
+    for i in range(n + 1):
+        for j in range(m + 1):
+            here = i * width + j
+            ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
+            if i > 0 and j > 0:
+                before = every[here - width - 1]
+                ends_here = scores[(i - 1) * m + j - 1] + (add_logs(before, 0.0) if is_local else before)
+            matched[here] = ends_here
+            paused[here] = add_logs(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
+            every[here] = add_logs(paused[here], every[here - 1] + gaps[1]) if j > 0 else paused[here]
+
+
+@kernel
+def _best_warps(scores, n, m, paths):
+    """Fill in the score of the best path to each cell.
+
+    The maximum over the cells above does not depend on the cell to the left, so it comes first, by vector instructions.
+    """
+    for i in range(n):
+        above, now, own = paths[max(i - 1, 0) * m :], paths[i * m : (i + 1) * m], scores[i * m : (i + 1) * m]
+        left = 0.0 if i == 0 else above[0]
+        for j in range(1, m):
+            now[j] = -np.inf if i == 0 else larger(above[j], above[j - 1])
+        left += own[0]
+        now[0] = left
+        for j in range(1, m):
+            left = larger(now[j], left) + own[j]
+            now[j] = left
+
+
+@kernel
+def _best_alignments(scores, n, m, is_local, gaps, tables):
+    """Fill in the scores of the best alignments, row by row, as in `_best_warps`; see `sum_alignments`."""
+    least, width = 0.0 if is_local else -np.inf, m + 1
+    for i in range(n + 1):
+        first = i * width
+        matched, paused, every = (
+            tables[0][first : first + width], tables[1][first : first + width], tables[2][first : first + width],
+        )  # fmt: skip
+        matched[0] = 0.0 if i == 0 and not is_local else -np.inf
+        if i == 0:
+            matched[1:] = -np.inf
+            copy_into(paused, matched)
+        else:
+            own, above, paused_above = scores[(i - 1) * m :], tables[2][first - width :], tables[1][first - width :]
+            for j in range(1, width):
+                matched[j] = larger(above[j - 1], least) + own[j - 1]
+            for j in range(width):
+                paused[j] = larger(matched[j], paused_above[j] + gaps[0])
+        every[0] = best = paused[0]
+        for j in range(1, width):
+            best = larger(paused[j], best + gaps[1])
+            every[j] = best
 
 
 @kernel

@@ -1,8 +1,8 @@
 """The k best rankings: a best-first search over exchanges of two items with neighbouring scores.
 
-Let v be the v-th best item by score. In the best ranking it has place v. Each other ranking has a first v that is
-ranked after v + 1; its parent is the ranking in which these two are exchanged, which is at least as good. Items without
-points are in the order of their scores.
+Items are numbered by decreasing score, so in the best ranking item v has place v. In any other ranking, some item v
+comes after item v + 1. The parent of a ranking is the one in which the first such pair is exchanged; it is at least as
+good. Items without points are in the order of their scores.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def _push_exchanges(scores, order, n_points, place, value, number, needed, queue
     first, n = np.int64(0), place.shape[0]
     while first + 1 < n and place[first] < place[first + 1]:
         first += 1
-    # Exchanges before the first pair in reverse order, and the one after it if that pair is then in order.
+    # Exchanges before the first pair in reverse order, or just after it if this puts that pair in order.
     for v in range(min(first + 2, n - 1)):
         is_child = v < first or (v > first and place[first] < place[v + 1])
         if is_child and place[v] < place[v + 1] and place[v] < n_points:
