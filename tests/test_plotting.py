@@ -976,6 +976,26 @@ def test_parts_are_the_classes_of_an_estimator(classes):
     plt.close("all")
 
 
+@pytest.mark.parametrize("make", [tuple, list, set, frozenset])
+def test_parts_are_named_by_collections_of_labels(make):
+    class Estimator:
+        classes_ = np.array(["jazz", "live", "music"], dtype=object)
+
+        def predict_structures(self, X):
+            return [[(make(["jazz", "music"]), 0.75), (make([]), 0.25)]]
+
+        def predict_marginals(self, X):
+            return np.array([[0.75, 0.0, 0.75]])
+
+    display = PartsDisplay.from_estimator(Estimator(), [1.0], y_true=make(["live"]))
+    assert [structure.tolist() for structure in display.structures] == [[True, False, True], [False] * 3]
+    assert display.y_true.tolist() == [False, True, False]
+    rows = PartsDisplay.from_estimator(Estimator(), [1.0], y_true=[0, 1, 1])
+    assert rows.y_true.tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="a label that the estimator does not know"):
+        PartsDisplay.from_estimator(Estimator(), [1.0], y_true=make(["rock"]))
+
+
 def test_parts_are_the_labels_of_label_sets():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 3))

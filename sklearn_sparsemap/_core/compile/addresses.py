@@ -31,9 +31,8 @@ class ByAddress(types.Type):
 
 def by_address(field_types, tuple_class):
     """Return the type of a namedtuple of this class, whose fields have these types, as an argument of entries."""
-    return ByAddress(
-        types.BaseTuple.from_types(tuple(getattr(each, "of_tuple", each) for each in field_types), tuple_class)
-    )
+    fields = tuple(getattr(each, "of_tuple", each) for each in field_types)
+    return ByAddress(types.BaseTuple.from_types(fields, tuple_class))
 
 
 @register_model(ByAddress)

@@ -48,11 +48,8 @@ class _Interpreted:
 
 def _converter(numba_type):
     """Return the NumPy type of a number's Numba type; None for all other types."""
-    return (
-        getattr(np, "bool_" if numba_type == types.boolean else str(numba_type))
-        if isinstance(numba_type, _NUMBERS)
-        else None
-    )
+    name = "bool_" if numba_type == types.boolean else str(numba_type)
+    return getattr(np, name) if isinstance(numba_type, _NUMBERS) else None
 
 
 _NUMBERS = types.Boolean, types.Integer, types.Float

@@ -70,14 +70,20 @@ class PartsDisplay(StructuresDisplay):
         classes = getattr(estimator, "classes_", None)
         if classes is None:
             return structure
-        if np.ndim(structure) == 1 and len(structure) == len(classes):
+        labels = classes.tolist()
+        is_collection = isinstance(structure, (tuple, list, set, frozenset))
+        if np.ndim(structure) == 1 and len(structure) == len(classes) and np.asarray(structure).dtype.kind in "iufb":
             # A label set is a row of an indicator matrix.
             return np.asarray(structure) == 1
-        label = structure.item() if isinstance(structure, np.generic) else structure
-        labels = classes.tolist()
-        if np.ndim(structure) or label not in labels:
-            raise ValueError(f"{structure!r} is no class of the estimator; it has {labels}")
-        return labels.index(label)
+        if not is_collection or not all(isinstance(label, str) for label in structure):
+            label = structure.item() if isinstance(structure, np.generic) else structure
+            if np.ndim(structure) or label not in labels:
+                raise ValueError(f"{structure!r} is no class of the estimator; it has {labels}")
+            return labels.index(label)
+        # A label set is a collection of names.
+        if not set(structure) <= set(labels):
+            raise ValueError(f"{structure!r} has a label that the estimator does not know; it has {labels}")
+        return [labels.index(label) for label in structure]
 
     def _read(self, structure, name):
         array = np.atleast_1d(np.asarray(structure))
