@@ -78,16 +78,16 @@ def take_apart(X, y, n_epochs):
     """Print the CPU time of the parts of an epoch on one thread, after some epochs."""
     estimator = new_model()
     structure = estimator._check_params()
-    X, codes, classes = estimator._check_data(structure, X, y, reset=True)
-    weights = relative(estimator._sample_weights(X, codes, classes, None))
-    task = estimator._training_task(structure, X, codes, classes, weights)
+    X, _, classes, task = estimator._training_data(structure, X, y)
+    task.weights = relative(task.weights)
     started = process_time()
     columns = DuplicateColumns(X.values)
     seconds = {"equal columns, once": process_time() - started}
     model = LinearModel.zeros(len(columns.multiplicity), len(classes), task.n_additional, sparse_coef=True)
     estimator._begin(structure, classes)
     optimizer = new_optimizer(estimator, model, columns)
-    rng, order, memory, targets = np.random.default_rng(0), np.arange(len(X)), task.memory(), task.targets
+    rng, order = np.random.default_rng(0), np.arange(len(X))
+    targets, memory, _ = task._of_all_samples
 
     def run(targets):
         started = process_time()

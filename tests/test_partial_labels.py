@@ -8,6 +8,7 @@ from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.structures import LinearChain, Segmentation
 
 
@@ -129,3 +130,16 @@ def test_a_sample_needs_a_label():
     for y in (["a", None, "b", "a"], np.array([0, None, 1, 0], dtype=object)):
         with pytest.raises(ValueError, match=r"y\[1\] is None; leave out samples without a label"):
             StructuredSparseMAPClassifier().fit(np.eye(4), y)
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "crf"])
+def test_a_monitor_ends_training_at_once(loss):
+    class Twice(Monitor):
+        def on_iteration(self, loss):
+            return super().on_iteration(loss) or len(self.losses) == 2
+
+    class Short(StructuredSparseMAPClassifier):
+        monitor_class = Twice
+
+    X, y = make_chains(12, 3)
+    assert Short("chain", loss=loss).fit(X, hide(y, 0.3)).n_iter_ == 2

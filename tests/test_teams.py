@@ -94,7 +94,7 @@ def test_columns_stand_for_equal_ones(ones):
     found = [tuple(np.flatnonzero(columns.merged_of == place)) for place in range(len(groups))]
     assert sorted(found) == sorted(groups)
     assert_array_equal(columns.multiplicity, [len(group) for group in found])
-    assert (columns.merged_of[~X.values.toarray().any(axis=0)] == -1).all() and (columns.places == -1).sum() >= 3
+    assert (columns.merged_of[~X.values.toarray().any(axis=0)] == -1).all() and (columns.merged_of == -1).sum() >= 3
     # The frequent ones come first in each piece.
     frequencies = np.bincount(columns.rows.indices)
     for start, stop in zip(columns.cuts, columns.cuts[1:]):

@@ -151,7 +151,7 @@ class LBFGSLearner(Learner):
         self.alpha, self.tol, self.max_iter, self.n_jobs = alpha, tol, max_iter, n_jobs
         self.fit_intercept = fit_intercept
         # The current model, in merged columns if there are any.
-        self._model, self._merged, self.losses = model, None, []
+        self._model, self._merged, self._is_stopped, self.losses = model, None, False, []
 
     @property
     def has_started(self):
@@ -179,7 +179,8 @@ class LBFGSLearner(Learner):
         def after_iteration(model, loss):
             self._model, self._merged = model, merged
             self.losses.append(loss)
-            return on_iteration(loss)
+            self._is_stopped = on_iteration(loss)
+            return self._is_stopped
 
         model, loss, message = minimize_lbfgs(
             objective, start, max_iter=max_iter, tol=self.tol, after_iteration=after_iteration
@@ -220,7 +221,7 @@ class PartialLBFGSLearner(LBFGSLearner):
             return message
         for _ in range(_MOST_ROUNDS):
             left, best = self.max_iter - len(self.losses), self.losses[-1]
-            if left < 1:
+            if left < 1 or self._is_stopped:
                 break
             model = self.model()
             scores = linear_scores(self.X.values, model, self.n_jobs)
