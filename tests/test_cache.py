@@ -487,3 +487,8 @@ def test_an_installation_without_a_place_for_its_cache_works(installed, run):
         for home in ({"HOME": os.devnull}, {}):
             assert run(installed, **nowhere, **home) == (6.0, 3)
     assert not list(installed.rglob("*.nb?"))
+
+
+def test_processes_give_compiled_functions_different_names(fresh_python):
+    code = "import sklearn_sparsemap.structures\nfrom numba.core.bytecode import FunctionIdentity\nprint(FunctionIdentity._unique_ids)"
+    assert fresh_python(code) != fresh_python(code)

@@ -16,6 +16,7 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, transition_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.metrics import convert_spans
 from sklearn_sparsemap.structures import LinearChain
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -57,6 +58,37 @@ CASES = {
     "bioes": ("bioes", BIOES, allowed_by_bioes),
     "pairs": (PAIRS, BIO, allowed_by_pairs),
 }
+
+
+@pytest.mark.parametrize(
+    ("scheme", "prefixes"),
+    {
+        "bio": "BI",
+        "iob1": "BI",
+        "iob2": "BI",
+        "ioe1": "IE",
+        "ioe2": "IE",
+        "bioes": "BIES",
+        "bilou": "BILU",
+    }.items(),
+)
+def test_schemes_allow_the_sequences_that_spans_have(scheme, prefixes):
+    labels = ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in "AB")]
+    name = "iob2" if scheme == "bio" else scheme
+    model = StructuredSparseMAPClassifier("chain", constraints=scheme)
+    model.partial_fit([np.ones((1, 1))], [["O"]], classes=labels)
+    index, n_allowed = {label: k for k, label in enumerate(model.classes_.tolist())}, 0
+    for sequence in itertools.product(labels, repeat=3):
+        steps = [index[label] for label in sequence]
+        scores = [model.start_[steps[0]], *model.transitions_[steps[:-1], steps[1:]], model.end_[steps[-1]]]
+        is_allowed = bool(np.isfinite(scores).all())
+        try:
+            is_written = convert_spans([sequence], name, name) == [list(sequence)]
+        except ValueError:
+            is_written = False
+        assert is_allowed == is_written, sequence
+        n_allowed += is_allowed
+    assert 10 < n_allowed < len(labels) ** 3
 
 
 def make_data(n_samples, case="bio", seed=0):
@@ -275,8 +307,11 @@ def test_gold_that_violates_the_constraints_is_named():
 def test_constraints_without_meaning_are_refused():
     X, y = make_data(40)
     for constraints, message in [
-        ("iob", "constraints='iob' is not 'bio', 'bioes', or a list of forbidden pairs (from, to)"),
-        ([1], "constraints must be 'bio', 'bioes', or a list of forbidden pairs (from, to), with None for the start"),
+        (
+            "iob",
+            "constraints='iob' is not 'bio', 'iob1', 'iob2', 'ioe1', 'ioe2', 'bioes', 'bilou', or a list of forbidden",
+        ),
+        ([1], "or a list of forbidden pairs (from, to), with None for the start"),
         ([("O", "B-A", "I-A")], "constraints must be 'bio'"),
         (3, "constraints must be 'bio'"),
     ]:

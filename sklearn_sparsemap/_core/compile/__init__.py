@@ -9,6 +9,14 @@ them:
 - `interpreted`: Python runs the kernels, if ``NUMBA_DISABLE_JIT=1``. Debuggers and coverage tools need that.
 """
 
+from itertools import count
+from secrets import randbits
+
+from numba.core.bytecode import FunctionIdentity
 from numba.core.dispatcher import Dispatcher
 
 __all__ = ["Dispatcher"]
+
+# The name of a compiled function ends with a number that Numba counts from 1 in each process. Two processes could give
+# one name to different closures, and a third one, which loads the code of both, could then call the wrong one.
+FunctionIdentity._unique_ids = count(randbits(40))

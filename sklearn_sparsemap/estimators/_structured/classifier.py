@@ -132,9 +132,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         AdaGrad: number of samples whose inference uses the same weights, so that several threads solve them at the same
         time. Each sample then makes a step of its own. Values above a few reduce quality. Default: 1. The samples of a
         batch of factor graphs make a single step together; their default is 16.
-    constraints : {"bio", "bioes"} or list of pairs, default=None
-        Forbidden transitions of chains, in training and in all predictions. ``"bio"``: ``I-PER`` follows only ``B-PER``
-        or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER`` or ``E-PER``. A list
+    constraints : {"bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"} or list of pairs, default=None
+        Forbidden transitions of chains, in training and in all predictions. ``"bio"`` (or ``"iob2"``): ``I-PER``
+        follows only ``B-PER`` or ``I-PER``. ``"bioes"``: also, ``B-PER`` and ``I-PER`` are followed only by ``I-PER``
+        or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
         `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
@@ -276,7 +277,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_jobs: int | None = None,
         verbose: int | bool = 0,
         batch_size: int | None = None,
-        constraints: Literal["bio", "bioes"] | Sequence[tuple[Any, Any]] | None = None,
+        constraints: Literal["bio", "bioes", "bilou", "iob1", "iob2", "ioe1", "ioe2"]
+        | Sequence[tuple[Any, Any]]
+        | None = None,
     ) -> None:
         self.structure = structure
         self.loss = loss

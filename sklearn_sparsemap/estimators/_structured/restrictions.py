@@ -5,13 +5,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ..._core.spans import SCHEMES
 from ..._core.validation import quoted
 from ...training._structure_task import UNKNOWN
 from .._failures import warn_user
 from .data import codes_of, flatten_labels
 
-# The prefixes of labels in each scheme. The label "O" is outside of all spans.
-_PREFIXES = {"bio": "BI", "bioes": "BIES"}
+# Names of schemes of spans in `constraints`. The label "O" is outside of all spans.
+_SCHEMES = {"bio": SCHEMES["iob2"], **SCHEMES}
+_ALLOWED = f"{', '.join(map(repr, _SCHEMES))}, or a list of forbidden pairs (from, to)"
 _REMEDY = "correct the labels, leave the sample out, or set constraints=None"
 
 
@@ -20,7 +22,7 @@ class TransitionMask:
 
     Parameters
     ----------
-    constraints : {"bio", "bioes"} or list of pairs
+    constraints : str or list of pairs
         As the parameter of `StructuredSparseMAPClassifier`.
     classes : array of shape (n_classes,)
 
@@ -43,24 +45,24 @@ class TransitionMask:
         else:
             self._forbid_pairs(constraints)
 
-    def _forbid_by_scheme(self, scheme):
-        if scheme not in _PREFIXES:
-            raise ValueError(f"constraints={scheme!r} is not 'bio', 'bioes', or a list of forbidden pairs (from, to)")
+    def _forbid_by_scheme(self, name):
+        if name not in _SCHEMES:
+            raise ValueError(f"constraints={name!r} is not {_ALLOWED}")
+        scheme = _SCHEMES[name]
         # Outside of a sequence is like the label "O".
-        labels = [*self.labels[:-1], "O"]
-        prefixes, types = np.array([_split_label(label, scheme) for label in labels]).T
-        is_inside = np.isin(prefixes, ("B", "I"))
-        continues = np.isin(prefixes, ("I", "E"))
-        self.pairs = continues & ~(is_inside[:, None] & (types[:, None] == types))
-        if scheme == "bioes":
-            self.pairs |= is_inside[:, None] & ~continues
+        split = [_split_label(label, name, scheme.prefixes) for label in [*self.labels[:-1], "O"]]
+        types = np.array([kind for _, kind in split])
+        prefixes = np.array([scheme.prefixes.index(prefix) for prefix, _ in split])
+        pairs = prefixes[:, None], prefixes, (types[:, None] == types).astype(np.int64)
+        continues, starts, ends = (scheme.table(rule)[pairs] for rule in ("continues", "starts", "ends"))
+        is_outside = prefixes == 0
+        self.pairs = ~(continues | ((is_outside[:, None] | ends) & (is_outside | starts)))
 
     def _forbid_pairs(self, constraints):
         pairs = list(constraints) if hasattr(constraints, "__iter__") else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] is pair[1] is None for pair in pairs):
             raise ValueError(
-                "constraints must be 'bio', 'bioes', or a list of forbidden pairs (from, to), with None for the start "
-                f"and the end; got {quoted(constraints)}"
+                f"constraints must be {_ALLOWED}, with None for the start and the end; got {quoted(constraints)}"
             )
         unknown = [label for pair in pairs for label in pair if label not in self.labels]
         for before, after in pairs:
@@ -103,15 +105,14 @@ class TransitionMask:
         )
 
 
-def _split_label(label, scheme):
+def _split_label(label, name, prefixes):
     """Return the prefix and the type of a label of a scheme."""
-    prefix, _, name = label.partition("-") if isinstance(label, str) else ("", "", "")
-    if label == "O" or (prefix in _PREFIXES[scheme] and len(prefix) == 1):
-        return prefix, name
-    prefixes = ", ".join(_PREFIXES[scheme])
+    prefix, _, kind = label.partition("-") if isinstance(label, str) else ("", "", "")
+    if label == "O" or (len(prefix) == 1 and prefix in prefixes[1:]):
+        return prefix, kind
     raise ValueError(
-        f"constraints={scheme!r} need labels that are 'O' or one of {prefixes} followed by '-' and a type; got "
-        f"{quoted(label)}; for other labels pass a list of forbidden pairs (from, to)"
+        f"constraints={name!r} need labels that are 'O' or one of {', '.join(sorted(prefixes[1:]))} followed by '-' "
+        f"and a type; got {quoted(label)}; for other labels pass a list of forbidden pairs (from, to)"
     )
 
 
