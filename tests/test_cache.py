@@ -490,5 +490,5 @@ def test_an_installation_without_a_place_for_its_cache_works(installed, run):
 
 
 def test_processes_give_compiled_functions_different_names(fresh_python):
-    code = "import sklearn_sparsemap.structures\nfrom numba.core.bytecode import FunctionIdentity\nprint(FunctionIdentity._unique_ids)"
+    code = "import sklearn_sparsemap.structures, numba.core.bytecode as b; print(b.FunctionIdentity._unique_ids)"
     assert fresh_python(code) != fresh_python(code)
