@@ -68,11 +68,11 @@ def mended(monkeypatch):
     """The samples that operations of PyTorch leave to the compiled solver."""
     from internals import native as _native
 
-    found, mend = [], _native.NativeSolution.mend
+    found, mend = [], _native.NativeSolution.replace_failed
 
     def record(solution, compiled, batch, rows, lead):
         found.extend(rows.tolist())
         return mend(solution, compiled, batch, rows, lead)
 
-    monkeypatch.setattr(_native.NativeSolution, "mend", record)
+    monkeypatch.setattr(_native.NativeSolution, "replace_failed", record)
     return found

@@ -98,7 +98,7 @@ from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 
 # --- inference
 # Gibbs samples of one problem, which estimators draw, by the thousand; and levels of masks.
-from sklearn_sparsemap.inference._problems import lay_out, rescale_masks
+from sklearn_sparsemap.inference._problems import batch_of, rescale_masks
 from sklearn_sparsemap.inference._sampling import draw_structures
 
 # Label sets and forests of labels, against lp_sparsemap and enumeration.

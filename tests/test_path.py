@@ -5,7 +5,7 @@ import pickle
 import naive
 import numpy as np
 import pytest
-from internals import draw_structures, lay_out
+from internals import batch_of, draw_structures
 from registry import random_path
 from scipy.special import logsumexp, softmax
 
@@ -59,7 +59,7 @@ def test_derivatives_are_those_of_finite_differences():
 
 def test_samples_have_the_frequencies_of_gibbs():
     scores = np.array([0.5, -0.2, 0.3, 0.4, -np.inf])
-    (sample,) = lay_out(DIAMOND, scores, {})[0]
+    (sample,) = batch_of(DIAMOND, scores, {})[0]
     drawn = draw_structures(DIAMOND, sample, 20_000, np.random.RandomState(0))
     expected = marginal_inference(DIAMOND, scores).marginals
     np.testing.assert_allclose(np.mean(drawn, axis=0), expected, atol=0.02)

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from internals import draw_structures, lay_out
+from internals import batch_of, draw_structures
 from registry import RANDOM
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -86,7 +86,7 @@ def test_samples_come_from_the_gibbs_distribution(name):
         instance = RANDOM[name](np.random.default_rng(seed), forbid=True)
         structures, _, theta = instance.enumerate()
         p = np.exp(theta - logsumexp(theta))
-        problem, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
+        problem, _, _ = batch_of(instance.structure, instance.scores, instance.additional)
         counts = dict.fromkeys([tuple(np.ravel(s).tolist()) for s in structures], 0)
         for drawn in draw_structures(instance.structure, problem[0], draws, rng):
             counts[tuple(np.ravel(drawn).tolist())] += 1

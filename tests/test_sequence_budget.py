@@ -7,7 +7,7 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
-from internals import draw_structures, lay_out
+from internals import batch_of, draw_structures
 from numpy.testing import assert_allclose
 from registry import random_budget
 from scipy.special import logsumexp
@@ -139,7 +139,7 @@ def test_samples_come_from_the_gibbs_distribution():
     for instance in problems(6):
         paths, _, theta = instance.enumerate()
         p = np.exp(theta - logsumexp(theta))
-        samples, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
+        samples, _, _ = batch_of(instance.structure, instance.scores, instance.additional)
         drawn = draw_structures(instance.structure, samples[0], n_draws, rng)
         counts = dict.fromkeys(paths, 0)
         for path in drawn:

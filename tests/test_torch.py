@@ -787,7 +787,7 @@ def _natives():
 
 def test_native_operations_find_what_compiled_ones_do(monkeypatch):
     mended = []
-    monkeypatch.setattr(_native.NativeSolution, "mend", lambda *args: mended.append(args))
+    monkeypatch.setattr(_native.NativeSolution, "replace_failed", lambda *args: mended.append(args))
     compared = 0
     for structure, scores, lengths in _natives():
         found, weights = [], torch.randn(scores.shape, dtype=torch.double)

@@ -102,7 +102,7 @@ def form_of_structure(structure, scores, additional, lengths=None):
     return InputShapes(lead, padded, *_match_all(accepted, additional, lead), None, n_lengths, bounds)
 
 
-def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, graph, *args: question(graph, *args)):
+def form_of_graph(graph, scores, additional, lengths=None, call=lambda question, graph, *args: question(graph, *args)):
     """Return the `InputShapes` of a call of `lp_sparsemap`.
 
     Parameters
@@ -114,27 +114,27 @@ def form_of_graph(graph, scores, additional, lengths=None, ask=lambda question, 
         Owners, names and shapes of the given additional scores.
     lengths : tuple of int, default=None
         Their shape.
-    ask : callable, default=a call
-        ``ask(question, graph, *args)`` returns ``question(graph, *args)``. No argument is the size of a leading axis.
+    call : callable, default=a call
+        ``call(question, graph, *args)`` returns ``question(graph, *args)``. No argument is the size of a leading axis.
 
     Raises
     ------
     ValueError
         If shapes do not fit the graph.
     """
-    arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, ask(_arrays_of, graph)
+    arrays, known = scores if len(scores) and isinstance(scores[0], tuple) else None, call(_arrays_of, graph)
     if arrays is not None:
         lead, padded = _check_arrays(known, dict(arrays))
     else:
         lead, padded = _split_shape(scores, _count_axes(known, scores))
-    accepted = dict(ask(_accepted_by, graph, padded))
+    accepted = dict(call(_accepted_by, graph, padded))
     for owner, name in dict(additional):
         if (owner, name) not in accepted:
             label = repr(owner) if name is None else f"{owner!r}, {name!r}"
             names = sorted({own for own, _ in accepted})
             raise ValueError(f"additional names {label}, which no factor takes; the named factors are {names}")
     n_lengths = _count_lengths(lengths, lead)
-    bounds = ask(_bounds_of, graph, padded, n_lengths)
+    bounds = call(_bounds_of, graph, padded, n_lengths)
     arrays = None if arrays is None else known
     return InputShapes(lead, padded, *_match_all(accepted, additional, lead), arrays, n_lengths, bounds)
 

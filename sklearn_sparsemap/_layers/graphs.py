@@ -109,7 +109,7 @@ class GraphOperator(Operator):
             check_lengths(lengths, padded[1:] if trees else padded, (1, len(padded)), what)
         return shapes_within(padded, lengths, bounds)
 
-    def lay_out(self, scores, additional, lengths):
+    def pack(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: list of (rows, kind, `GraphBatch`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
@@ -153,12 +153,12 @@ class GraphOperator(Operator):
         return SolvedGraphs(self, scores, additional, lengths)
 
 
-def _check_inside(values, kinds, columns, what):
-    """Raise ValueError for NaN or +inf outside of the padding; sample i has the columns of kind ``kinds[i]``."""
+def _check_inside(values, graph_ids, columns, what):
+    """Raise ValueError for NaN or +inf outside of the padding; sample i has the columns of kind ``graph_ids[i]``."""
     inside = np.zeros((len(columns), values.shape[1]), bool)
     for row, own in zip(inside, columns):
         row[own] = True
-    check_values(np.where(inside[kinds], values, 0.0).ravel(), np.full(len(values), values.shape[1]), what)
+    check_values(np.where(inside[graph_ids], values, 0.0).ravel(), np.full(len(values), values.shape[1]), what)
 
 
 def _of_pairs(layout):
@@ -173,7 +173,7 @@ class SolvedGraphs:
 
     def __init__(self, operator, scores, additional, lengths):
         self._operator, self._shape = operator, scores.shape
-        self._groups = operator.lay_out(scores, additional, lengths)
+        self._groups = operator.pack(scores, additional, lengths)
         solved = over_groups(self._solve, self._groups, operator.n_jobs)
         groups = [(rows, problems, solutions) for (rows, _, problems), solutions in zip(self._groups, solved)]
         again = solve_again if operator.max_iter is None else None
@@ -195,12 +195,12 @@ class SolvedGraphs:
         check_feasible(problems, solutions)
         return solutions
 
-    def _put(self, found):
+    def _put(self, values_of_groups):
         """Write values of the variables and the additional scores of each group to padded arrays."""
         n_samples = self._shape[0]
         unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
         extra = np.zeros((n_samples, self._operator.n_additional))
-        for (rows, kind, _), (own, joint) in zip(self._groups, found):
+        for (rows, kind, _), (own, joint) in zip(self._groups, values_of_groups):
             unary[rows[:, None], kind.entries] = own
             put_joint(kind, rows, joint, extra)
         return unary.reshape(self._shape), extra
@@ -216,8 +216,8 @@ class SolvedGraphs:
         return self._put(self._batch.products(directions, changes))
 
 
-def put_joint(kind, rows, joint, extra):
+def put_joint(graph, rows, joint, extra):
     """Write additional marginals, one entry for each pair, to padded arrays; those of a shared score are summed."""
-    if kind.layout.expand is not None:
-        joint = np.array([kind.layout.summed(own) for own in joint])
-    extra[rows[:, None], kind.extra_entries] = joint
+    if graph.layout.expand is not None:
+        joint = np.array([graph.layout.summed(own) for own in joint])
+    extra[rows[:, None], graph.extra_entries] = joint

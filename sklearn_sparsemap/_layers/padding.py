@@ -63,14 +63,14 @@ class Places:
     ----------
     masks : list of bool array
         One mask for each kind of sample.
-    kinds : int array of shape (n_samples,)
-        The kind of each sample.
+    shape_ids : int array of shape (n_samples,)
+        The mask of each sample.
     """
 
-    def __init__(self, masks, kinds):
-        self.sizes = np.array([mask.sum() for mask in masks], np.int64)[kinds]
+    def __init__(self, masks, shape_ids):
+        self.sizes = np.array([mask.sum() for mask in masks], np.int64)[shape_ids]
         self.masks, self.n_padded = masks, len(masks[0])
-        self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[kinds]
+        self._mask = None if all(mask.all() for mask in masks) else np.array(masks)[shape_ids]
 
     def take(self, padded):
         """Return the entries of all samples, flat; `padded` has shape (n_samples, n_padded)."""

@@ -69,7 +69,7 @@ class StructureOperator(Operator):
             check_lengths(lengths, padded[1:] if self.structure.extra_rows else padded, accepted, what)
         return shapes_within(padded, lengths, bounds_of_structure(self.structure, padded, lengths.shape[1]))
 
-    def lay_out(self, scores, additional, lengths):
+    def pack(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
         n_samples, padded = len(scores), scores.shape[1:]
         # Additional scores that all samples share are copied once for each kind of sample.
@@ -194,7 +194,7 @@ class SolvedStructures:
     """
 
     def __init__(self, operator, scores, additional, lengths):
-        structure, padded, options = operator.structure, operator.lay_out(scores, additional, lengths), {}
+        structure, padded, options = operator.structure, operator.pack(scores, additional, lengths), {}
         self._argmax = operator.argmax
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, scores.shape

@@ -313,13 +313,13 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in sets]
         return sets
 
-    def _parts_within(self, found, of_samples, thresholds):
+    def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
         n_levels = np.shape(self.confidence_level)
         sets = []
-        for costs, group in zip(found.of_all_parts(), of_samples):
+        for costs, group in zip(nonconformity.of_all_parts(), of_samples):
             if self.groups == "class":
-                classes = found.samples.model.classes_.tolist()
+                classes = nonconformity.samples.model.classes_.tolist()
                 limits = np.array([thresholds.get(each, np.full(n_levels, np.inf)) for each in classes])
             else:
                 limits = np.asarray(thresholds[group])
@@ -360,23 +360,23 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
                 else "groups were not passed to conformalize, which has to be called with groups, too"
             )
 
-    def _groups_of(self, found, X, given, y=None):
+    def _groups_of(self, nonconformity, X, given, y=None):
         """Return the group of each sample: list of hashables."""
         if given is not None and self.groups is not None:
             raise ValueError(f"groups were passed, but the parameter groups={self.groups!r} names them; use only one")
         if given is not None:
             given = np.asarray(given).tolist()
-            if len(given) != len(found):
-                raise ValueError(f"groups has {len(given)} entries for {len(found)} samples; pass one for each")
+            if len(given) != len(nonconformity):
+                raise ValueError(f"groups has {len(given)} entries for {len(nonconformity)} samples; pass one for each")
             return _check_hashable(given)
         if self.groups == "class":
-            if not found.samples.has_classes:
+            if not nonconformity.samples.has_classes:
                 raise ValueError("groups='class' is for one label a sample; pass a function from a sample to its group")
             return np.asarray(keep_text(y)).ravel().tolist()
         if self.groups is None:
-            return [None] * len(found)
+            return [None] * len(nonconformity)
         X = X.to_numpy() if hasattr(X, "to_numpy") else X
-        return _check_hashable([self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(found))])
+        return _check_hashable([self.groups(X[[i]] if sparse.issparse(X) else X[i]) for i in range(len(nonconformity))])
 
     def _thresholds(self, groups):
         """Return the threshold of each group; infinite if there are too few calibration samples, or none."""
@@ -394,12 +394,12 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             found[group] = _least_thresholds(own, most)
         return found
 
-    def _lists(self, found, limits):
+    def _lists(self, nonconformity, limits):
         """Return the best structures of each sample: those within its limit and one more, at most ``max_size + 1``."""
         most = self.max_size + 1
-        lists, left, size = [None] * len(found), list(range(len(found))), min(_FIRST, most)
+        lists, left, size = [None] * len(nonconformity), list(range(len(nonconformity))), min(_FIRST, most)
         while left:
-            for i, own in zip(left, found.n_best(left, size)):
+            for i, own in zip(left, nonconformity.n_best(left, size)):
                 lists[i] = own
             left = [i for i in left if size < most and len(lists[i]) == size and lists[i][-1][1] <= limits[i]]
             size = min(_GROWTH * size, most)

@@ -96,13 +96,13 @@ class NonconformityWithEmpty:
         That of the samples that have steps; None if there are none.
     """
 
-    def __init__(self, samples, found):
-        self.samples, self._found = samples, found
+    def __init__(self, samples, nonempty):
+        self.samples, self._nonempty = samples, nonempty
         # The place of each sample among those that have steps.
-        self._places = np.cumsum(~samples.is_empty) - 1
+        self._rows = np.cumsum(~samples.is_empty) - 1
 
     def __len__(self):
-        return len(self._places)
+        return len(self._rows)
 
     def of_gold(self, y):
         found = np.zeros(len(self))
@@ -116,25 +116,25 @@ class NonconformityWithEmpty:
         return list(found)
 
     def of_all_parts(self):
-        costs = iter([] if self._found is None else self._found.of_all_parts())
+        costs = iter([] if self._nonempty is None else self._nonempty.of_all_parts())
         none = np.zeros((0, len(self.samples.model._current.intercept)))
         return [none if is_empty else next(costs) for is_empty in self.samples.is_empty]
 
     def n_best(self, chosen, k):
-        places = [self._places[i] for i in chosen if not self.samples.is_empty[i]]
-        lists = iter(self._found.n_best(places, k) if places else [])
+        places = [self._rows[i] for i in chosen if not self.samples.is_empty[i]]
+        lists = iter(self._nonempty.n_best(places, k) if places else [])
         nothing = [(self.samples.model._no_labels(), 0.0)]
         return [nothing if self.samples.is_empty[i] else next(lists) for i in chosen]
 
-    def _fill(self, found, y, method):
+    def _fill(self, results, y, method):
         """Write the results for the samples that have steps; a ValueError names one without steps that has labels."""
-        check_same_length(found, y)
+        check_same_length(results, y)
         for i in np.flatnonzero(self.samples.is_empty):
             if len(y[i]):
                 raise ValueError(f"X[{i}] has 0 steps, but y[{i}] has {len(y[i])} labels; give one for each step")
         places = np.flatnonzero(~self.samples.is_empty)
-        for place, own in zip(places, getattr(self._found, method)([y[i] for i in places]) if len(places) else []):
-            found[place] = own
+        for place, own in zip(places, getattr(self._nonempty, method)([y[i] for i in places]) if len(places) else []):
+            results[place] = own
 
 
 def reduced_costs(samples):

@@ -212,7 +212,7 @@ class Hierarchy(LabelConstraint):
         Y = np.zeros((len(samples), len(names)), np.int64)
         for i, given in enumerate(samples):
             for label in [given] if isinstance(given, str) or not hasattr(given, "__iter__") else given:
-                Y[i, _place(label, index, set(pairs), f"samples[{i}]")] = 1
+                Y[i, _index_by_path(label, index, set(pairs), f"samples[{i}]")] = 1
         return close_upwards(Y, pairs)
 
     def _names(self, classes):
@@ -368,7 +368,7 @@ def _is_absent(label):
     return label is None or (isinstance(label, str) and label == "") or is_missing(label)
 
 
-def _place(label, index, pairs, where):
+def _index_by_path(label, index, pairs, where):
     """Return the index of a label, by its name or by a path down to it."""
     label = label.item() if isinstance(label, np.generic) else label
     if label in index:

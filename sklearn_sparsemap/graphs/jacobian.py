@@ -40,7 +40,7 @@ class GraphJacobian:
 
     def __init__(self, problems, solutions, again, n_jobs=None):
         self._problems, self._solutions, self._again, self._n_jobs = problems, solutions, again, n_jobs
-        self._found = None
+        self._face_arrays = None
 
     @cached_property
     def _exact(self):
@@ -68,10 +68,10 @@ class GraphJacobian:
     def _faces(self, directions):
         """Return the faces of all structures; the first call completes them along these directions."""
         layout, n = self._problems.layout, len(directions)
-        if self._found is None and not len(layout.arrays.structures):
+        if self._face_arrays is None and not len(layout.arrays.structures):
             none = np.zeros(0)
-            self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
-        if self._found is None:
+            self._face_arrays = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
+        if self._face_arrays is None:
             arguments, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
             pools = self._over_samples(
                 lambda start, stop: find_faces_range(*arguments, optima, directions, limits, start, stop), limits
@@ -82,9 +82,9 @@ class GraphJacobian:
                 before += [len(array) for array in pool[:4]]
             # The last row of `starts` has the ends of the last face.
             pools[-1] = (*pools[-1][:-1], np.vstack([pools[-1][-1], before]))
-            self._found = tuple(np.concatenate(parts) for parts in zip(*pools))
+            self._face_arrays = tuple(np.concatenate(parts) for parts in zip(*pools))
         kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64
-        return Faces(*map(readonly, self._found, kinds))
+        return Faces(*map(readonly, self._face_arrays, kinds))
 
     def products(self, directions, changes=None, *, average=False, tol=1e-12, max_iter=10_000):
         """Multiply directions with the Jacobians, which are symmetric over scores and additional scores together.

@@ -12,7 +12,7 @@ from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ._batch import check_feasible
 from ._graph.problems import check_graph_options, n_best_of_graph
-from ._problems import lay_out
+from ._problems import batch_of
 
 if TYPE_CHECKING:
     from ..structures import Structure
@@ -84,7 +84,7 @@ def n_best(
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
         return n_best_of_graph(structure, scores, int(k), n_jobs=n_jobs, **check_graph_options(additional))
-    batch, many, _ = lay_out(structure, scores, additional)
+    batch, many, _ = batch_of(structure, scores, additional)
     given, rescaled = batch.problems, batch.rescale_masks()
     found = n_best_of_problems(structure, rescaled, k, n_jobs, many, given if batch.mask_offsets else None)
     return found if many else found[0]

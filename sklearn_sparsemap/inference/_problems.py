@@ -202,7 +202,7 @@ class StructureBatch:
         return values.ravel()
 
 
-def lay_out(structure, scores, additional):
+def batch_of(structure, scores, additional):
     """Check the user's input, and lay it out for the kernels.
 
     Returns

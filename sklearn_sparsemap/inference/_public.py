@@ -13,7 +13,7 @@ from ..numerics.loops import SOLVERS_BY_NAME
 from ..structures._base import check_structure
 from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.problems import check_graph_options, map_graph
-from ._problems import lay_out
+from ._problems import batch_of
 from ._results import MAPBatch, MAPResult, MarginalBatch, MarginalResult, SparseMAPBatch, SparseMAPResult
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def map_inference(
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph | list | tuple):
         return map_graph(structure, scores, n_jobs=n_jobs, **check_graph_options(additional))
-    batch, many, _ = lay_out(structure, scores, additional)
+    batch, many, _ = batch_of(structure, scores, additional)
     problems = batch.rescale_masks()
     if batch.mask_offsets is None:
         slots, slot_ptr, values = map_problems(structure, problems, n_jobs=n_jobs, many=many)
@@ -195,7 +195,7 @@ def sparsemap(
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
-    batch, many, per_sample = lay_out(structure, scores, additional)
+    batch, many, per_sample = batch_of(structure, scores, additional)
     problems = batch.rescale_masks()
     solution = argmax_problems(structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many)
     return (SparseMAPBatch if many else SparseMAPResult)(batch, solution, tol, n_jobs, max_iter, per_sample)
@@ -249,7 +249,7 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     check_n_jobs(n_jobs)
     check_structure(structure)
     marginal_oracle_of(structure, "marginal_inference")
-    batch, many, _ = lay_out(structure, scores, additional)
+    batch, many, _ = batch_of(structure, scores, additional)
     problems = batch.rescale_masks()
     marginals, log_partition, expected = marginal_problems(structure, problems, n_jobs=n_jobs, many=many)
     if batch.mask_offsets is not None:

@@ -23,7 +23,7 @@ from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
 from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of, solver_of
-from ..inference._problems import lay_out
+from ..inference._problems import batch_of
 from ..numerics.polytope_solver import solvers_of
 from ..structures import Structure
 from ..structures._base import check_structure
@@ -153,7 +153,7 @@ def structure_loss_gradient(structure, inference, form, tol, scores, gold, addit
     scores, gold, additional, n_jobs
         As in `FenchelYoungLoss.loss_gradient`.
     """
-    batch, many, _ = lay_out(structure, scores, additional)
+    batch, many, _ = batch_of(structure, scores, additional)
     problems, golds, encoded = batch.problems, gold if many else [gold], []
     check_same_length(batch, golds)
     for i, (dims, own) in enumerate(zip(problems.dims, golds)):

@@ -126,5 +126,5 @@ def _highest(scores, k):
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def _taken(values, places):
-    return np.take_along_axis(values, places, axis=1)
+def _taken(values, ranks):
+    return np.take_along_axis(values, ranks, axis=1)

@@ -46,17 +46,17 @@ def _is_before(values, a, b):
 
 
 @kernel
-def _sift_down(values, rows, candidate, place, n):
+def _sift_down(values, rows, candidate, index, n):
     """Put a candidate at a place of the heap, or below it, where those below are not better."""
-    while 2 * place <= n:
-        below = 2 * place
+    while 2 * index <= n:
+        below = 2 * index
         if below < n and _is_before(values, rows[below + 1, HEAP], rows[below, HEAP]):
             below += 1
         if not _is_before(values, rows[below, HEAP], candidate):
             break
-        rows[place, HEAP] = rows[below, HEAP]
-        place = below
-    rows[place, HEAP] = candidate
+        rows[index, HEAP] = rows[below, HEAP]
+        index = below
+    rows[index, HEAP] = candidate
 
 
 @kernel
@@ -129,19 +129,19 @@ def pop(values, rows, candidate):
 
 
 @kernel
-def choices_of(found, candidate):
+def choices_of(structures, candidate):
     """Return the two ints of all candidates that lead from the best structure to a candidate, one after the other.
 
-    `found` holds what `pop` wrote for the structures of the list.
+    `structures` holds what `pop` wrote for the structures of the list.
     """
     n, parent = np.int64(0), candidate[PARENT]
     while parent >= 0:
-        n, parent = n + 1, found[3 * parent + PARENT]
+        n, parent = n + 1, structures[3 * parent + PARENT]
     choices, first, second, parent = new_ints(2 * n), candidate[FIRST], candidate[SECOND], candidate[PARENT]
     for c in range(2 * n - 2, -1, -2):
         choices[c], choices[c + 1] = first, second
         at = 3 * parent
-        parent, first, second = found[at + PARENT], found[at + FIRST], found[at + SECOND]
+        parent, first, second = structures[at + PARENT], structures[at + FIRST], structures[at + SECOND]
     return choices
 
 

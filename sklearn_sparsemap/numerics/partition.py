@@ -29,17 +29,17 @@ def _bonus(scores, additional, n_additional_slots):
 
 
 @kernel
-def _settle(own, state, place_of, part, is_required, bonus):
+def _decide_part(part_scores, state, place_of, part, is_required, bonus):
     """Forbid a part, or require it: by forbidding the others at its place or, without places, by a bonus."""
     state[part] = _REQUIRED if is_required else _FORBIDDEN
     if not is_required:
-        own[part] = -np.inf
+        part_scores[part] = -np.inf
     elif place_of[part] < 0:
-        own[part] += bonus
+        part_scores[part] += bonus
     else:
-        for other in range(own.shape[0]):
+        for other in range(part_scores.shape[0]):
             if place_of[other] == place_of[part] and other != part:
-                own[other] = -np.inf
+                part_scores[other] = -np.inf
 
 
 @kernel
@@ -76,7 +76,7 @@ def _enter_set(choices, all_slots, n_slots, problem, fixed_size, bonus):
         chosen, at = choices[c], choices[c + 1] * n_slots
         n_inside, _ = _free_parts(all_slots[at : at + n_slots], state, order, fixed_size)
         for p in range(chosen + 1):
-            _settle(own, state, place_of, order[p], (p < n_inside) == (p < chosen), bonus)
+            _decide_part(own, state, place_of, order[p], (p < n_inside) == (p < chosen), bonus)
 
 
 @kernel
@@ -108,24 +108,24 @@ def _push_sets(oracle, problem, slots, additional_slots, fixed_size, bonus, numb
     n_inside, n = _free_parts(slots, state, order, fixed_size)
     for p in range(n):
         kept = own[order[p]]
-        _settle(own, state, place_of, order[p], p >= n_inside, bonus)
+        _decide_part(own, state, place_of, order[p], p >= n_inside, bonus)
         value, needed = _best_of_set(oracle, problem, tried, additional_slots, bonus), limit[0] - number - 1
         if value > values[0] and needed > 0:
             values, rows = push(values, rows, needed, value, number, p, number)
         own[order[p]] = kept
-        _settle(own, state, place_of, order[p], p < n_inside, bonus)
+        _decide_part(own, state, place_of, order[p], p < n_inside, bonus)
     return values, rows
 
 
 @entry(LISTS(ORACLE, PROBLEMS, INTS, types.boolean, INTS, INTS_OUT, types.int64, types.int64))
-def best_by_partition(oracle, problems, places, fixed_size, limit, counts, start, stop):
+def best_by_partition(oracle, problems, parts_of_choices, fixed_size, limit, counts, start, stop):
     """Find the k best structures of problems start..stop.
 
     Parameters
     ----------
     oracle : MAP oracle
     problems : Problems
-    places : int array, like ``problems.scores``
+    parts_of_choices : int array, like ``problems.scores``
         The place of each part, or -1; see `Structure.places`.
     fixed_size : bool
         Whether all structures of a problem have the same number of parts.
@@ -144,8 +144,8 @@ def best_by_partition(oracle, problems, places, fixed_size, limit, counts, start
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         work, additional_slots = new_constants(problems.sizes[i, 2], 0.0), new_parts(problems.sizes[i, 1])
         space = new_floats(n_parts), new_ints(n_parts), new_ints(n_parts)
-        problem = (scores, additional, problems.dims[i], work, places[first:last], *space)
-        bonus = _bonus(scores, additional, problems.sizes[i, 1]) if places[first] < 0 else 0.0
+        problem = (scores, additional, problems.dims[i], work, parts_of_choices[first:last], *space)
+        bonus = _bonus(scores, additional, problems.sizes[i, 1]) if parts_of_choices[first] < 0 else 0.0
         queue, found, slots = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), new_parts(n_slots)
         candidate[PARENT], n, at = -1, np.int64(0), lists[2]
         _enter_set(choices_of(found, candidate), slots, n_slots, problem, fixed_size, bonus)

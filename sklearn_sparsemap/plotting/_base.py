@@ -102,7 +102,7 @@ class Drawing(Display):
         self.legend_ = self._add_legend(entries, (middle[0], low[1] + 2.0), scale) if entries else None
         return scale
 
-    def _add_legend(self, entries, place, scale):
+    def _add_legend(self, entries, corner, scale):
         """Put a legend in one row above a place in the drawing."""
         Line2D = import_library("matplotlib.lines").Line2D
 
@@ -110,7 +110,7 @@ class Drawing(Display):
         return self.ax_.legend(
             handles=handles,
             loc="lower center",
-            bbox_to_anchor=place,
+            bbox_to_anchor=corner,
             bbox_transform=self.ax_.transData,
             ncols=len(handles),
             frameon=False,

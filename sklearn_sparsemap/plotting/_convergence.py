@@ -7,7 +7,7 @@ import numpy as np
 from .._core.annotations import Any, NDArray, Self
 from .._core.validation import check_choice
 from ._base import Display
-from ._style import INK, lay_bare, tick_whole_numbers
+from ._style import INK, clean_axes, tick_whole_numbers
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -172,7 +172,7 @@ class ConvergenceDisplay(Display):
         axes[1].set(xscale="log", yscale="log", ylabel="number of structures")
         for each in axes:
             each.set_xlabel("iteration")
-            lay_bare(each)
+            clean_axes(each)
             tick_whole_numbers(each.xaxis)
         tick_whole_numbers(axes[1].yaxis)
         # The numbers of structures grow with the iterations, so this corner is free.

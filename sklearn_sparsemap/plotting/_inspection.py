@@ -14,11 +14,11 @@ from ._style import (
     INK,
     MUTED,
     SHADES,
+    clean_axes,
     draw_grid,
     font_of_cells,
     import_library,
     ink_on,
-    lay_bare,
     legend_below,
     name_axis,
     text_width,
@@ -549,6 +549,6 @@ def draw_bars(ax, names, values):
     colors = [COLORS[3] if value >= 0 else COLORS[0] for value in values]
     ax.barh(np.arange(len(values)), values, color=colors, height=0.7, zorder=2)
     ax.axvline(0.0, color=INK, lw=0.8, zorder=3)
-    lay_bare(ax)
+    clean_axes(ax)
     ax.set_ylim(len(values) - 0.4, -0.6)
     name_axis(ax.yaxis, [name if len(name) <= 40 else name[:39] + "…" for name in names], size=8.5)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.annotations import Any, Self
 from ._base import Display, unwrap_fitted
-from ._style import COLORS, DASHES, lay_bare, legend_above
+from ._style import COLORS, DASHES, clean_axes, legend_above
 
 
 class LossCurveDisplay(Display):
@@ -123,7 +123,7 @@ class LossCurveDisplay(Display):
                     ax.plot(best + 1, values[best], "o", color=look["color"], ms=6.0, zorder=4)
             ax.set(xlabel="iteration or epoch", ylabel=what)
             ax.xaxis.get_major_locator().set_params(integer=True)
-            lay_bare(ax)
+            clean_axes(ax)
         self.legend_ = None
         if "" not in self.losses:
             self.legend_ = legend_above(axes[0], [lines[0] for lines in self.lines_.values()])

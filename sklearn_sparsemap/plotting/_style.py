@@ -70,13 +70,13 @@ def rim(width):
     return [withStroke(linewidth=width, foreground="white", alpha=0.9)]
 
 
-def write(ax, place, text, size, *, halo=0.0, color=INK, **style):
+def write(ax, position, text, size, *, halo=0.0, color=INK, **style):
     """Write a text at a place of axes, by default in the middle of it, and never as a formula.
 
     Parameters
     ----------
     ax : matplotlib Axes
-    place : (float, float)
+    position : (float, float)
     text : str
     size : float
         Font size in points.
@@ -92,7 +92,7 @@ def write(ax, place, text, size, *, halo=0.0, color=INK, **style):
     """
     style = {"ha": "center", "va": "center", **style}
     # Otherwise a word such as "$" would be read as the beginning of a formula.
-    written = ax.text(*place, text, fontsize=size, color=color, parse_math=False, **style)
+    written = ax.text(*position, text, fontsize=size, color=color, parse_math=False, **style)
     if halo:
         written.set_path_effects(rim(halo))
     return written
@@ -226,7 +226,7 @@ def legend_above(ax, handles):
     )
 
 
-def lay_bare(ax, grid="both"):
+def clean_axes(ax, grid="both"):
     """Remove the frame of a chart except its left and lower edge, and draw its grid below its contents."""
     ax.grid(axis=grid, color=FAINT, lw=0.8)
     ax.set_axisbelow(True)

@@ -233,7 +233,7 @@ class Structure:
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return the alternatives at each place, if a structure is one choice among parts at each place.
 
         Returns
@@ -251,15 +251,15 @@ class Structure:
         """
         if self.entering is not None:
             return best_derivations(self.oracle, self.entering, problems, limit, counts, start, stop)
-        places = self._places_of_parts(problems)
+        places = self._choices_of_parts(problems)
         return best_by_partition(self.oracle, problems, places, bool(self.fixed_size), limit, counts, start, stop)
 
-    def _places_of_parts(self, problems):
-        """Return the place of each part of `Problems`, see `places`; -1 if there are no places."""
+    def _choices_of_parts(self, problems):
+        """Return the place of each part of `Problems`, see `exclusive_parts`; -1 if there are no places."""
         by_dims, n_parts = {}, np.diff(problems.score_ptr).tolist()
         for n, dims in zip(n_parts, problems.dims):
             if dims.tobytes() not in by_dims:
-                places = self.places(dims)
+                places = self.exclusive_parts(dims)
                 by_dims[dims.tobytes()] = place_of = np.full(n, -1)
                 for number, parts in enumerate(() if places is None else places):
                     place_of[parts] = number

@@ -104,7 +104,7 @@ def _is_bare(structure):
     return hasattr(structure, "_params") and not vars(structure)
 
 
-def _handle_of_made(kind, params, *options):
-    structure = kind.__new__(kind)
+def _handle_of_made(operator_class, params, *options):
+    structure = operator_class.__new__(operator_class)
     vars(structure).update(params)
     return _handle_of(structure, *options)

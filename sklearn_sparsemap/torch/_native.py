@@ -34,7 +34,7 @@ class NativeOperator:
         solution = NativeSolution(*found, present)
         left = present & ~solved
         if left.any():
-            solution.mend(self.compiled, batch, left.nonzero().squeeze(1), lead)
+            solution.replace_failed(self.compiled, batch, left.nonzero().squeeze(1), lead)
         solution.set_values(batch)
         return solution
 
@@ -127,19 +127,19 @@ class NativeSolution:
 
     def __init__(self, marginals, additional, multiply, present):
         self._present, self._multiply = present.reshape(-1, *[1] * (marginals.dim() - 1)), multiply
-        self._mended = None
+        self._replaced = None
         self.marginals, self.additional = self._without_empty(marginals, additional)
 
     def _without_empty(self, unary, extra):
         """Return tensors like marginals and additional marginals, with zeros for empty samples."""
         return torch.where(self._present, unary, 0.0), torch.where(self._present.flatten(1), extra, 0.0)
 
-    def mend(self, compiled, batch, rows, lead):
+    def replace_failed(self, compiled, batch, rows, lead):
         """Replace the solutions of some samples by those of the compiled method."""
         own = batch.take(rows)
         with naming(rows.tolist(), lead):
             solved = compiled.solve(*(part.cpu().numpy() for part in (own.scores, own.additional, own.lengths)))
-        self._mended = solved, rows
+        self._replaced = solved, rows
         self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(own.scores))
         self.additional = self.additional.index_copy(0, rows, torch.from_numpy(solved.additional).to(own.scores))
 
@@ -152,8 +152,8 @@ class NativeSolution:
     def multiply(self, unary, extra):
         """Multiply directions (n_directions, n_samples, ...) of all scores with the Jacobian."""
         out, out_extra = self._without_empty(*self._multiply(unary, extra))
-        if self._mended is not None:
-            solved, rows = self._mended
+        if self._replaced is not None:
+            solved, rows = self._replaced
             for k in range(len(unary)):
                 products = solved.products(unary[k, rows].cpu().numpy(), extra[k, rows].cpu().numpy())
                 for found, product in zip((out, out_extra), products):

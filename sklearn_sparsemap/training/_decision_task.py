@@ -32,8 +32,8 @@ class DecisionTask(Task):
         self.n_outputs, self.weights = 1 if is_shared else n_parts, np.ones(n)
         self.row_ptr = np.arange(n + 1) * (n_parts if is_shared else 1)
 
-    def take(self, places):
-        return super().take(places).over(self.problems.take(places))
+    def take(self, indices):
+        return super().take(indices).over(self.problems.take(indices))
 
     def over(self, problems):
         """Return the task with decisions over other problems."""

@@ -121,7 +121,7 @@ class NetworkComparison:
         """
         most, done, lowest = self.learner.max_iter, min(self.n_first, self.learner.max_iter), np.inf
         linear_losses = self._losses(self.linear_evidence)
-        if not self._visit(done):
+        if not self._run_epochs(done):
             return False
         while True:
             evidence = self.estimator._evidence(self.learner.model(), self.held)
@@ -132,11 +132,11 @@ class NetworkComparison:
                 lowest, self.n_epochs = losses.sum(), done
                 self.held_out = evidence, self.task, self.sets
             more = min(_STRIDE, most - done)
-            if not more or done - self.n_epochs >= 2 * _STRIDE or not self._visit(more):
+            if not more or done - self.n_epochs >= 2 * _STRIDE or not self._run_epochs(more):
                 return True
             done += more
 
-    def _visit(self, n_epochs):
+    def _run_epochs(self, n_epochs):
         """Train for some epochs; return whether the loss is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             return all(np.isfinite(self.learner.run_epoch()) for _ in range(n_epochs))

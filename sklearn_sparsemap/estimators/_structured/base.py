@@ -29,7 +29,7 @@ from ..._core.validation import (
 )
 from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
-from ...inference._problems import lay_out
+from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...training._partial_task import PartialTask
@@ -354,7 +354,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         (structure, X), rng = self._check_predict(X), check_random_state(random_state)
 
         def run(task, scores, additional):
-            problems = lay_out(structure, *_by_sample(task, scores, additional))[0]
+            problems = batch_of(structure, *_by_sample(task, scores, additional))[0]
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
             return [[self._as_labels(s) for s in structures] for structures in drawn]
 

@@ -53,11 +53,11 @@ class LPSparseMAPBatch(LazyResults):
         return len(self.converged)
 
     @cached_property
-    def _place(self):
+    def _group_of(self):
         return {i: (g, row) for g, (places, *_) in enumerate(self._groups) for row, i in enumerate(places)}
 
     def _make(self, i):
-        g, row = self._place[i]
+        g, row = self._group_of[i]
         _, problems, solutions = self._groups[g]
         return LPSparseMAPResult(problems.take([row]), solutions.take([row]), self._tol, self._again)
 
@@ -158,10 +158,10 @@ class LPSparseMAPBatch(LazyResults):
             found.append(rows)
         return found
 
-    def _like_scores(self, found):
+    def _like_scores(self, arrays):
         """Convert arrays, one for each graph with one row for each sample, to the form of `marginals`."""
         shaped = [None] * len(self)
-        for (places, problems, _), rows in zip(self._groups, found):
+        for (places, problems, _), rows in zip(self._groups, arrays):
             for i, row in zip(places, rows):
                 shaped[i] = problems.layout.shape_variables(row)
         return _stack_shaped(shaped)

@@ -207,14 +207,14 @@ class LabelGraphDisplay(Drawing):
         is_weak = np.abs(self.scores[shown]) < min_strength * np.abs(self.scores[shown[0]])
         return shown[~is_weak], int(is_weak.sum())
 
-    def _draw_edges(self, shown, places, scale):
+    def _draw_edges(self, shown, positions, scale):
         """Draw edges between the places of their labels, the strongest on top."""
         self.lines_ = []
         largest = np.abs(self.scores[shown]).max()
         # Many edges are drawn with thinner lines.
         thin = min(1.0, (40 / len(shown)) ** 0.5)
         for rank, edge in enumerate(shown):
-            path = _curve(*(places[label] for label in self.edges[edge].tolist()))
+            path = _curve(*(positions[label] for label in self.edges[edge].tolist()))
             score = self.scores[edge]
             lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
             look = ATTRACTS if score > 0 else {**REPELS, "linestyle": _dashes(lw)}

@@ -221,9 +221,9 @@ class GraphLayout:
             line = self._around(self.centers[i], self.centers[j], [i, j])
             self.pair_routes.append(_until_rim(line[::-1], self.radius)[::-1])
 
-    def _around(self, start, end, own):
+    def _around(self, start, end, circles):
         """Return a line to the rim of a circle: straight, or with the least bend that avoids other circles."""
-        others = np.delete(self.centers, own, axis=0)
+        others = np.delete(self.centers, circles, axis=0)
         along = np.linspace(0.0, 1.0, 41)[:, None]
         normal = np.array([start[1] - end[1], end[0] - start[0]])
         lines = [start + along * (end - start) + 4 * along * (1 - along) * bend * normal for bend in _BENDS]

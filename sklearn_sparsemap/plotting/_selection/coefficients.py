@@ -8,7 +8,7 @@ from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.unwrap import unwrap
 from ..._core.validation import check_choice, check_positive
 from .._base import Display, check_names
-from .._style import COLORS, DASHES, INK, MUTED, lay_bare
+from .._style import COLORS, DASHES, INK, MUTED, clean_axes
 
 _UNITS = {"alpha": "strength of the penalty, alpha", "budget": "budget"}
 
@@ -141,7 +141,7 @@ class CoefficientPathDisplay(Display):
             ax.xaxis.set_inverted(True)
         else:
             ax.xaxis.set_major_formatter("{x:,.0f}")
-        lay_bare(ax)
+        clean_axes(ax)
         self._add_legend(named)
         return self
 

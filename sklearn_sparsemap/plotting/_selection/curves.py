@@ -12,7 +12,7 @@ from .._style import (
     DASHES,
     INK,
     MUTED,
-    lay_bare,
+    clean_axes,
     legend_above,
     rim,
     size_in_points,
@@ -150,7 +150,7 @@ class MemoryCurveDisplay(Display):
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter("{x:,.0f}")
             axis.get_major_locator().set_params(integer=True)
-        lay_bare(ax)
+        clean_axes(ax)
         self.legend_ = None
         if "" not in self.curves:
             self.legend_ = legend_above(ax, list(self.lines_.values()))
@@ -274,7 +274,7 @@ class GroupPathDisplay(Display):
         ax.set(xscale="log", xlabel=f"nonzero weights; at the points, {units}", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
         tick_whole_numbers(ax.xaxis)
-        lay_bare(ax)
+        clean_axes(ax)
         self.legend_ = None
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]

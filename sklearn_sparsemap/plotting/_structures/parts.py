@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import HATCHES, INK, import_library, lay_bare, legend_below, name_axis, size_in_points
+from .._style import HATCHES, INK, clean_axes, import_library, legend_below, name_axis, size_in_points
 from .base import StructuresDisplay
 
 
@@ -141,7 +141,7 @@ class PartsDisplay(StructuresDisplay):
             handles.append(Line2D([], [], label="truth", **mark))
         ax.set(xlim=(-0.6, n_parts - 0.4), ylim=(0, 1.1), ylabel="probability")
         ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-        lay_bare(ax, "y")
+        clean_axes(ax, "y")
         ax.tick_params(axis="x", length=0)
         name_axis(ax.xaxis, self.names, across=size_in_points(ax)[0] / n_parts)
         self.legend_ = legend_below(ax, handles)

@@ -134,7 +134,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
         strands = self._strands(max_structures)
         arcs, left_out = self._limit(self._arcs(strands), max_arcs)
         gold = self._gold()
-        centres, low, high = _place(self.words, [*arcs, *gold])
+        centres, low, high = _arrange(self.words, [*arcs, *gold])
         scale = self._start_drawing(ax, low, high, self._entries(strands, arcs, left_out), title=_TITLE)
         self.arcs_ = {}
         for x, word in zip(centres, self.words):
@@ -260,7 +260,7 @@ class _Arc:
         return (-1, self.level) if other < word else (1, -self.level)
 
 
-def _place(words, arcs):
+def _arrange(words, arcs):
     """Place words and arcs such that no labels overlap; return the middles of words, and the corners of the drawing.
 
     Arcs over common words get different heights. The ends of arcs at a word are adjacent, in an order in which arcs of

@@ -72,7 +72,7 @@ class LinearChain(Structure):
         n_additional = count_transitions(n_steps, n_states, layout) + n_states * (has_start + has_end)
         return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:

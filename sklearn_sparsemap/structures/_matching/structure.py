@@ -49,7 +49,7 @@ class Matching(Structure):
         n, m = min(n_rows, n_cols), max(n_rows, n_cols)
         return n_rows, 0, n * m + n + 6 * m
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         # Every row has a partner if there are no more rows than columns; otherwise every column has one.
         cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
         return cells if dims[0] <= dims[1] else cells.T

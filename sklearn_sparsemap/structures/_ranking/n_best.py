@@ -26,37 +26,37 @@ from ...numerics.loops import PROBLEMS, pour
 
 
 @kernel
-def _push_exchanges(scores, order, n_points, place, value, number, needed, queue):
-    """Push the rankings of which this one is the parent; `place` is that of each item by score."""
+def _push_exchanges(scores, order, n_points, rank_of, value, number, needed, queue):
+    """Push the rankings of which this one is the parent; `rank_of` is that of each item by score."""
     values, rows = queue
-    first, n = np.int64(0), place.shape[0]
-    while first + 1 < n and place[first] < place[first + 1]:
+    first, n = np.int64(0), rank_of.shape[0]
+    while first + 1 < n and rank_of[first] < rank_of[first + 1]:
         first += 1
     # Exchanges before the first pair in reverse order, or just after it if this puts that pair in order.
     for v in range(min(first + 2, n - 1)):
-        is_child = v < first or (v > first and place[first] < place[v + 1])
-        if is_child and place[v] < place[v + 1] and place[v] < n_points:
-            lost = min(n_points - place[v], place[v + 1] - place[v]) * (scores[order[v]] - scores[order[v + 1]])
+        is_child = v < first or (v > first and rank_of[first] < rank_of[v + 1])
+        if is_child and rank_of[v] < rank_of[v + 1] and rank_of[v] < n_points:
+            lost = min(n_points - rank_of[v], rank_of[v + 1] - rank_of[v]) * (scores[order[v]] - scores[order[v + 1]])
             if value - lost > values[0]:
                 values, rows = push(values, rows, needed, value - lost, number, v, np.int64(0))
     return values, rows
 
 
 @kernel
-def _write_places(choices, place):
+def _write_places(choices, rank_of):
     """Write the place of each item by score, after the exchanges that `choices_of` lists."""
-    for v in range(place.shape[0]):
-        place[v] = v
+    for v in range(rank_of.shape[0]):
+        rank_of[v] = v
     for c in range(0, choices.shape[0], 2):
         v = choices[c]
-        place[v], place[v + 1] = place[v + 1], place[v]
+        rank_of[v], rank_of[v + 1] = rank_of[v + 1], rank_of[v]
 
 
 @kernel
-def _write_points(order, n_points, place, points, slots):
+def _write_points(order, n_points, rank_of, points, slots):
     """Write each item as many times as it has points."""
-    for v in range(place.shape[0]):
-        points[order[v]] = max(n_points - place[v], 0)
+    for v in range(rank_of.shape[0]):
+        points[order[v]] = max(n_points - rank_of[v], 0)
     slot = np.int64(0)
     for item in range(points.shape[0]):
         for _ in range(points[item]):

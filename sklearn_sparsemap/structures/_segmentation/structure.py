@@ -110,7 +110,7 @@ class Segmentation(Structure):
         n_additional = (durations * longest + transitions * m + start + end) * m
         return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:

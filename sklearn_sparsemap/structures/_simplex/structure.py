@@ -70,7 +70,7 @@ class Simplex(Structure):
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return int(dims[0])
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0])[None]
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:

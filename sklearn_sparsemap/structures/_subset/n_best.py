@@ -61,11 +61,11 @@ def _push_moves(scores, order, n_allowed, candidate, value, number, needed, queu
 
 
 @kernel
-def _write_subset(order, n_allowed, candidate, found, slots):
+def _write_subset(order, n_allowed, candidate, earlier, slots):
     """Write a subset, given those found before it."""
     n_slots, parent, place = slots.shape[0], candidate[PARENT], candidate[SECOND] // (n_allowed + 1)
     for s in range(n_slots):
-        slots[s] = found[parent * n_slots + s] if parent >= 0 else -1
+        slots[s] = earlier[parent * n_slots + s] if parent >= 0 else -1
     if parent < 0:
         for p in range(candidate[FIRST]):
             slots[order[p]] = order[p]

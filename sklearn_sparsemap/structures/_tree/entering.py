@@ -18,9 +18,9 @@ _RIGHT, _LEFT, _TO_RIGHT, _TO_LEFT, _INSIDE, _LABEL, _ROOT = range(7)
 
 
 @kernel
-def _node(size, kind, i, j):
+def _node(size, span_type, i, j):
     """Return the number of a node; NONE for a complete span of one word, which is empty."""
-    return np.int64(NONE) if i == j and kind <= _LEFT else (kind * size + i) * size + j + 1
+    return np.int64(NONE) if i == j and span_type <= _LEFT else (span_type * size + i) * size + j + 1
 
 
 @kernel
@@ -45,16 +45,16 @@ def _ways_to_roots(n, scores, work, arcs, totals):
 
 
 @kernel
-def _ways_to_span(n, kind, i, j, work, arcs, totals):
+def _ways_to_span(n, span_type, i, j, work, arcs, totals):
     """List the ways to build a span that has parts: RIGHT, LEFT or INSIDE."""
     size = n + 1
     right, left, to_right, to_left_t = _tables(n, work)
     for split in range(i, j):
         a = split - i
-        if kind == _RIGHT:
+        if span_type == _RIGHT:
             tail, other = _node(size, _TO_RIGHT, i, split + 1), _node(size, _RIGHT, split + 1, j)
             totals[a] = to_right[i, split + 1] + right[split + 1, j]
-        elif kind == _LEFT:
+        elif span_type == _LEFT:
             tail, other = _node(size, _TO_LEFT, split, j), _node(size, _LEFT, i, split)
             totals[a] = left[i, split] + to_left_t[j, split]
         else:

@@ -178,7 +178,7 @@ class DependencyTree(Structure):
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return tree_marginal_work(dims) if self.n_labels is None else labelled_marginal_work(dims)
 
-    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+    def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         n = int(dims[0])
         if self.n_labels is None:
             return np.arange((n + 1) * n).reshape(n + 1, n).T

@@ -22,7 +22,7 @@ _IDLE_GAIN, _MOST_IDLE = 1e-14, 20
 _MOST_ROUNDS = 50
 
 
-def settle(problem, point, tol):
+def minimize_unpenalized(problem, point, tol):
     """Minimise over the free weights, and average gradients at the minimum.
 
     Parameters
@@ -95,7 +95,7 @@ def descend_by_turns(problem, descent, tol, is_done):
     first, n_idle, accuracy = descent.point.value, 0, min(0.3 * tol, _SETTLED)
     for _ in range(_MOST_ROUNDS):
         before = descent.point.value
-        descent.move_to(settle(problem, descent.point, accuracy))
+        descent.move_to(minimize_unpenalized(problem, descent.point, accuracy))
         if is_done(descent.point):
             return True
         # The objective hardly changes near the minimum, but the bound still may.
@@ -108,5 +108,5 @@ def descend_by_turns(problem, descent, tol, is_done):
         if is_done(descent.point):
             return True
     else:
-        descent.move_to(settle(problem, descent.point, accuracy))
+        descent.move_to(minimize_unpenalized(problem, descent.point, accuracy))
     return descent.point.value < first

@@ -80,9 +80,9 @@ def settle_smooth(problem, point, tol):
     scores, free_of = problem.features.scores(problem.without_free(point.x)), problem.scale
     found = point.loss, point.free_slope, point.residuals
 
-    def value_gradient(place, out):
+    def value_gradient(point, out):
         nonlocal found
-        free = free_of @ place
+        free = free_of @ point
         found = problem.free_loss(scores, free)
         out[:] = free_of.T @ (found[1] + problem.ridge * free)
         return found[0] + 0.5 * float(problem.ridge * free @ free), out

@@ -92,15 +92,15 @@ def new_dense(coef, dense, *, first_state, average):
 
 
 @kernel
-def add_at(values, sums, place, delta, step):
+def add_at(values, sums, index, delta, step):
     """Add `delta` to a weight, effective from this step on.
 
     Functions for single weights take arrays instead of the store, because Numba passes all fields of a store at each
     call.
     """
-    values[place] += delta
+    values[index] += delta
     if sums.shape[0]:
-        sums[place] += (step - 1.0) * delta
+        sums[index] += (step - 1.0) * delta
 
 
 @kernel
@@ -110,11 +110,11 @@ def dense_has_space(store, rows, targets, order, start, stop, counters, n_thread
 
 
 @kernel
-def locate_dense(store, counters, features, outputs, stride, places):
+def locate_dense(store, counters, features, outputs, stride, indices):
     """Write the places of the weights of all pairs of these features and outputs; see `locate_pairs`."""
     for p in range(outputs.shape[0]):
         for k in range(features.shape[0]):
-            places[p * stride + k] = store.n_dense + features[k] * store.n_outputs + outputs[p]
+            indices[p * stride + k] = store.n_dense + features[k] * store.n_outputs + outputs[p]
 
 
 def new_counters(n_threads):

@@ -179,32 +179,32 @@ def _kind_of(count):
 
 
 @kernel
-def _take_block(store, counters, kind):
+def _take_block(store, counters, size_class):
     """Return the beginning of an unused block: a free one of this kind, or the next places of this thread."""
-    start = counters[FREE + kind]
+    start = counters[FREE + size_class]
     if start >= 0:
-        counters[FREE + kind] = store.outputs[start]
+        counters[FREE + size_class] = store.outputs[start]
         return start
     start = counters[TOP]
-    counters[TOP] += store.n_outputs if kind == _DENSE else 1 << kind
+    counters[TOP] += store.n_outputs if size_class == _DENSE else 1 << size_class
     return start
 
 
 @kernel
-def _give_block(store, counters, start, kind):
+def _give_block(store, counters, start, size_class):
     """Add a block to the free blocks of its kind."""
-    store.outputs[start] = counters[FREE + kind]
-    counters[FREE + kind] = start
+    store.outputs[start] = counters[FREE + size_class]
+    counters[FREE + size_class] = start
 
 
 @kernel
-def _clear_place(store, place):
+def _clear_place(store, index):
     """Set a weight and its state to their initial values."""
-    store.values[place] = 0.0
+    store.values[index] = 0.0
     if store.sums.shape[0]:
-        store.sums[place] = 0.0
+        store.sums[index] = 0.0
     if store.state.shape[0]:
-        store.state[place] = store.first_state
+        store.state[index] = store.first_state
 
 
 @kernel
@@ -293,17 +293,17 @@ def make_pair(store, counters, feature, output):
 
 
 @kernel
-def locate_pairs(store, counters, features, outputs, stride, places):
+def locate_pairs(store, counters, features, outputs, stride, indices):
     """Write the places of the weights of all pairs of these features and outputs; create missing ones.
 
-    The place for output p and feature k is written to ``places[p * stride + k]``. The arena must have space. Only
+    The place for output p and feature k is written to ``indices[p * stride + k]``. The arena must have space. Only
     missing pairs call a function that takes the whole store, because such a call takes longer than finding an existing
     pair.
 
     Parameters
     ----------
     store : Pairs
-    counters, features, outputs, places
+    counters, features, outputs, indices
         See `dense`.
     stride : int
         Distance between the places of consecutive outputs.
@@ -322,7 +322,7 @@ def locate_pairs(store, counters, features, outputs, stride, places):
                     # The block may have moved, so all places are sought again.
                     is_complete = False
                     break
-                places[p * stride + k] = place
+                indices[p * stride + k] = place
 
 
 @kernel
@@ -332,7 +332,7 @@ def scale_until(store, atom, step):
 
 
 @kernel
-def move_pairs(store, features, values, residuals, places, factor, step):
+def move_pairs(store, features, values, residuals, indices, factor, step):
     """Add ``factor * residuals[p] * values[k]`` to the weights at these places, effective from this step on.
 
     Places are as in `locate_pairs`. Feature -1 is the intercept or an additional score, which are in no atom.
@@ -344,7 +344,7 @@ def move_pairs(store, features, values, residuals, places, factor, step):
         Features of a row, and their values.
     residuals : array of shape (n_outputs,)
         Gradients with respect to the scores of the outputs.
-    places : int64 array
+    indices : int64 array
     factor : float
         Minus the step size.
     step : int
@@ -353,7 +353,7 @@ def move_pairs(store, features, values, residuals, places, factor, step):
     n = features.shape[0]
     for p in range(residuals.shape[0]):
         for k in range(n):
-            delta, place = factor * residuals[p] * values[k], places[p * n + k]
+            delta, place = factor * residuals[p] * values[k], indices[p * n + k]
             if features[k] < 0:
                 add_at(store.values, store.sums, place, delta, step)
                 continue

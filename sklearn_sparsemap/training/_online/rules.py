@@ -101,10 +101,10 @@ def _gather(rule, store, counters, rows, sample, r, moves):
 
 
 @kernel
-def _move_by_adagrad(values, sums, squares, place, gradient, rate, step):
+def _move_by_adagrad(values, sums, squares, index, gradient, rate, step):
     """Take a step of AdaGrad for a single weight; `rate` is its step size."""
-    squares[place] += gradient * gradient
-    add_at(values, sums, place, -rate * gradient / np.sqrt(squares[place]), step)
+    squares[index] += gradient * gradient
+    add_at(values, sums, index, -rate * gradient / np.sqrt(squares[index]), step)
 
 
 @kernel
