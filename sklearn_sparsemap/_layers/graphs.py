@@ -13,7 +13,7 @@ from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
 from ..losses._graphs import gold_parts
-from .operators import Operator, check_values, nested, products_of_other, warn_if_inexact, without_padding
+from .operators import Operator, check_values, nested, products_of_map_or_gibbs, warn_if_inexact, without_padding
 from .padding import block_mask, check_lengths, kinds_of, shapes_within
 from .samples import place_of
 
@@ -208,7 +208,7 @@ class SolvedGraphs:
     def products(self, unary, extra):
         """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
         if self._operator.argmax != "sparsemap":
-            return products_of_other(self._operator.argmax, unary, extra)
+            return products_of_map_or_gibbs(self._operator.argmax, unary, extra)
         unary, directions, changes = unary.reshape(len(unary), -1), [], []
         for rows, kind, _ in self._groups:
             directions.append(unary[rows[:, None], kind.entries])

@@ -114,7 +114,7 @@ def nested(flat):
     return found
 
 
-def products_of_other(argmax, unary, extra):
+def products_of_map_or_gibbs(argmax, unary, extra):
     """Multiply directions with the Jacobian of the regularised argmax ``"map"`` or ``"gibbs"``."""
     if argmax == "gibbs":
         raise NotImplementedError("crf losses have a gradient here, but no second derivative and no forward mode")
@@ -135,6 +135,8 @@ def warn_if_inexact(converged):
 
 def check_values(values, sizes, what):
     """Return scores with bounded masks; raise ValueError for NaN and +inf.
+
+    Messages begin with the array and the number of the sample, which `samples.naming` reads.
 
     `values` are flat, with `sizes[i]` entries of sample i, or of all samples together for None.
     """

@@ -1,4 +1,4 @@
-"""Batches in which the mask or the length of some samples leaves nothing.
+"""Solutions of batches some of whose samples are empty, because the mask or a length leaves nothing, or invalid.
 
 Layers describe samples by rows of ints, shape (n_samples, 1 + n_lengths): whether the mask leaves a part, and the
 lengths. A zero anywhere in a row says that the sample is empty. Its scores are never read, and its marginals and their

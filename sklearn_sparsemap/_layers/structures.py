@@ -11,7 +11,7 @@ from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, products_of_other, warn_if_inexact, without_padding
+from .operators import Operator, check_values, products_of_map_or_gibbs, warn_if_inexact, without_padding
 from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
 from .samples import place_of
 
@@ -215,7 +215,7 @@ class SolvedStructures:
     def products(self, unary, extra):
         """Multiply padded directions of scores and additional scores with the Jacobian."""
         if self._argmax != "sparsemap":
-            return products_of_other(self._argmax, unary, extra)
+            return products_of_map_or_gibbs(self._argmax, unary, extra)
         places, extra_places = self._padded.places, self._padded.extra_places
         unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
         if self._simplex:

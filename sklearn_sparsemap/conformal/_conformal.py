@@ -422,7 +422,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
 
 def _with_rounding(threshold):
-    """Return the largest nonconformity that equals a threshold or is below it, up to rounding.
+    """Return a threshold, raised by rounding errors.
 
     The nonconformity of a sample that equals a calibration sample differs in the last digits if it is computed in
     another batch.

@@ -1,6 +1,8 @@
 """Learners, which train a model step by step under a monitor: L-BFGS over all samples, and epochs of online training.
 
-The initial weights, held-out samples and online optimisers of estimators are also here.
+The initial weights, held-out samples and online optimisers of estimators are also here. An `estimator` here has the
+parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept`, `random_state` and `n_jobs`, and the
+attributes `_structure` and `_step_size`, the name of its step size in messages.
 """
 
 import numpy as np

@@ -1,4 +1,8 @@
-"""The semismooth Newton step on the multipliers of a graph, and the loop of sweeps and steps."""
+"""The semismooth Newton step on the multipliers of a graph, and the loop of sweeps and steps.
+
+`rows.py` defines the function phi, its rows A and the `Dual`. `solve_plainly` is the part of `solve_rows` that small
+graphs need, and must give the same bits; tests compare them.
+"""
 
 import numpy as np
 

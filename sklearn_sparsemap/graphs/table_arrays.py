@@ -1,4 +1,9 @@
-"""Graphs of categorical variables (nodes) with tables of scores for pairs of them (edges) only."""
+"""Graphs of categorical variables (nodes) with tables of scores for pairs of them (edges) only.
+
+A graph of any other form has no `TableArrays`, and general solvers solve it. The kernels in `tables/` rely on each of
+the conditions: exactly one value of each node is on, a node's variables follow one another, and both ends of an edge
+have the same number of values.
+"""
 
 from collections import namedtuple
 

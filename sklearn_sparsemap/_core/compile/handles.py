@@ -1,4 +1,6 @@
-"""First-class functions whose addresses are looked up once, not at each call from Python."""
+"""First-class functions whose addresses are looked up once, not at each call from Python.
+
+`FirstClass` and `FunctionTable` have twins in plain.py and interpreted.py. `numba.typeof` reads `_numba_type_`."""
 
 import numpy as np
 from numba import types, version_info

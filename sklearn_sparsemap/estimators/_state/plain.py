@@ -1,4 +1,8 @@
-"""Plain forms of structures, rules, groups and parts of fitted models."""
+"""Plain forms: what `to_arrays` writes for structures, rules, groups and parts of fitted models.
+
+The first argument of `add_form` stands in files, so never change one. A new structure, rule or class that a fitted
+estimator holds needs an entry here; imported for that effect alone.
+"""
 
 from inspect import signature
 

@@ -10,6 +10,9 @@ list for a nearer one. So a head has two lists, one for each side.
 
 Each call of a kernel, and each array that is read from a tuple, counts references. At each arc, this would take longer
 than the work itself. So a call processes all arcs of a head.
+
+The columns of vectorizers in files follow from the keys. So the parts of a total, the bins of `DISTANCES` (which
+`relation_of` has as numbers) and `mix` must not change.
 """
 
 from collections import namedtuple

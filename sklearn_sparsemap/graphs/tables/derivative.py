@@ -3,6 +3,9 @@
 The Jacobian projects onto the directions of values in use that are consistent with a change of cells in use. The face
 is fixed, so the problem of the solver is quadratic here. Newton's system is factorised once, and one Newton step solves
 each step of the method of multipliers.
+
+The arguments `values` and `cells` are flags, 1 for those in use; the fields of `tables` with these names are indices.
+`limits[0]` is the maximum number of steps.
 """
 
 import numpy as np

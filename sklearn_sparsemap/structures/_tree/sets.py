@@ -1,4 +1,7 @@
-"""Sets of nodes as bits, 64 nodes a word, for the cuts of `newton`: equality, crossing, lookup."""
+"""Sets of nodes as bits, 64 nodes an integer, for the cuts of `numerics/newton.py`: equality, crossing, lookup.
+
+Row k of k cuts is scratch space, which is overwritten even if no cut is added.
+"""
 
 import numpy as np
 

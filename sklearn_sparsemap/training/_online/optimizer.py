@@ -91,6 +91,7 @@ class OnlineOptimizer:
         LOAD_PAIRS[self.dtype](self.store, self.counters, *parts, readonly(coef.data))
 
     def __getstate__(self):
+        # `configure` makes the rule again before the next epoch.
         return {name: value for name, value in self.__dict__.items() if name not in ("rule", "counters")}
 
     def __setstate__(self, state):
