@@ -169,9 +169,12 @@ def conformal():
 def covered(model, X, y, groups):
     """Return the thresholds, coverage and sets of a conformal model, as a list of arrays."""
     thresholds, sets = model.threshold_, model.predict_set(X, groups)
+    thresholds = np.array(list(thresholds.values()) if isinstance(thresholds, dict) else [thresholds])
+    if model.risk == "parts":
+        return [thresholds, model.nonconformity(X, y), model.covers(X, y, groups), *sets]
     flat = [pair for own in sets for pair in own]
     return [
-        np.array(list(thresholds.values()) if isinstance(thresholds, dict) else [thresholds]),
+        thresholds,
         np.array([value for _, value in flat]),
         np.concatenate([np.ravel(structure) for structure, _ in flat]),
         np.array([len(own) for own in sets]),

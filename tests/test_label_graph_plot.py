@@ -125,7 +125,7 @@ def test_scores_of_zero_are_no_edges():
 
 def order_of(n, edges, strengths):
     """Return the order of labels around the ring."""
-    display = LabelGraphDisplay(list(map(str, range(n))), edges, strengths).plot(n_edges=len(edges))
+    display = LabelGraphDisplay(list(map(str, range(n))), edges, strengths).plot(n_edges=len(edges), min_strength=0.0)
     assert len(display.shown_edges_) == len(edges) and len(display.shown_labels_) == n
     return np.asarray(display.shown_labels_)
 

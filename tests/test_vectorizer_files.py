@@ -103,10 +103,14 @@ def test_files_of_earlier_versions_are_read(name):
         model = kind.from_arrays(file)
     found = rows_of(model) if case is None else covered(model, *conformal()[case][1:])
     with np.load(FILES / f"{name}-predicted.npz") as file:
-        for one, other in zip(found, file.values(), strict=True):
-            # Another processor may round differently.
-            is_number = one.dtype.kind == "f"
-            assert np.allclose(one, other, rtol=0.0, atol=1e-7) if is_number else one.tolist() == other.tolist()
+        expected = list(file.values())
+    if case == "pipeline":
+        # Sets of parts were lists of structures then. The thresholds, nonconformity and coverage are the same.
+        found, expected = found[:3], [expected[0], *expected[-2:]]
+    for one, other in zip(found, expected, strict=True):
+        # Another processor may round differently.
+        is_number = one.dtype.kind == "f"
+        assert np.allclose(one, other, rtol=0.0, atol=1e-7) if is_number else one.tolist() == other.tolist()
 
 
 def test_functions_are_given_again():
