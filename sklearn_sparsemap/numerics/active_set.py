@@ -216,6 +216,13 @@ def _lowest_bound(value, scores, query, best, inner):
     return value
 
 
+@kernel
+def _price(oracle, query, scores, additional, dims, work, slots, additional_slots, best, inner):
+    """Call the oracle at a query; return the value, and the lower of `best` and its dual bound; see `_lowest_bound`."""
+    value = oracle(query, additional, dims, work, slots, additional_slots)
+    return value, _lowest_bound(value, scores, query, best, inner)
+
+
 @as_solver
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
@@ -254,15 +261,17 @@ def active_set(
         if n_slow >= _SLOW_AFTER:
             for i in range(scores.shape[0]):
                 query[i] = _INNER * inner[i] + (1.0 - _INNER) * reduced[i]
-            value = oracle(query, additional, dims, work, slots, additional_slots)
+            _, best_dual = _price(
+                oracle, query, scores, additional, dims, work, slots, additional_slots, best_dual, inner
+            )
             n_iter += 1
-            best_dual = _lowest_bound(value, scores, query, best_dual, inner)
             gap = max(best_dual - (linear - 0.5 * norm_squared), 0.0)
             helps = gap <= aim or score(reduced, additional, slots, additional_slots) > linear - norm_squared + tol
         if not helps and n_iter < limit[0]:
-            value = oracle(reduced, additional, dims, work, slots, additional_slots)
+            value, best_dual = _price(
+                oracle, reduced, scores, additional, dims, work, slots, additional_slots, best_dual, inner
+            )
             n_iter += 1
-            best_dual = _lowest_bound(value, scores, reduced, best_dual, inner)
             gap = min(gap, certified_gap(value, linear - norm_squared))
         n_slow += 1
         if gap < 0.5 * halved:
