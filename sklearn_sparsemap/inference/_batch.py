@@ -1,6 +1,7 @@
 """Inference for problems that are laid out for the kernels, with one compiled call for each thread."""
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -74,6 +75,14 @@ def map_problems(structure, problems, *, n_jobs=None, many=True, check=True):
     if check:
         check_feasible(values > -np.inf, many, structure, problems)
     return slots, slot_ptr, values
+
+
+def decode_problems(structure, problems, slots, slot_ptr):
+    """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
+    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
+        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
+    cuts = pairwise(slot_ptr.tolist())
+    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 def argmax_problems(
