@@ -23,7 +23,7 @@ from ..numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from ..numerics.polytope_solver import always, prefer_range
+from ..numerics.polytope_solver import always, prefer_range, solver_of
 from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
@@ -235,14 +235,6 @@ def _merge(problems, solution, chosen, found):
         merged.append(np.concatenate([pool, new])[ragged_indices(begins, lengths)])
     statistics[chosen] = found[1]
     return marginals, statistics, tuple(merged)
-
-
-def solver_of(structure, solver="auto"):
-    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
-    own = structure.polytope_solver
-    if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
-        return own.solve
-    return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
 def marginal_oracle_of(structure, what):
