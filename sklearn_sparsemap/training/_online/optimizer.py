@@ -154,7 +154,7 @@ class OnlineOptimizer:
         if self.alpha:
             # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
             per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self.sizes[0] // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
@@ -235,7 +235,9 @@ class OnlineOptimizer:
     @property
     def sizes(self):
         """Numbers of features, of outputs and of additional scores."""
-        return self._n_features, self.n_outputs, self.store.n_dense - self.n_outputs
+        s, n_outputs = self.store, self.n_outputs
+        n_features = (len(s.values) - s.n_dense) // n_outputs if isinstance(s, Dense) else len(s.features)
+        return n_features, n_outputs, s.n_dense - n_outputs
 
     @property
     def n_steps(self):
@@ -251,11 +253,6 @@ class OnlineOptimizer:
     def n_held(self):
         """Number of weights that exist in a store of pairs."""
         return int(self._all_counters[:, HELD].sum())
-
-    @property
-    def _n_features(self):
-        s = self.store
-        return (len(s.values) - s.n_dense) // s.n_outputs if isinstance(s, Dense) else len(s.features)
 
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the current weights."""
