@@ -289,8 +289,12 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
 
 def _join_samples(X, n_features, dtype, allow_empty):
     """Return a sequence of samples as a RaggedArray; see `check_samples`."""
-    if allow_empty:
-        X = _with_columns(X, n_features)
+    empty = are_empty(X) if allow_empty else np.zeros(len(X), bool)
+    if empty.any() and not (n_features is None and empty.all()):
+        # Samples without rows get the type and columns of the first sample that has rows.
+        first = np.zeros((0, n_features)) if empty.all() else X[int(np.argmin(empty))]
+        none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
+        X = [none if without_rows else x for x, without_rows in zip(X, empty.tolist())]
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
     _check_widths(samples, n_features)
     is_single = all(x.dtype == np.float32 for x in samples)
@@ -357,16 +361,6 @@ def _flatten_grids(X, n_axes):
             raise ValueError(f"X[{i}] has no rows (shape {x.shape}); leave out empty samples")
     shapes = np.array([x.shape[:-1] for x in samples])
     return [x.reshape(-1, x.shape[-1]) for x in samples], shapes
-
-
-def _with_columns(samples, n_features):
-    """Return the samples; those without rows get the type and columns of the first sample that has rows."""
-    empty = are_empty(samples)
-    if not empty.any() or (n_features is None and empty.all()):
-        return samples
-    first = np.zeros((0, n_features)) if empty.all() else samples[int(np.argmin(empty))]
-    none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
-    return [none if without_rows else x for x, without_rows in zip(samples, empty.tolist())]
 
 
 def are_empty(samples):

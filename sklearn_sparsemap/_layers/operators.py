@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._core.shapes import size_of
+from .._core.offsets import size_of
 from .._core.validation import LARGEST_SCORE, bound_masks
 
 

@@ -5,7 +5,7 @@ from scipy import sparse
 from sklearn.utils import column_or_1d
 
 from .._core.indicators import read_known
-from .._core.shapes import split_flat
+from .._core.offsets import split_flat
 from .._core.validation import check_same_length, keep_text
 from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.data import codes_of, flatten_labels, rows_only

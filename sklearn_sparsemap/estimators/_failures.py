@@ -84,9 +84,10 @@ def check_finite_loss(loss, step_size="eta0"):
 def warn_of_inference(unconverged):
     """Issue a ConvergenceWarning if inference did not converge for a number of training samples."""
     if unconverged:
-        warn_of_convergence(
+        warn_user(
             f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
-            "features or lower alpha"
+            "features or lower alpha",
+            ConvergenceWarning,
         )
 
 
@@ -94,15 +95,11 @@ def warn_of_gaps(gaps, objectives):
     """Warn of samples whose probabilities are inexact."""
     inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
     if inexact.any():
-        warn_of_convergence(
+        warn_user(
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
-            "probabilities are inexact; this happens if almost all scores tie"
+            "probabilities are inexact; this happens if almost all scores tie",
+            ConvergenceWarning,
         )
-
-
-def warn_of_convergence(message):
-    """Issue a ConvergenceWarning; see `warn_user`."""
-    warn_user(message, ConvergenceWarning)
 
 
 def warn_user(message, category=UserWarning):

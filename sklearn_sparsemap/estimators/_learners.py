@@ -13,10 +13,10 @@ from .._core.validation import pair_of
 from ..losses import LOSSES
 from ..training._columns import find_duplicates, find_scaled_duplicates
 from ..training._data import LinearModel
-from ..training._lbfgs import minimize_lbfgs
 from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from ..training._quasi_newton.descent import minimize_lbfgs
 from ..training._scores import linear_scores
 from ._failures import check_finite_loss, commit_if, warn_of_inference
 

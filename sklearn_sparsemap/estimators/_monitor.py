@@ -9,9 +9,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._core.annotations import Any, Callable
-from ._failures import check_finite_loss, commit_if, warn_of_convergence, warn_of_inference
+from ._failures import check_finite_loss, commit_if, warn_of_inference, warn_user
 
 if TYPE_CHECKING:
     # scikit-learn has no type annotations, so its decorator would hide those of the methods.
@@ -126,7 +127,7 @@ class Monitor:
     def end(self) -> None:
         """Report the end of training, with warnings if training or the inference of samples did not converge."""
         if self.message:
-            warn_of_convergence(self.message)
+            warn_user(self.message, ConvergenceWarning)
         if self.learner.unconverged:
             warn_of_inference(self.learner.unconverged)
         self.progress.end(lambda: self.attributes(self.model()))

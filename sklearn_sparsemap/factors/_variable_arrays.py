@@ -4,7 +4,7 @@ from numbers import Real
 
 import numpy as np
 
-from .._core.shapes import size_of, split_flat
+from .._core.offsets import size_of, split_flat
 from .._core.validation import check_numbers
 from ..graphs.arrays import PAIR, SCORED, TABLE
 

@@ -1,6 +1,7 @@
 """Inference for problems that are laid out for the kernels, with one compiled call for each thread."""
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ..numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from ..numerics.polytope_solver import always, prefer_range
+from ..numerics.polytope_solver import always, prefer_range, solver_of
 from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
@@ -74,6 +75,14 @@ def map_problems(structure, problems, *, n_jobs=None, many=True, check=True):
     if check:
         check_feasible(values > -np.inf, many, structure, problems)
     return slots, slot_ptr, values
+
+
+def decode_problems(structure, problems, slots, slot_ptr):
+    """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
+    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
+        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
+    cuts = pairwise(slot_ptr.tolist())
+    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 def argmax_problems(
@@ -226,14 +235,6 @@ def _merge(problems, solution, chosen, found):
         merged.append(np.concatenate([pool, new])[ragged_indices(begins, lengths)])
     statistics[chosen] = found[1]
     return marginals, statistics, tuple(merged)
-
-
-def solver_of(structure, solver="auto"):
-    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
-    own = structure.polytope_solver
-    if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
-        return own.solve
-    return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
 def marginal_oracle_of(structure, what):

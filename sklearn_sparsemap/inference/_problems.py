@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.offsets import offsets
-from .._core.shapes import split_flat
+from .._core.offsets import offsets, split_flat
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems
 from ..structures._base import check_structure

@@ -22,9 +22,9 @@ from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
-from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of, solver_of
+from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of
 from ..inference._problems import batch_of
-from ..numerics.polytope_solver import solvers_of
+from ..numerics.polytope_solver import solver_of, solvers_of
 from ..structures import Structure
 from ..structures._base import check_structure
 from ._graphs import graph_loss_gradient

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, by_address, entry
-from .loops import PROBLEMS
+from .loops import PROBLEMS, SOLVERS_BY_NAME
 from .solver import SOLVER
 
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
@@ -74,6 +74,14 @@ class PolytopeSolver(NamedTuple):
     paths: Entry | None = None
     equations: Entry | None = None
     of_many: Callable[..., Any] | None = None
+
+
+def solver_of(structure, solver="auto"):
+    """Return a compiled solver of a structure that never gives up: its closed form, or a solver over structures."""
+    own = structure.polytope_solver
+    if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
+        return own.solve
+    return SOLVERS_BY_NAME["active_set" if solver == "auto" else solver]
 
 
 def solvers_of(polytope_solver, by_structures):

@@ -22,8 +22,8 @@ from .._core.jit import (
     entry,
     readonly,
 )
+from .._core.offsets import size_of
 from .._core.ragged import RaggedArray
-from .._core.shapes import size_of
 from .._core.validation import check_matrix
 from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
 from ..numerics.loops import Problems, map_range

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from .._core.shapes import size_of
+from .._core.offsets import size_of
 from .._core.threads import over_groups
 from ..graphs.arrays import FORBIDDEN
 from ..inference._graph.exact import warn_of_time_limit

@@ -13,9 +13,8 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 
 import numpy as np
 
-from .._core.offsets import ragged_indices
+from .._core.offsets import ragged_indices, split_flat
 from .._core.ragged import RaggedArray
-from .._core.shapes import split_flat
 from ..inference import map_inference
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task

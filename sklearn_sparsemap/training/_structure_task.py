@@ -9,11 +9,9 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._core.ragged import RaggedArray
-from .._core.shapes import size_of
 from .._core.threads import cut_evenly, over_ranges
-from ..inference._batch import argmax_problems, map_problems, marginal_problems
+from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
 from ..inference._n_best import n_best_of_problems
-from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ..numerics.loops import GAP, OBJECTIVE, Problems
@@ -90,7 +88,7 @@ class StructureTask(Task):
     def __init__(self, structure, X, n_outputs):
         self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
         self.additional_shapes = structure.learned_shapes(n_outputs)
-        self.n_additional = size_of(self.additional_shapes)
+        self.n_additional = sum(map(prod, self.additional_shapes.values()))
         self.varies, self.is_flat = not structure.fixed_size, structure.is_flat
 
     @cached_property

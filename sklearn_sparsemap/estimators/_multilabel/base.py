@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
@@ -18,7 +19,7 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
-from .._failures import warn_of_convergence
+from .._failures import warn_user
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
@@ -281,9 +282,10 @@ class LabelSetClassifier(
                 n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
                 largest = max(largest, float(gaps.max()))
         if warn and n_inexact:
-            warn_of_convergence(
+            warn_user(
                 f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
-                "probabilities are inexact; raise alpha for both weights and edges, or scale the features"
+                "probabilities are inexact; raise alpha for both weights and edges, or scale the features",
+                ConvergenceWarning,
             )
         return out
 

@@ -124,7 +124,7 @@ def _read_store(optimizer):
         dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
     return {
         "kind": optimizer.kind,
-        "shape": (optimizer._n_features, store.n_outputs),
+        "shape": optimizer.sizes[:2],
         "holds_pairs": not isinstance(store, Dense),
         "dense": dense,
         "places": places,

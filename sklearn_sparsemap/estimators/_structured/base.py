@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.doc_link import DocLinkMixin
+from ..._core.offsets import size_of, split_flat
 from ..._core.ragged import RaggedArray
-from ..._core.shapes import size_of, split_flat
 from ..._core.validation import (
     PairOf,
     check_parameters,

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from ..._core.shapes import size_of, split_flat
+from ..._core.offsets import size_of, split_flat
 from .._partitions import flat_labels
 from .._state.optimizers import BLANK
 from .data import codes_of, sorted_labels

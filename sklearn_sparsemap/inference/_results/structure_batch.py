@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
 from ...numerics.loops import GAP, N_ITER, OBJECTIVE
+from .._batch import decode_problems
 from .lazy import LazyResults
 from .solutions import SparseMAPSolutions, most_probable_first
 from .structure import MAPResult, MarginalResult, SparseMAPResult
@@ -49,14 +50,6 @@ class MAPBatch(LazyResults):
     @cached_property
     def structures(self):
         return decode_problems(self._batch.structure, self._batch.problems, self._slots, self._slot_ptr)
-
-
-def decode_problems(structure, problems, slots, slot_ptr):
-    """Decode one structure for each problem; problem i has the slots from slot_ptr[i] to slot_ptr[i + 1]."""
-    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
-        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
-    cuts = pairwise(slot_ptr.tolist())
-    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 class MarginalBatch(LazyResults):

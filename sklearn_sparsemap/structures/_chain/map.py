@@ -8,11 +8,6 @@ from ..._core.jit import as_oracle, kernel
 NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
 
 
-def count_transitions(n_steps, n_states, layout):
-    """Return the number of scores of transitions."""
-    return {NO_TRANSITIONS: 0, STATIONARY: 1, PER_STEP: n_steps - 1}[layout] * n_states**2
-
-
 @kernel
 def places_of_ends(additional, dims):
     """Return the beginning of the start scores, and of the end scores, in the additional scores."""

@@ -9,7 +9,7 @@ from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .entering import ways_of_chain
 from .flow.choice import FLOW
 from .gibbs import chain_marginals
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, count_transitions, viterbi
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .sampling import draw_paths
 
 
@@ -103,3 +103,8 @@ class LinearChain(Structure):
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}
+
+
+def count_transitions(n_steps, n_states, layout):
+    """Return the number of scores of transitions."""
+    return {NO_TRANSITIONS: 0, STATIONARY: 1, PER_STEP: n_steps - 1}[layout] * n_states**2

@@ -11,9 +11,8 @@ from ..._core.jit import in_python
 from ..._core.lanes import padded
 from ..._core.validation import check_positive
 from .._base import as_flag, solver_in_tensors
-from .._chain.map import count_transitions
 from .._chain.sampling import draw_paths
-from .._chain.structure import LinearChain
+from .._chain.structure import LinearChain, count_transitions
 from .entering import ways_within
 from .gibbs import marginals_within
 from .map import FEWEST, MOST, STATE, best_path_within, has_counts

@@ -61,6 +61,9 @@ DENSE = {
 STEP, SINCE, STOP, UNCONVERGED, PLACE, TOP, HELD, N_RECORDS, N_SHRINKAGES, FRONT, END, FREE = range(12)
 N_KINDS = 32  # number of sizes of blocks
 N_COUNTERS = 48  # a multiple of 8, the number of integers in a cache line
+# The counters of a new thread.
+NEW_COUNTERS = np.zeros((1, N_COUNTERS), np.int64)
+NEW_COUNTERS[:, FREE : FREE + N_KINDS] = -1
 
 # The columns of a thread. Columns are cut into pieces, and a score is the sum over the pieces of their partial sums, so
 # it does not depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r]
@@ -71,24 +74,6 @@ SHARE = by_address([INTS_2D] + [types.int64] * 3, Share)
 # Largest number of places of a store that fits into the fast caches. Data of larger stores are prefetched.
 _NEAR = 2**16
 LINE_OF_FLOATS = 8  # number of float64 in a cache line
-
-
-def new_dense(coef, dense, *, first_state, average):
-    """Make a store with these weights.
-
-    Parameters
-    ----------
-    coef : array of shape (n_features, n_outputs)
-    dense : array
-        Intercept and additional scores. The whole store has their type.
-    first_state : float or None
-        Initial state of the step rule for each weight; None if the rule has no state.
-    average : bool
-        Whether to store the sums for averaging.
-    """
-    values = np.concatenate([dense, coef.ravel()], dtype=dense.dtype)
-    state = np.full(0 if first_state is None else len(values), first_state or 0.0, values.dtype)
-    return Dense(coef.shape[1], len(dense), values, np.zeros(len(values) if average else 0, values.dtype), state)
 
 
 @kernel
@@ -115,13 +100,6 @@ def locate_dense(store, counters, features, outputs, stride, indices):
     for p in range(outputs.shape[0]):
         for k in range(features.shape[0]):
             indices[p * stride + k] = store.n_dense + features[k] * store.n_outputs + outputs[p]
-
-
-def new_counters(n_threads):
-    """Allocate the counters of threads."""
-    counters = np.zeros((n_threads, N_COUNTERS), np.int64)
-    counters[:, FREE : FREE + N_KINDS] = -1
-    return counters
 
 
 @kernel

@@ -154,10 +154,10 @@ class GroupOptimizer(OnlineOptimizer):
     def _steps(self):
         return super()._steps if self.mira else GRADIENT_STEPS[self.rule.defers]
 
-    def _visit(self, inference, form, rows, targets, order, memory):
+    def _run_epoch(self, inference, form, rows, targets, order, memory):
         if not self.defers:
             self._new_curve(len(order))
-            total = super()._visit(inference, form, rows, targets, order, memory)
+            total = super()._run_epoch(inference, form, rows, targets, order, memory)
             self._keep_curve()
             return total
         budget = len(self.rule.held), self.rule.budget
@@ -169,7 +169,7 @@ class GroupOptimizer(OnlineOptimizer):
         every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
         first, total = every - self.n_steps % every, 0.0
         for part in np.split(order, range(first, len(order), every)):
-            total += super()._visit(inference, form, rows, targets, part, memory)
+            total += super()._run_epoch(inference, form, rows, targets, part, memory)
             if self.counters[STOP]:
                 break
             if self.n_held > self._limit:

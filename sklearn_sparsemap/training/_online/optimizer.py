@@ -12,7 +12,7 @@ from ..._core.team import LARGEST_TEAM, LINE
 from ..._core.threads import count_threads, interruptible, together
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
-from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
+from .dense import END, FRONT, HELD, NEW_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share
 from .epoch import EPOCHS, FAILED
 from .pairs import SPACE, grow, new_pairs, pairs_have_space
 from .rule import DEFAULT_RULE, Moves, Part, Team
@@ -65,19 +65,20 @@ class OnlineOptimizer:
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
-        options = {"first_state": self._first_state, "average": average}
-        if not sparse.issparse(model.coef):
-            self._begin(new_dense(model.coef, dense, **options), average)
-            self.counters[FRONT] = len(self.store.values)
-            return
         n_features, n_outputs = model.coef.shape
-        store = new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options, shrinks=False)
-        self._begin(store, average)
-        self._load(model.coef)
+        if sparse.issparse(model.coef):
+            options = {"first_state": self._first_state, "average": average, "shrinks": False}
+            self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
+            self._load(model.coef)
+            return
+        values = np.concatenate([dense, model.coef.ravel()], dtype=dense.dtype)
+        sums, state = np.zeros(len(values) if average else 0, values.dtype), np.full_like(values, self._first_state)
+        self._begin(Dense(n_outputs, len(dense), values, sums, state), average)
+        self.counters[FRONT] = len(values)
 
     def _begin(self, store, average):
         self.store, self.average, self.n_outputs, self.dtype = store, average, store.n_outputs, str(store.values.dtype)
-        self._all_counters = new_counters(1)
+        self._all_counters = NEW_COUNTERS.copy()
         # The counters of the first thread.
         self.counters = self._all_counters[0]
         self.counters[[TOP, END, FRONT]] = store.n_dense
@@ -136,8 +137,8 @@ class OnlineOptimizer:
         Ctrl-C takes effect immediately; the current sample is then omitted.
         """
         # `stop` writes to the counters, so they must exist before it can be called.
-        more = new_counters(self._most_threads)[len(self._all_counters) :]
-        self._all_counters = np.concatenate([self._all_counters, more])
+        n_new = max(0, self._most_threads - len(self._all_counters))
+        self._all_counters = np.concatenate([self._all_counters, *[NEW_COUNTERS] * n_new])
         self.counters = self._all_counters[0]
         self.counters[STOP] = 0
 
@@ -147,24 +148,22 @@ class OnlineOptimizer:
             memory.limit[:] = 0
 
         order = readonly(order, np.int64)
-        return interruptible(partial(self._visit, inference, form, rows, targets, order, memory), stop)
+        return interruptible(partial(self._run_epoch, inference, form, rows, targets, order, memory), stop)
 
-    def _visit(self, inference, form, rows, targets, order, memory):
+    def _run_epoch(self, inference, form, rows, targets, order, memory):
         rule, store = self.rule, self.store
         if self.alpha:
             # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
             per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self.sizes[0] // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
         n_threads = min(self._most_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
-        team, stride = self._new_team(targets, n_threads, n_pieces)
+        team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
         run, steps = EPOCHS[type(store), self.dtype], self._steps
-        # Threads do not share work arrays.
-        moves = [_new_moves(rows, store.n_outputs, store.n_dense - store.n_outputs) for _ in range(n_threads)]
 
         def work(me):
             part = Part(me, n_threads, self.batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -216,20 +215,30 @@ class OnlineOptimizer:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
-    def _new_team(self, targets, n_threads, n_pieces):
-        """Allocate the `Team`; return it, and the distance between scores of consecutive pieces."""
+    def _new_team(self, rows, targets, n_threads, n_pieces):
+        """Allocate the `Team`, and the `Moves` of each of its threads, which are large enough for each of these rows.
+
+        The third result is the distance between scores of consecutive pieces.
+        """
         n_outputs, batch_size = self.n_outputs, self.batch_size
         n_additional = self.store.n_dense - n_outputs
+        longest, widest = int(np.diff(rows.indptr).max(initial=0)) + 1, max(n_outputs, n_additional)
+        most_places, ints, floats = max(longest * n_outputs, n_additional), np.int64, np.float64
+        sizes = longest, longest, longest, widest, widest, most_places, n_additional
+        dtypes = ints, floats, floats, ints, floats, ints, floats
+        moves = [Moves(*map(np.empty, sizes, dtypes)) for _ in range(n_threads)]
         most = n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
         arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
         times = np.empty(0) if self._columns is None else self._columns.multiplicity
         signals = np.zeros((n_threads + 1) * LINE, np.int64)
-        return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
+        return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), moves, most
 
     @property
     def sizes(self):
         """Numbers of features, of outputs and of additional scores."""
-        return self._n_features, self.n_outputs, self.store.n_dense - self.n_outputs
+        s, n_outputs = self.store, self.n_outputs
+        n_features = (len(s.values) - s.n_dense) // n_outputs if isinstance(s, Dense) else len(s.features)
+        return n_features, n_outputs, s.n_dense - n_outputs
 
     @property
     def n_steps(self):
@@ -245,11 +254,6 @@ class OnlineOptimizer:
     def n_held(self):
         """Number of weights that exist in a store of pairs."""
         return int(self._all_counters[:, HELD].sum())
-
-    @property
-    def _n_features(self):
-        s = self.store
-        return (len(s.values) - s.n_dense) // s.n_outputs if isinstance(s, Dense) else len(s.features)
 
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the current weights."""
@@ -267,27 +271,21 @@ class OnlineOptimizer:
         return 0.5 * self.alpha * (squares + squared_norm(additional))
 
     def model(self):
-        """Return the current weights, averaged over all steps if `average`."""
-        s = self.store
-        intercept, additional = np.split(self._mean(slice(s.n_dense)), [s.n_outputs])
-        if isinstance(s, Dense):
-            coef = self._mean(slice(s.n_dense, None)).reshape(-1, s.n_outputs)
-        else:
-            coef = self._sparse_coef()
-        return LinearModel(coef, intercept, additional)
-
-    def _mean(self, places):
-        """Return a range of the values of a store, averaged over all steps if `average`.
+        """Return the current weights, averaged over all steps if `average`.
 
         Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps is
         the current weights minus sum / T.
         """
-        values = self.store.values[places]
-        if not self.average:
-            return values.copy()
-        mean = self.store.sums[places] / -max(1, int(self.counters[STEP]))
-        mean += values
-        return mean
+        s = self.store
+        places = slice(None if isinstance(s, Dense) else s.n_dense)
+        if self.average:
+            values = s.sums[places] / -max(1, int(self.counters[STEP]))
+            values += s.values[places]
+        else:
+            values = s.values[places].copy()
+        intercept, additional, coef = np.split(values, [s.n_outputs, s.n_dense])
+        coef = coef.reshape(-1, s.n_outputs) if isinstance(s, Dense) else self._sparse_coef()
+        return LinearModel(coef, intercept, additional)
 
     def _sparse_coef(self):
         """Return the weights in a store of pairs, averaged likewise, as a CSR array."""
@@ -302,20 +300,6 @@ class OnlineOptimizer:
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
-
-
-def _new_moves(rows, n_outputs, n_additional):
-    """Allocate work arrays that are large enough for each of these rows."""
-    most, widest = int(np.diff(rows.indptr).max(initial=0)) + 1, max(n_outputs, n_additional)
-    return Moves(
-        np.empty(most, np.int64),
-        np.empty(most),
-        np.empty(most),
-        np.empty(widest, np.int64),
-        np.empty(widest),
-        np.empty(max(most * n_outputs, n_additional), np.int64),
-        np.empty(n_additional),
-    )
 
 
 def _is_whole(store, counters):

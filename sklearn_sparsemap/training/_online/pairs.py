@@ -91,8 +91,10 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     n_atoms, n_outputs : int
     dense : array
         Intercept and additional scores. The weights of the arena have their type.
-    first_state, average
-        See `new_dense`.
+    first_state : float or None
+        Initial state of the step rule for each weight; None if the rule has no state.
+    average : bool
+        Whether to store the sums for averaging.
     shrinks : bool, default=True
         Whether atoms are shrunk, which requires lists of their features.
     """
