@@ -51,7 +51,7 @@ class ArffFile:
         The values of each attribute: None for a numeric one, floats, or str.
     first : int
         The number of the line ``@data``.
-    rows : Rows
+    rows : ArffRows
     """
 
     def __init__(self, path, encoding, max_bytes, read_type):
@@ -59,7 +59,7 @@ class ArffFile:
         lines = list(read_lines(path, encoding, max_bytes))
         self.relation, attributes, self.first = _read_header(lines, self.name, read_type)
         self.names, self.domains = map(list, zip(*attributes))
-        self.rows = Rows(lines, self.first, self.name)
+        self.rows = ArffRows(lines, self.first, self.name)
 
     def columns(self, attributes):
         """Return the names of the columns of `expand`."""
@@ -75,7 +75,7 @@ class ArffFile:
         Parameters
         ----------
         table : ndarray or CSR array
-            As from `Rows.table`.
+            As from `ArffRows.table`.
         attributes : int array
             The attributes.
         max_bytes : int
@@ -242,7 +242,7 @@ def text_of(cell):
     return text
 
 
-class Rows:
+class ArffRows:
     """The data lines of a file and their contents.
 
     Parameters

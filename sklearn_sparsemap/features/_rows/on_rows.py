@@ -82,7 +82,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         ValueError
             If the samples do not match; the message names the first one that differs.
         """
-        rows = Rows(X)
+        rows = SampleRows(X)
         self.transformer_ = clone(self.transformer).fit(rows.values, rows.labels(y))
         return self
 
@@ -100,7 +100,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         -------
         self : OnRows
         """
-        rows = Rows(X)
+        rows = SampleRows(X)
         fitted = self.transformer_ if hasattr(self, "transformer_") else clone(self.transformer)
         self.transformer_ = fitted.partial_fit(rows.values)
         return self
@@ -118,7 +118,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         rows : RaggedArray of shape (n_samples,)
             As from `transform`.
         """
-        rows, transformer = Rows(X), clone(self.transformer)
+        rows, transformer = SampleRows(X), clone(self.transformer)
         labels = rows.labels(y)
         if hasattr(transformer, "fit_transform"):
             values = transformer.fit_transform(rows.values, labels)
@@ -147,7 +147,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
             If the transformer needs a fit, and there was none.
         """
         check_is_fitted(self)
-        rows, transformer = Rows(X), self._fitted_transformer
+        rows, transformer = SampleRows(X), self._fitted_transformer
         if not rows.indptr[-1] and hasattr(self, "_n_columns"):
             # Transformers of scikit-learn refuse arrays without rows.
             return self._give(rows.cut(np.zeros((0, self._n_columns)), transformer))
@@ -195,7 +195,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         return tags is None or tags().requires_fit
 
 
-class Rows:
+class SampleRows:
     """The concatenated rows of all samples, as input of a transformer.
 
     Parameters
