@@ -41,7 +41,7 @@ MOST = {
 }
 MOST_QUESTIONS = 1
 MOST_MIXINS_WITH_ONE_USER = 0
-MOST_CLASS_NAMES_TWICE = 3
+MOST_CLASS_NAMES_TWICE = 2
 
 PACKAGE = Path(sys.modules["sklearn_sparsemap"].__file__).parent
 COMPREHENSIONS = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}

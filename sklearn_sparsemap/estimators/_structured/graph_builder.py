@@ -2,8 +2,7 @@
 
 from ..._core.ragged import RaggedArray
 from ...losses._graphs import check_graph, learned_shapes
-from ...structures import DependencyTree, LinearChain, Matching, Simplex
-from ...structures._base import is_structure
+from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._graph_task import GraphTask
 
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
@@ -11,7 +10,7 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 def resolve_structure(structure):
     """Return the Structure or `GraphBuilder` for the parameter `structure`."""
-    if is_structure(structure):
+    if isinstance(structure, Structure):
         return structure
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
