@@ -196,7 +196,7 @@ def test_facets_in_graphs_equal_structures(make):
             if family not in TIED:
                 assert_allclose(found.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-6, err_msg=family)
                 assert_allclose(found.jvp(scores=v), expected.vjp(v)["scores"], atol=1e-6, err_msg=family)
-                counts["by facets"] += found._jacobian._found[5].any()
+                counts["by facets"] += found._jacobian._face_arrays[5].any()
             else:
                 # One matrix, whatever it is.
                 w = rng.normal(size=shape)
@@ -220,8 +220,8 @@ def test_at_ties_the_face_is_that_of_the_structures(structure):
         scores, v = FAMILIES[family](rng, shape), rng.normal(size=shape)
         found, expected = (lp_sparsemap(graph, scores) for graph in graphs)
         assert_allclose(found.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-7, err_msg=family)
-        counts["by facets"] += found._jacobian._found[5].any()
-        counts["tied"] += not found._jacobian._found[5].any() and family in TIED
+        counts["by facets"] += found._jacobian._face_arrays[5].any()
+        counts["tied"] += not found._jacobian._face_arrays[5].any() and family in TIED
     # The facets of subsets tell the face at ties, too.
     assert counts["by facets"] > 3 and (counts["tied"] > 0) != isinstance(structure, Subset), counts
 
@@ -237,7 +237,7 @@ def test_structures_of_a_factor_that_was_solved_by_facets():
         total[heads, np.arange(9)] += weight
     assert_allclose(total, result.marginals, atol=1e-6)
     result.vjp(np.ones((10, 9)))
-    assert result._jacobian._found[5].all()
+    assert result._jacobian._face_arrays[5].all()
 
 
 def table(n, m, factors, rng, keep=1.0):
