@@ -23,7 +23,7 @@ def prepare(is_graph, what, scores, additional, lengths, temperature, mask):
     batch : (scores, additional, rows)
     form : InputShapes
     """
-    form_of = partial(form_of_graph, ask=constant) if is_graph else form_of_structure
+    form_of = partial(form_of_graph, call=constant) if is_graph else form_of_structure
     batch, form = tensors.prepare(_forms, form_of, what, scores, additional, lengths, temperature, mask)
     first = next(iter(scores.values())) if isinstance(scores, dict) else scores
     in_single = first.dtype in _forms.HALF and torch.is_autocast_enabled(first.device.type)
