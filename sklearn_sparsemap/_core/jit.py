@@ -7,7 +7,8 @@ Three kinds of compiled function are enough for the whole package:
 - `entry`: a function that Python calls. It has one explicit signature, is compiled at its first call (never at
   import), and is loaded from the cache in every later process.
 - `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
-  compiled solver serves every structure.
+  compiled solver serves every structure. Likewise ``Entry(function, signature)``, with another signature; `entry` makes
+  one that kernels cannot take.
 
 All are `nogil`, and functions with a signature are cached. Arrays must be C-contiguous and of one of the types below.
 An argument of a read-only type accepts read-only and writable arrays, so no input triggers a second compilation.

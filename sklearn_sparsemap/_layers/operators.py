@@ -47,7 +47,8 @@ class Operator:
         Returns
         -------
         solved : object
-            Has `marginals`, `additional`, `values` (n_samples,) and ``products(unary, extra)``.
+            Has `marginals`, `additional`, `values` (n_samples,) and ``products(unary, extra)``. Of structures, also
+            `batch` and `weight_products`, which torch/_weights.py reads.
 
         Raises
         ------

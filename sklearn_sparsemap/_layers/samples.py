@@ -84,6 +84,8 @@ def solve_samples(operator, scores, additional, rows, lead):
 def solve_valid(operator, scores, additional, rows):
     """Solve the samples that are neither empty nor invalid; see `solve_samples`.
 
+    For JAX alone, whose traced programs take NaN in place of an exception.
+
     Returns
     -------
     solved : object

@@ -26,7 +26,7 @@ from ._scores import SCORES, NonconformityWithEmpty
 # Length of the first list of structures of a sample, and the factor by which it grows while all of them are in the set.
 _FIRST, _GROWTH = 8, 4
 # Rounding of sums and of (n + 1) * confidence_level, relative to their size.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # plotting/_coverage.py computes the same rank; change both together
 
 
 class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):

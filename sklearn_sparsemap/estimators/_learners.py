@@ -1,8 +1,9 @@
 """Learners, which train a model step by step under a monitor: L-BFGS over all samples, and epochs of online training.
 
 The initial weights, held-out samples and online optimisers of estimators are also here. An `estimator` here has the
-parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept`, `random_state` and `n_jobs`, and the
-attributes `_structure` and `_step_size`, the name of its step size in messages.
+parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
+`early_stopping` and `validation_fraction`, and the attributes `_structure` and `_step_size`, the name of its step size
+in messages. `weights_of_last_fit` is for `LinearStructuredModel`.
 """
 
 import numpy as np

@@ -132,7 +132,10 @@ def _balance(penalty, primal, dual):
 
 @kernel
 def solve_admm(graph, structures, scores, additional, warm, tol, limits):
-    """Solve one sample; for parameters and results see `solve_block`."""
+    """Solve one sample; for parameters and results see `solve_block` in `block.py`.
+
+    Other than there, `tol` bounds the root mean squares, over the links, of the primal and the dual residual.
+    """
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam, u, copies, y, weights = np.zeros(n_links), np.empty(n), np.zeros(n_links), np.zeros(n_links), np.empty(n_links)
     largest_degree = _start(graph, scores, warm, weights, y, u, copies)

@@ -1,8 +1,8 @@
 """The faces of the structures in solved samples, given by tight facets or by structures that span them.
 
 `jacobian.py` finds them once for a batch of solutions. `projection.py` projects onto their directions, which is the
-product with the Jacobian of the marginals. The layout of `Faces` is known here and in `face_of`; `SNAP` says at which
-kinks a derivative is taken.
+product with the Jacobian of the marginals. The layout of `Faces` is known here and in `jacobian.py`,
+which joins the ranges. `SNAP` says at which kinks a derivative is taken.
 """
 
 from typing import NamedTuple

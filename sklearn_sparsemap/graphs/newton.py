@@ -2,6 +2,7 @@
 
 `rows.py` defines the function phi, its rows A and the `Dual`. `solve_plainly` is the part of `solve_rows` that small
 graphs need, and must give the same bits; tests compare them.
+(`numerics/newton.py` is another method, on the cuts of one polytope.)
 """
 
 import numpy as np
@@ -401,7 +402,7 @@ def solve_plainly(dual, structures, is_logic, additional, tol, limits):
     dual, structures, additional, tol, limits
         See `solve_rows`.
     is_logic : bool or None
-        None if there are structures.
+        None if there are structures; any other value, also False, means rows of logic. Numba drops code by it.
 
     Returns
     -------

@@ -100,7 +100,10 @@ def _keep_best(values, rows, needed):
 
 @kernel
 def push(values, rows, needed, value, parent, first, second):
-    """Add a candidate that exceeds ``values[0]``, where the `needed` best ones are needed; return the queue."""
+    """Add a candidate that exceeds ``values[0]``, where the `needed` best ones are needed; return the queue.
+
+    `needed` is at least 1 and does not rise from one call to the next, because dropped candidates do not come back.
+    """
     if rows[0, N_ROWS] + 1 == values.shape[0]:
         values, rows = _keep_best(values, rows, needed)
     rows[0, N_LEFT] += 1

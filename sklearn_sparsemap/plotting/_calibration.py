@@ -110,6 +110,7 @@ class LabelCalibrationDisplay(Display):
         display : LabelCalibrationDisplay
         """
         model = unwrap(estimator)[1]
+        # `_in_order` of the multilabel estimators sorts named columns of y like `classes_`; others have no such names.
         y = model._in_order(y) if hasattr(model, "_in_order") else y
         return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins, ax=ax)
 

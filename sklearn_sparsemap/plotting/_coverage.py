@@ -134,7 +134,7 @@ class ConformalCoverageDisplay(Display):
 
 def _chance(level, n_calibration, n):
     """Return the interval in which the coverage of `n` samples is with a probability of 95 %."""
-    # The rank of the threshold in conformal/_conformal.py, with its `_ROUNDING`; change both together.
+    # The same rank as `_thresholds` of conformal/_conformal.py finds for one group; change both together.
     rank = math.ceil((n_calibration + 1) * level - 1e-9)
     if rank > n_calibration:
         return 1.0, 1.0

@@ -74,6 +74,9 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, scores, addition
 class StructureTask(Task):
     """Samples of one structure.
 
+    Properties that depend on the loss or on the selection of samples are cached under names with an underscore, which
+    `Task.copy` drops. `layout` is kept, and `take` replaces it.
+
     Parameters
     ----------
     structure : Structure

@@ -143,7 +143,8 @@ def _look_between(h, n, links, f, start, spots, n_seen):
 def count_middles(arcs, counts):
     """Count the values between head and modifier, summed over the arcs of each sentence.
 
-    ``counts[s * n_fields + f]`` gets the number for sentence s and middle field f.
+    ``counts[s * n_fields + f]`` gets the number for sentence s and middle field f. `columns.fill` allocates by these
+    counts, so they must be at least what `_look_between` lists; change both together.
     """
     n_fields = len(arcs.middle_starts)
     for s in range(len(arcs.lengths)):

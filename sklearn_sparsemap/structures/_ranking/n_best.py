@@ -83,8 +83,10 @@ def best_rankings(problems, limit, counts, start, stop):
             value = pop(queue[0], queue[1], candidate)
             _write_places(choices_of(found, candidate), place)
             _write_points(order, n_points, place, points, slots)
-            if n + 1 < limit[0]:
-                queue = _push_exchanges(scores, order, n_points, place, value, n, limit[0] - n - 1, queue)
+            # Read once, because Ctrl-C sets the limit to zero.
+            needed = limit[0] - n - 1
+            if needed > 0:
+                queue = _push_exchanges(scores, order, n_points, place, value, n, needed, queue)
             found, _ = pour(found, 3 * n, candidate)
             lists, n = keep(lists, slots, value), n + 1
         counts[i] = n

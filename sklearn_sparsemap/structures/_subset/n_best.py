@@ -88,8 +88,10 @@ def best_subsets(problems, limit, counts, start, stop):
         while n < limit[0] and queue[1][0, N_LEFT] > 0:
             value = pop(queue[0], queue[1], candidate)
             _write_subset(order, n_allowed, candidate, lists[0][at:], slots)
-            if n + 1 < limit[0]:
-                queue = _push_moves(scores, order, n_allowed, candidate, value, n, limit[0] - n - 1, queue)
+            # Read once, because Ctrl-C sets the limit to zero.
+            needed = limit[0] - n - 1
+            if needed > 0:
+                queue = _push_moves(scores, order, n_allowed, candidate, value, n, needed, queue)
             lists, n = keep(lists, slots, value), n + 1
         counts[i] = n
     return lists[0][: lists[2]], lists[1][: lists[3]]

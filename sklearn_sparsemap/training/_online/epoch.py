@@ -60,6 +60,7 @@ def _epoch(loss_of_target, oracle, solvers, form, rows, targets, order, store, r
     start, n = shared[PLACE], order.shape[0]
     own[STEP], own[SINCE] = shared[STEP], shared[SINCE]
     while start < n:
+        # Several threads leave together after a barrier, because one that left alone would leave the others waiting.
         if n_threads == 1 and shared[STOP] != 0:
             break
         stop = min(start + part.batch_size, n)
