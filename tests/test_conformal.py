@@ -585,6 +585,14 @@ def test_coverage_is_drawn(fitted):
     simulated = np.quantile(rng.binomial(n, limits) / n, [0.025, 0.975])
     np.testing.assert_allclose(display.bands[1], simulated, atol=1.5 / n)
     assert display.band_ is not None
+    of_parts = ConformalStructures(model, 0.9, risk="parts").conformalize(X_cal, y_cal)
+    display_of_parts = ConformalCoverageDisplay.from_estimator(of_parts, X, y, levels=[0.5, 0.9])
+    assert display_of_parts.band_ is None
+    assert display_of_parts.coverages[1] == pytest.approx(1.0 - of_parts.missed(X, y).mean())
+    assert display_of_parts.sizes[1] == np.median([own.sum() for own in of_parts.predict_set(X)])
+    # Each of two groups has a threshold of its own, so the coverage of all samples has another distribution.
+    grouped = ConformalStructures(model, 0.5, groups=lambda x: len(x) > 3).conformalize(X_cal, y_cal)
+    assert ConformalCoverageDisplay.from_estimator(grouped, X, y, levels=[0.5]).band_ is None
     again = ConformalCoverageDisplay([0.5, 0.9], [0.5, 0.9], [1, 2]).plot(ax=display.ax_)
     assert again.band_ is None
     with pytest.raises(ValueError, match="a row of two numbers for each level"):

@@ -23,6 +23,7 @@ class ConformalCoverageDisplay(Display):
     ----------
     levels, coverages, sizes : array-like of shape (n_levels,)
         Confidence levels, fractions of samples whose set contains the gold structure, and median numbers of structures.
+        Or the fractions of correct parts that are in their sets, and median numbers of parts.
     bands : array-like of shape (n_levels, 2), default=None
         The interval of fractions that chance explains, by level.
 
@@ -71,7 +72,9 @@ class ConformalCoverageDisplay(Display):
 
         The band contains the coverage with a probability of 95 %, given the numbers of samples in calibration and here.
         Coverage above the band is no fault if many sets have one structure (see the notes of `ConformalStructures`).
-        With ``risk="parts"`` there is no band.
+        With several groups, each of which has a threshold of its own, there is no band. Nor is there with
+        ``risk="parts"``, for which the fraction of correct parts in the sets, and the number of parts in a set, are
+        drawn.
 
         Parameters
         ----------
@@ -90,14 +93,16 @@ class ConformalCoverageDisplay(Display):
         -------
         display : ConformalCoverageDisplay
         """
-        coverages, sizes, bands = [], [], []
+        of_parts, coverages, sizes, bands = conformal.risk == "parts", [], [], []
         for level in levels:
             levelled = copy(conformal).set_params(confidence_level=level)
-            covered = levelled.covers(X, y, groups=groups)
+            covered = 1.0 - levelled.missed(X, y, groups) if of_parts else levelled.covers(X, y, groups)
             coverages.append(covered.mean())
-            sizes.append(np.median([len(each) for each in levelled.predict_set(X, groups=groups)]))
+            size_of = _n_parts if of_parts else len
+            sizes.append(np.median([size_of(each) for each in levelled.predict_set(X, groups)]))
             bands.append(_chance(level, len(levelled.nonconformity_), len(covered)))
-        return cls(levels, coverages, sizes, bands if conformal.risk == "structure" else None).plot(ax=ax)
+        has_band = not of_parts and len(set(conformal.groups_)) == 1
+        return cls(levels, coverages, sizes, bands if has_band else None).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw coverage and size.
@@ -120,7 +125,7 @@ class ConformalCoverageDisplay(Display):
         ends = [self.levels.min(), self.levels.max()]
         first.plot(ends, ends, color=INK, lw=0.8, ls=":")
         (self.coverage_line_,) = first.plot(self.levels, self.coverages, color=COLORS[0], lw=1.5, marker="o", ms=4)
-        first.set(xlabel="confidence level", ylabel="fraction of samples covered")
+        first.set(xlabel="confidence level", ylabel="fraction covered")
         (self.size_line_,) = second.plot(self.levels, self.sizes, color=COLORS[1], lw=1.5, marker="o", ms=4)
         second.set(xlabel="confidence level", ylabel="median size of a set", yscale="symlog")
         sizes = np.unique(self.sizes)
@@ -130,6 +135,11 @@ class ConformalCoverageDisplay(Display):
         second.set_yticks(sizes, [f"{size:g}" for size in sizes])
         second.yaxis.minorticks_off()
         return self
+
+
+def _n_parts(inside):
+    """Return the number of parts in a set of parts, a bool array or a dict of these."""
+    return sum(map(np.count_nonzero, inside.values() if isinstance(inside, dict) else [inside]))
 
 
 def _chance(level, n_calibration, n):
