@@ -294,7 +294,7 @@ def constants(X, y):
         added = process_time()
         pickle.loads(pickle.dumps(state, protocol=5))
         sent = process_time()
-        estimator = phase.awaken(blank, state.without_history())
+        estimator = phase.restore(blank, state.without_history())
         ((task, laid_out),) = shard.samples(phase, estimator)
         estimator._configure_epoch(len(X), number)
         visit = task.epochs(estimator._learned.optimizer, laid_out, remember=False)
