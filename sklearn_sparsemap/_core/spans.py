@@ -8,6 +8,16 @@ from functools import lru_cache
 import numpy as np
 
 
+def split_label(label, prefixes):
+    """Return the index of the prefix of a label, and its type; None if it is not one of these prefixes and a type.
+
+    The first of the `prefixes` is ``O``, the label of steps outside of all spans, which has no type.
+    """
+    prefix, _, name = label.partition("-") if isinstance(label, str) else ("", "", "")
+    is_inside = len(prefix) == 1 and prefix in prefixes[1:]
+    return (prefixes.index(prefix), name) if is_inside or label == prefixes[0] else None
+
+
 @dataclass(frozen=True)
 class SpanScheme:
     """How labels such as ``B-PER`` encode spans: rules for pairs of successive labels, and the letters of a span.

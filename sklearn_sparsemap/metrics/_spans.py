@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from .._core.annotations import Any, Sequence
-from .._core.spans import SCHEMES
+from .._core.spans import SCHEMES, split_label
 from .._core.validation import check_choice, quoted
 from ._flatten import flatten, flatten_pair, weighted_mean
 
@@ -328,8 +328,8 @@ def _parse_labels(sequences, scheme):
     for label in distinct:
         if not isinstance(label, str):
             raise ValueError(f"labels of spans must be strings such as 'B-NP' or 'O'; got {label!r}")
-        prefix, _, name = label.partition("-")
-        if label != "O" and (len(prefix) != 1 or prefix not in letters[1:]):
+        split = split_label(label, letters)
+        if split is None:
             of_scheme = "" if scheme is None else f" of the scheme {scheme!r}"
             raise ValueError(
                 f"cannot read the label {quoted(label)} as part of a span{of_scheme}: labels are 'O' or one of "
@@ -337,9 +337,9 @@ def _parse_labels(sequences, scheme):
                 "flat_accuracy_score"
             )
         index[label] = len(index)
-        prefixes.append(letters.index(prefix))
+        prefixes.append(split[0])
         # The type of an outside label has no effect, because it starts no span.
-        codes.append(types.setdefault(name, len(types)))
+        codes.append(types.setdefault(split[1], len(types)))
     return index, np.array(prefixes, dtype=np.int64), np.array(codes, dtype=np.int64), list(types)
 
 

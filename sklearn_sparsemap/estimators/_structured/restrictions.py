@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..._core.spans import SCHEMES
+from ..._core.spans import SCHEMES, split_label
 from ..._core.validation import quoted
 from ...training._structure_task import UNKNOWN
 from .._failures import warn_user
@@ -50,9 +50,15 @@ class TransitionMask:
             raise ValueError(f"constraints={name!r} is not {_ALLOWED}")
         scheme = _SCHEMES[name]
         # Outside of a sequence is like the label "O".
-        split = [_split_label(label, name, scheme.prefixes) for label in [*self.labels[:-1], "O"]]
-        types = np.array([kind for _, kind in split])
-        prefixes = np.array([scheme.prefixes.index(prefix) for prefix, _ in split])
+        labels = [*self.labels[:-1], "O"]
+        split = [split_label(label, scheme.prefixes) for label in labels]
+        if None in split:
+            raise ValueError(
+                f"constraints={name!r} need labels that are 'O' or one of {', '.join(sorted(scheme.prefixes[1:]))} "
+                f"followed by '-' and a type; got {quoted(labels[split.index(None)])}; for other labels pass a list of "
+                "forbidden pairs (from, to)"
+            )
+        prefixes, types = (np.array(values) for values in zip(*split))
         pairs = prefixes[:, None], prefixes, (types[:, None] == types).astype(np.int64)
         continues, starts, ends = (scheme.table(rule)[pairs] for rule in ("continues", "starts", "ends"))
         is_outside = prefixes == 0
@@ -103,17 +109,6 @@ class TransitionMask:
             f"y[{i}] has the label {fault} in step {step}, which constraints={quoted(self.constraints)} forbid{more}; "
             f"{_REMEDY}"
         )
-
-
-def _split_label(label, name, prefixes):
-    """Return the prefix and the type of a label of a scheme."""
-    prefix, _, kind = label.partition("-") if isinstance(label, str) else ("", "", "")
-    if label == "O" or (len(prefix) == 1 and prefix in prefixes[1:]):
-        return prefix, kind
-    raise ValueError(
-        f"constraints={name!r} need labels that are 'O' or one of {', '.join(sorted(prefixes[1:]))} followed by '-' "
-        f"and a type; got {quoted(label)}; for other labels pass a list of forbidden pairs (from, to)"
-    )
 
 
 @contextmanager
