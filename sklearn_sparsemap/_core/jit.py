@@ -141,6 +141,12 @@ def new_float_rows(n, width):
 
 
 @kernel
+def new_ints(n):
+    """Return an array of `n` ints."""
+    return np.empty(n, np.int64)
+
+
+@kernel
 def new_parts(n):
     """Return an array of `n` parts."""
     return np.empty(n, np.int32)

@@ -271,12 +271,10 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
                 n_ranges = min(n_ranges, max(n_threads, int(np.sum(costs)) // _LEAST_COST))
     cuts = [0, len(costs)] if n_ranges == 1 else cut_evenly(costs, n_ranges).tolist()
     left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
-    run = partial(_run_ranges, function, cuts, left, results)
+    run = work = partial(_run_ranges, function, cuts, left, results)
     if n_threads > 1 and len(results) > 1:
         # Each thread, including this one, takes the next range, which is cheaper than submitting each range.
-        run = partial(
-            together, lambda _: _run_ranges(function, cuts, left, results), min(n_threads, len(results)), left.clear
-        )
+        run = partial(together, lambda _: work(), min(n_threads, len(results)), left.clear)
     if limit is None:
         run()
         return results

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -315,16 +314,20 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
     def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
-        n_levels = np.shape(self.confidence_level)
-        sets = []
+        several, sets = np.ndim(self.confidence_level) > 0, []
+
+        def inside(costs):
+            costs = costs[..., None] if several else costs
+            return (costs <= limits) & (costs < np.inf)
+
         for costs, group in zip(nonconformity.of_all_parts(), of_samples):
             if self.groups == "class":
                 classes = nonconformity.samples.model.classes_.tolist()
-                limits = np.array([thresholds.get(each, np.full(n_levels, np.inf)) for each in classes])
+                none = np.full(np.shape(self.confidence_level), np.inf)
+                limits = _with_rounding(np.array([thresholds.get(each, none) for each in classes]))
             else:
-                limits = np.asarray(thresholds[group])
-            is_inside = partial(_is_inside, limits=_with_rounding(limits), n_levels=n_levels)
-            sets.append({k: is_inside(v) for k, v in costs.items()} if isinstance(costs, dict) else is_inside(costs))
+                limits = _with_rounding(thresholds[group])
+            sets.append({k: inside(v) for k, v in costs.items()} if isinstance(costs, dict) else inside(costs))
         return sets
 
     def _nonconformity(self, X):
@@ -430,12 +433,6 @@ def _with_rounding(threshold):
     return threshold + _ROUNDING * (1.0 + abs(threshold))
 
 
-def _is_inside(costs, limits, n_levels):
-    """Return which parts have a nonconformity within the limits, with a last axis for several levels."""
-    costs = costs[..., None] if n_levels else costs
-    return (costs <= limits) & (costs < np.inf)
-
-
 def _least_thresholds(samples, most):
     """Return the least values at which the total risk is at most `most`: a float, or an array like `most`.
 
@@ -445,8 +442,9 @@ def _least_thresholds(samples, most):
     weights = np.concatenate([np.full(len(own), 1.0 / max(len(own), 1)) for own in samples] + [np.zeros(0)])
     order = np.argsort(values, kind="stable")
     above = weights.sum() - np.cumsum(weights[order])
-    least = [np.append(values[order][above <= limit], np.inf)[0] for limit in np.atleast_1d(most)]
-    return float(least[0]) if np.ndim(most) == 0 else np.array(least)
+    # The total falls with the threshold.
+    least = np.append(values[order], np.inf)[np.searchsorted(-above, -most)]
+    return float(least) if np.ndim(most) == 0 else least
 
 
 def _check_hashable(groups):

@@ -14,7 +14,7 @@ in use, and ``values[0]`` the score that new candidates must exceed.
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS_OUT, PARTS_OUT, kernel, new_floats, new_parts
+from .._core.jit import FLOATS_OUT, PARTS_OUT, kernel, new_floats, new_ints, new_parts
 from .._core.select import select_highest
 from .loops import pour
 
@@ -23,12 +23,6 @@ N_LEFT, N_ROWS = 0, 1
 FIRST_ROWS = 64
 # The slots and the scores of the structures that a search has found for some problems, one after the other.
 LISTS = types.Tuple((PARTS_OUT, FLOATS_OUT))
-
-
-@kernel
-def new_ints(n):
-    """Return an array of `n` ints."""
-    return np.empty(n, np.int64)
 
 
 @kernel

@@ -32,6 +32,7 @@ from .._core.jit import (
     kernel,
     new_constants,
     new_floats,
+    new_ints,
     new_parts,
 )
 from .best_first import (
@@ -40,7 +41,6 @@ from .best_first import (
     N_LEFT,
     choices_of,
     keep,
-    new_ints,
     new_lists,
     new_queue,
     pop,

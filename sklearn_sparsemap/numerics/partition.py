@@ -10,8 +10,8 @@ structures of the list are kept.
 import numpy as np
 from numba import types
 
-from .._core.jit import INTS, INTS_OUT, ORACLE, copy_into, entry, kernel, new_constants, new_floats, new_parts
-from .best_first import FIRST_ROWS, LISTS, N_LEFT, PARENT, choices_of, keep, new_ints, new_lists, new_queue, pop, push
+from .._core.jit import INTS, INTS_OUT, ORACLE, copy_into, entry, kernel, new_constants, new_floats, new_ints, new_parts
+from .best_first import FIRST_ROWS, LISTS, N_LEFT, PARENT, choices_of, keep, new_lists, new_queue, pop, push
 from .loops import PROBLEMS, pour
 
 _FREE, _REQUIRED, _FORBIDDEN = 0, 1, 2
@@ -118,15 +118,15 @@ def _push_sets(oracle, problem, slots, additional_slots, fixed_size, bonus, numb
 
 
 @entry(LISTS(ORACLE, PROBLEMS, INTS, types.boolean, INTS, INTS_OUT, types.int64, types.int64))
-def best_by_partition(oracle, problems, parts_of_choices, fixed_size, limit, counts, start, stop):
+def best_by_partition(oracle, problems, choice_of, fixed_size, limit, counts, start, stop):
     """Find the k best structures of problems start..stop.
 
     Parameters
     ----------
     oracle : MAP oracle
     problems : Problems
-    parts_of_choices : int array, like ``problems.scores``
-        The place of each part, or -1; see `Structure.places`.
+    choice_of : int array, like ``problems.scores``
+        The choice that each part belongs to, or -1; see `Structure.exclusive_parts`.
     fixed_size : bool
         Whether all structures of a problem have the same number of parts.
     limit, counts, start, stop
@@ -144,8 +144,8 @@ def best_by_partition(oracle, problems, parts_of_choices, fixed_size, limit, cou
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         work, additional_slots = new_constants(problems.sizes[i, 2], 0.0), new_parts(problems.sizes[i, 1])
         space = new_floats(n_parts), new_ints(n_parts), new_ints(n_parts)
-        problem = (scores, additional, problems.dims[i], work, parts_of_choices[first:last], *space)
-        bonus = _bonus(scores, additional, problems.sizes[i, 1]) if parts_of_choices[first] < 0 else 0.0
+        problem = (scores, additional, problems.dims[i], work, choice_of[first:last], *space)
+        bonus = _bonus(scores, additional, problems.sizes[i, 1]) if choice_of[first] < 0 else 0.0
         queue, found, slots = new_queue(np.int64(FIRST_ROWS), -np.inf), new_ints(np.int64(48)), new_parts(n_slots)
         candidate[PARENT], n, at = -1, np.int64(0), lists[2]
         _enter_set(choices_of(found, candidate), slots, n_slots, problem, fixed_size, bonus)

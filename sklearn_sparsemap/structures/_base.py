@@ -251,8 +251,8 @@ class Structure:
         """
         if self.entering is not None:
             return best_derivations(self.oracle, self.entering, problems, limit, counts, start, stop)
-        places = self._choices_of_parts(problems)
-        return best_by_partition(self.oracle, problems, places, bool(self.fixed_size), limit, counts, start, stop)
+        choice_of = self._choices_of_parts(problems)
+        return best_by_partition(self.oracle, problems, choice_of, bool(self.fixed_size), limit, counts, start, stop)
 
     def _choices_of_parts(self, problems):
         """Return the place of each part of `Problems`, see `exclusive_parts`; -1 if there are no places."""
@@ -266,7 +266,7 @@ class Structure:
         return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        """Draw `n` structures of a `Problem` from the Gibbs distribution, or return None to use the marginal oracle."""
+        """Draw `n` structures of a batch of one from the Gibbs distribution; None to use the marginal oracle."""
         return None
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ good. Items without points are in the order of their scores.
 import numpy as np
 from numba import types
 
-from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_parts
+from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_ints, new_parts
 from ..._core.select import order_downwards
 from ...numerics.best_first import (
     FIRST_ROWS,
@@ -16,7 +16,6 @@ from ...numerics.best_first import (
     N_LEFT,
     choices_of,
     keep,
-    new_ints,
     new_lists,
     new_queue,
     pop,

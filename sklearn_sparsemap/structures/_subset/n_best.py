@@ -8,7 +8,7 @@ has one parent, from which it differs by the move of one item to the next place.
 import numpy as np
 from numba import types
 
-from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_parts
+from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_ints, new_parts
 from ..._core.select import order_downwards
 from ...numerics.best_first import (
     FIRST,
@@ -18,7 +18,6 @@ from ...numerics.best_first import (
     PARENT,
     SECOND,
     keep,
-    new_ints,
     new_lists,
     new_queue,
     pop,

@@ -75,14 +75,14 @@ def curvature_of(problem, point):
     return second / float(np.vdot(slope, slope)) if second > 0.0 else 1.0
 
 
-def settle_smooth(problem, point, tol):
+def minimize_smooth_unpenalized(problem, point, tol):
     """Minimise over the free weights until their term of the gap is at most `tol`; return the point."""
     scores, free_of = problem.features.scores(problem.without_free(point.x)), problem.scale
     found = point.loss, point.free_slope, point.residuals
 
-    def value_gradient(point, out):
+    def value_gradient(scaled, out):
         nonlocal found
-        free = free_of @ point
+        free = free_of @ scaled
         found = problem.free_loss(scores, free)
         out[:] = free_of.T @ (found[1] + problem.ridge * free)
         return found[0] + 0.5 * float(problem.ridge * free @ free), out

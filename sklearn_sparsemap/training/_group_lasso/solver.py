@@ -13,7 +13,7 @@ from .._objective import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem
-from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, settle_smooth
+from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, minimize_smooth_unpenalized
 from .screening import excluded_groups, squared_norms
 
 # Columns with which a working set begins, and the factor by which it may grow.
@@ -201,7 +201,7 @@ class GroupLassoSolver:
                 settled_at = problem.n_evaluations = 0
             elif is_unsettled(descent.point):
                 step, settled_at = descent.step, problem.n_evaluations
-                descent.move_to(settle_smooth(problem, descent.point, 0.2 * target))
+                descent.move_to(minimize_smooth_unpenalized(problem, descent.point, 0.2 * target))
                 descent.step = step
             else:
                 break

@@ -68,7 +68,7 @@ PAIRS = {
 }
 _ARENA = ("values", "sums", "state", "outputs")
 
-# The kind of a block is the logarithm of its size; dense blocks have the last kind.
+# The size class of a block is the logarithm of its size; dense blocks have the last class.
 _DENSE = N_KINDS - 1
 # Smallest scale of an atom. Smaller ones are multiplied into the values, before sums over steps lose digits.
 _SMALLEST_SCALE = 1e-2
@@ -171,7 +171,7 @@ def pairs_have_space(store, rows, targets, order, start, stop, counters, n_threa
 
 @kernel
 def _kind_of(count):
-    """Return the kind of a block with this number of weights."""
+    """Return the size class of a block with this number of weights."""
     if count < 0:
         return _DENSE
     kind = 0
@@ -182,7 +182,7 @@ def _kind_of(count):
 
 @kernel
 def _take_block(store, counters, size_class):
-    """Return the beginning of an unused block: a free one of this kind, or the next places of this thread."""
+    """Return the beginning of an unused block: a free one of this class, or the next places of this thread."""
     start = counters[FREE + size_class]
     if start >= 0:
         counters[FREE + size_class] = store.outputs[start]
@@ -194,7 +194,7 @@ def _take_block(store, counters, size_class):
 
 @kernel
 def _give_block(store, counters, start, size_class):
-    """Add a block to the free blocks of its kind."""
+    """Add a block to the free blocks of its class."""
     store.outputs[start] = counters[FREE + size_class]
     counters[FREE + size_class] = start
 
