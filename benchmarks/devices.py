@@ -24,8 +24,8 @@ import torch
 from factor_graphs import matching
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from sklearn_sparsemap._graphs import tensors as graph_tensors
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair
-from sklearn_sparsemap.graphs import tensors as graph_tensors
 from sklearn_sparsemap.structures import (
     Alignment,
     DependencyTree,

@@ -29,7 +29,7 @@ from sklearn_sparsemap.structures import (
     Subset,
 )
 
-EXACT = ("auto", "active_set", "facets", "interior_point", "newton", "tables")
+EXACT = ("auto", "active_set", "facets", "flow", "newton", "tables")
 # Solvers that approach the solution; they may end before they reach it.
 SLOW = ("cg", "away_step", "pairwise", "block", "admm")
 # A gap of this size bounds the error by 5e-7.

@@ -21,14 +21,14 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap._training._columns import DuplicateColumns
+from sklearn_sparsemap._training._data import LinearModel
+from sklearn_sparsemap._training._online.pairs import COUNT, HEAD
+from sklearn_sparsemap._training._scores import linear_scores
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.estimators._learners import new_optimizer, relative
 from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.metrics import span_f1_score
-from sklearn_sparsemap.training._columns import DuplicateColumns
-from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
-from sklearn_sparsemap.training._scores import linear_scores
 
 
 def new_model(**parameters):

@@ -22,10 +22,10 @@ import results
 from parsing import TREEBANKS, Corpus, batches, pick
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap._training._online import optimizer
 from sklearn_sparsemap.features import ArcVectorizer, dependency_templates
 from sklearn_sparsemap.metrics import unlabeled_attachment_score
 from sklearn_sparsemap.structures import DependencyTree
-from sklearn_sparsemap.training._online import optimizer
 
 # CPU seconds of the members of each team of threads that worked.
 teams = []

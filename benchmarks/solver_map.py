@@ -22,7 +22,7 @@ SCALES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 STRUCTURES = (
     ("trees", DependencyTree(), [(n + 1, n) for n in (10, 20, 40, 80)], "facets", "{1} words"),
     ("matchings", Matching(), [(n, n) for n in (10, 20, 50, 100)], "facets", "{0} x {1}"),
-    ("chains", LinearChain(), [(10, 5), (20, 10), (50, 10), (100, 20)], "interior_point", "{0} x {1}"),
+    ("chains", LinearChain(), [(10, 5), (20, 10), (50, 10), (100, 20)], "flow", "{0} x {1}"),
 )
 BY_STRUCTURES = ("active_set", "pairwise", "away_step", "cg")
 MOST_CALLS, TOL, REPEATS = 1000, 1e-9, 3

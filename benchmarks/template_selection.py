@@ -169,7 +169,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def kinds_of(name):
+def distinct_rows(name):
     """Return the kinds that a template belongs to."""
     parts = name.split("|")
     fields = {part.partition(".")[2].partition("[")[0] for part in parts if "." in part}
@@ -249,7 +249,7 @@ def print_summary(args, language, found, full):
 
 def print_kinds(args, names, found):
     """Print the fraction of each kind's templates that was chosen, for some sizes and methods."""
-    total = Counter(kind for name in names for kind in kinds_of(name))
+    total = Counter(kind for name in names for kind in distinct_rows(name))
     columns = [(method, share) for share in args.kinds for method in args.methods if method != "lasso"]
     columns = [column for column in columns if found.get(column)]
     print("\nshare of the templates of each kind that was chosen, mean over the seeds")
@@ -259,7 +259,7 @@ def print_kinds(args, names, found):
         cells = []
         for column in columns:
             rows = found[column]
-            n = np.mean([sum(kind is None or kind in kinds_of(names[k]) for k in row[3]) for row in rows])
+            n = np.mean([sum(kind is None or kind in distinct_rows(names[k]) for k in row[3]) for row in rows])
             cells.append(f"{n / total[kind]:.0%}" if kind else f"{n:.0f}")
         label = ("all, number", len(names)) if kind is None else (kind, total[kind])
         print("| {} | {} | ".format(*label) + " | ".join(cells) + " |")

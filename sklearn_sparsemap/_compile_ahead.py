@@ -25,12 +25,12 @@ _STRUCTURES = {
     "trees": ("_head_automaton", "_tree"),
 }
 _TASKS = {
-    **{task: ("numerics", *(f"structures.{name}" for name in names)) for task, names in _STRUCTURES.items()},
-    "classifiers": ("losses", "training"),
+    **{task: ("_numerics", *(f"structures.{name}" for name in names)) for task, names in _STRUCTURES.items()},
+    "classifiers": ("losses", "_training"),
     "features": ("features",),
-    "graphs": ("graphs", "numerics"),
-    "groups": ("losses", "numerics", "penalties", "structures._simplex", "training"),
-    "labels": ("graphs", "losses", "numerics", "structures._simplex", "training"),
+    "graphs": ("_graphs", "_numerics"),
+    "groups": ("losses", "_numerics", "penalties", "structures._simplex", "_training"),
+    "labels": ("_graphs", "losses", "_numerics", "structures._simplex", "_training"),
 }
 
 

@@ -36,21 +36,21 @@ from sklearn_sparsemap._core.threads import ends_at, over_ranges
 # The parts that the command `sklearn_sparsemap.compile` compiles must be all that there are.
 import sklearn_sparsemap._compile_ahead as compile_ahead
 
-# --- numerics
+# --- _numerics
 # Solvers that start at given structures, and problems as kernels take them.
-from sklearn_sparsemap.numerics.loops import Problems, active_set, away_step, pairwise
+from sklearn_sparsemap._numerics.loops import Problems, active_set, away_step, pairwise
 
 # Factorisations against NumPy's.
-from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap._numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
 
 # The face of a solution: the derivatives of facets are compared with those of its vertices.
-from sklearn_sparsemap.numerics.face import Direction, complete_face
+from sklearn_sparsemap._numerics.face import Direction, complete_face
 
 # Projections onto the equations of a face, against a dense projector.
-from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
+from sklearn_sparsemap._numerics.tight_face import project_on_tight_face, tight_face
 
 # The root of a piecewise linear function, against bisection.
-from sklearn_sparsemap.numerics.threshold import threshold
+from sklearn_sparsemap._numerics.threshold import threshold
 
 # --- structures
 # Kernels of chains, against dense twins.
@@ -87,9 +87,9 @@ from sklearn_sparsemap.structures._tree.cuts import (
 # The structure of a user's program whose solutions are known.
 from sklearn_sparsemap.structures._pool import Pool
 
-# --- graphs
+# --- _graphs
 # Newton's method of a graph starts from these multipliers, whose conditions are checked.
-from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
+from sklearn_sparsemap._graphs.matchings import matching_multipliers_range
 
 # --- penalties
 # Proximal operators of overlapping groups, against quadratic programs.
@@ -115,15 +115,15 @@ from sklearn_sparsemap.losses._graphs import (
     learned_shapes,
 )
 
-# --- training
+# --- _training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
 from sklearn_sparsemap.estimators._learners import BatchObjective, LBFGSLearner, find_scaled_duplicates, minimize_lbfgs
-from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
-from sklearn_sparsemap.training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
-from sklearn_sparsemap.training._objective import PIECE, DenseFeatures, SparseFeatures
-from sklearn_sparsemap.training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
-import sklearn_sparsemap.training._online.optimizer as online_optimizer
-from sklearn_sparsemap.training._online.optimizer import (
+from sklearn_sparsemap._training._bundle import minimize_bundle, simplex_qp
+from sklearn_sparsemap._training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
+from sklearn_sparsemap._training._objective import PIECE, DenseFeatures, SparseFeatures
+from sklearn_sparsemap._training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
+import sklearn_sparsemap._training._online.optimizer as online_optimizer
+from sklearn_sparsemap._training._online.optimizer import (
     TOP,
     LinearModel,
     MiraOptimizer,
@@ -132,18 +132,18 @@ from sklearn_sparsemap.training._online.optimizer import (
     make_rows,
     squared_norm,
 )
-from sklearn_sparsemap.training._online.groups import COUNT, GRADIENT_STEPS, GroupOptimizer
-from sklearn_sparsemap.training._curve import BoundedCurve, highest_of, mean_of
+from sklearn_sparsemap._training._online.groups import COUNT, GRADIENT_STEPS, GroupOptimizer
+from sklearn_sparsemap._training._curve import BoundedCurve, highest_of, mean_of
 
 # Samples as optimisers see them: parts of a task, partly known ones, and solutions that are kept for the next epoch.
-from sklearn_sparsemap.training._structure_task import UNKNOWN, StructureTask, inference_of, loss_form, new_memory
-from sklearn_sparsemap.training._partial_task import PartialTask
-from sklearn_sparsemap.training._label_task import LabelTask, label_losses, partly_known_losses
-from sklearn_sparsemap.training._graph_task import SolutionMemory
+from sklearn_sparsemap._training._structure_task import UNKNOWN, StructureTask, inference_of, loss_form, new_memory
+from sklearn_sparsemap._training._partial_task import PartialTask
+from sklearn_sparsemap._training._label_task import LabelTask, label_losses, partly_known_losses
+from sklearn_sparsemap._training._graph_task import SolutionMemory
 
 # Equal columns, against a dict of columns.
-import sklearn_sparsemap.training._columns as training_columns
-from sklearn_sparsemap.training._columns import DuplicateColumns, number_columns
+import sklearn_sparsemap._training._columns as training_columns
+from sklearn_sparsemap._training._columns import DuplicateColumns, number_columns
 
 # --- estimators
 # Parts of a fit of label sets, against slow twins: edges, folds, curves, thresholds, and the choice of a model.

@@ -41,8 +41,8 @@ def naive_case(word):
 
 def naive_amount(word, characters):
     """How many of the characters of a word are among these."""
-    n_found = len([character for character in word if character in characters])
-    return "none" if n_found == 0 else "all" if n_found == len(word) else "some"
+    n_keys = len([character for character in word if character in characters])
+    return "none" if n_keys == 0 else "all" if n_keys == len(word) else "some"
 
 
 def naive_value(sentence, position, field):

@@ -221,8 +221,8 @@ def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps")
     least = 2 if parts == "spans" else 1
     while True:
         n, m, longest = int(rng.integers(least, 7)), int(rng.integers(1, 4)), int(rng.integers(least, 5))
-        n_found = len(naive.all_segmentations(n, longest, m, parts == "spans"))
-        if 1 <= n_found <= 300:
+        n_keys = len(naive.all_segmentations(n, longest, m, parts == "spans"))
+        if 1 <= n_keys <= 300:
             break
     structure = Segmentation(longest, parts)
     scores = draw(rng, (n, m) if parts == "steps" else (n, longest, m), scale, ties)
@@ -230,7 +230,7 @@ def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps")
     additional = {name: draw(rng, own[0], scale, ties) for name, own in shapes.items() if rng.random() < 0.6}
     if forbid:
         # One segmentation is left.
-        kept = naive.all_segmentations(n, longest, m, parts == "spans")[rng.integers(n_found)]
+        kept = naive.all_segmentations(n, longest, m, parts == "spans")[rng.integers(n_keys)]
         forbidden = rng.random(scores.shape) < 0.3
         for i, j, label in kept:
             if parts == "steps":

@@ -246,6 +246,18 @@ def test_damaged_files_are_compiled_anew(installed, run):
 
 
 @linked
+def test_code_of_modules_that_have_another_name_by_now_is_compiled_anew(installed, run):
+    start = SMALL.index("@kernel\ndef increased"), SMALL.index("def made_with")
+    head = with_modules("import numpy as np\nfrom {jit} import kernel\n\n")
+    for name, compiled in (("earlier", 1), ("earlier", 0), ("later", 1)):
+        (installed / f"{name}.py").write_text(head + SMALL[slice(*start)])
+        (installed / "small.py").write_text(SMALL[: start[0]] + f"from {name} import increased\n" + SMALL[start[1] :])
+        code = "import small; print(small.made(1.0), small.compile_statistics()['compiled'])"
+        assert run(installed, code) == (2.0, compiled)
+        (installed / f"{name}.py").unlink()
+
+
+@linked
 def test_functions_that_functions_make_of_kernels_or_give_to_kernels_are_loaded(installed, run):
     """A kernel in a closure is pickled differently in each process, which must not change the place in the cache.
 
@@ -428,11 +440,17 @@ def test_a_first_use_that_takes_long_says_so_once_for_each_part(monkeypatch, cap
     def entry_of(module):
         return SimpleNamespace(__module__=f"{PACKAGE.name}.{module}", __wrapped__=environment)
 
-    modules = ("structures._chain.map", "structures._chain.flow.solver", "graphs.newton", "graphs.newton", "_core.jit")
+    modules = (
+        "structures._chain.map",
+        "structures._chain.flow.solver",
+        "_graphs.newton",
+        "_graphs.newton",
+        "_core.jit",
+    )
     for module in modules:
         with jit._Patience.of_user(entry_of(module)):
             time.sleep(0.1)
-    with jit._Patience.of_user(entry_of("training._online.loop")):
+    with jit._Patience.of_user(entry_of("_training._online.loop")):
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
     first, *others = caplog.messages

@@ -17,7 +17,7 @@ STRUCTURES = {
     "ranking": (Ranking(top_k=2), (6,), "facets"),
     "subset": (Subset(1, 3), (6,), "facets"),
     "simplex": (Simplex(), (5,), "facets"),
-    "chain": (LinearChain(), (5, 4), "interior_point"),
+    "chain": (LinearChain(), (5, 4), "flow"),
 }
 
 
@@ -133,7 +133,7 @@ def test_tied_matchings_are_feasible():
 def test_flows_of_one_state_are_certified():
     for scores, transition in ((1e-4, 1e-4), (0.0, 0.0), (1e3, -1e3)):
         chain = np.full((3, 1), scores)
-        result = sparsemap(LinearChain(), chain, transitions=[[transition]], solver="interior_point")
+        result = sparsemap(LinearChain(), chain, transitions=[[transition]], solver="flow")
         assert result.converged
         np.testing.assert_allclose(result.additional_marginals["transitions"], [[2.0]], atol=1e-9)
 
@@ -150,7 +150,7 @@ def test_structures_of_a_flow_have_its_marginals(scale):
             scores = scale * rng.integers(0, 3, (n_steps, n_states))
             start = scale * rng.integers(0, 2, n_states)
             options = {"transitions": transitions, "start": start}
-            result = sparsemap(LinearChain(), scores, solver="interior_point", **options)
+            result = sparsemap(LinearChain(), scores, solver="flow", **options)
             assert result.converged and result.weights.sum() == pytest.approx(1.0, abs=1e-9)
             u, joint = np.zeros(scores.shape), np.zeros(shape)
             for path, weight in zip(result.structures, result.weights):
@@ -170,9 +170,7 @@ def test_forbidden_transitions_are_no_warning():
     for _ in range(10):
         transitions = np.where(rng.random((3, 3)) < 0.3, -np.inf, 1e3 * rng.normal(size=(3, 3)))
         np.fill_diagonal(transitions, 0.0)
-        result = sparsemap(
-            LinearChain(), 1e3 * rng.normal(size=(6, 3)), transitions=transitions, solver="interior_point"
-        )
+        result = sparsemap(LinearChain(), 1e3 * rng.normal(size=(6, 3)), transitions=transitions, solver="flow")
         assert result.converged
 
 
@@ -195,7 +193,7 @@ def test_flows_of_huge_scores_are_left_to_the_active_set():
     rng, n_compared = np.random.default_rng(6), 0
     for _ in range(40):
         scores, transitions = 1e6 * rng.integers(-2, 3, (5, 2)), 1e6 * rng.integers(0, 3, (2, 2))
-        result = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+        result = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow")
         exact = sparsemap(LinearChain(), scores, transitions=transitions, solver="active_set")
         if result.converged and exact.converged:
             np.testing.assert_allclose(result.marginals, exact.marginals, atol=1e-9)
@@ -231,7 +229,7 @@ def test_masks_of_a_program_cost_no_digits():
 def test_short_chains_of_large_tied_scores_are_exact():
     """Rounding of potentials, for scores of 1e4, left marginals that were off by 3e-6."""
     scores, transitions = [[20000.0, 10000.0], [10000.0, 10000.0]], [[10000.0, 10000.0], [20000.0, 10000.0]]
-    result = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+    result = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow")
     assert result.converged
     np.testing.assert_allclose(result.marginals, 0.5, atol=1e-9)
 

@@ -57,7 +57,7 @@ def test_flows_and_their_derivatives_are_those_of_paths(scale):
     rng, counts = np.random.default_rng(0), Counter()
     for _ in range(20):
         scores, additional = random_chain(rng, scale)
-        expected, found = (solve(solver, scores, additional) for solver in ("active_set", "interior_point"))
+        expected, found = (solve(solver, scores, additional) for solver in ("active_set", "flow"))
         assert (expected is None) == (found is None)
         if expected is None:
             continue
@@ -90,7 +90,7 @@ def test_weak_transitions():
     rng, n_compared = np.random.default_rng(3), 0
     for _ in range(30):
         problem = weak_transitions(rng, int(rng.integers(3, 12)), int(rng.integers(3, 7)))
-        expected, found = (solve(solver, *problem) for solver in ("active_set", "interior_point"))
+        expected, found = (solve(solver, *problem) for solver in ("active_set", "flow"))
         if expected is None:
             continue
         flow = found.additional_marginals["transitions"]
@@ -105,7 +105,7 @@ def test_weak_transitions_do_not_need_the_active_set():
     """It would take thousands of paths, and is stopped here after 60."""
     for seed in range(4):
         scores, additional = weak_transitions(np.random.default_rng(seed), 60, 18)
-        found = sparsemap(LinearChain(), scores, solver="interior_point", max_iter=60, **additional)
+        found = sparsemap(LinearChain(), scores, solver="flow", max_iter=60, **additional)
         assert found.converged and found.gap < 1e-9
 
 
@@ -113,7 +113,7 @@ def test_the_gradients_of_the_transitions_pass_cuts():
     """Arcs from and to a step with a single state carry what the nodes on their other side carry."""
     scores = np.array([[0.2, 0.1, 0.0], [9.0, 0.0, 0.0], [0.3, 0.0, 0.2], [0.0, 0.1, 0.3], [0.0, 9.0, 0.0]])
     transitions = 0.05 * np.arange(12.0).reshape(4, 3, 1) * np.array([1.0, -1.0, 0.5])
-    found = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+    found = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow")
     assert (found.marginals > 0.0).sum(axis=1).tolist() == [3, 1, 2, 2, 1]
     direction = np.random.default_rng(0).normal(size=scores.shape)
     gradient = found.vjp(direction)
@@ -212,6 +212,6 @@ def test_the_pivots_of_long_chains_end():
     for seed, (n_steps, n_states, scale) in enumerate([(500, 20, 0.3), (500, 20, 1.0), (200, 5, 0.3), (1000, 12, 2.0)]):
         rng = np.random.default_rng(seed)
         scores, transitions = scale * rng.normal(size=(n_steps, n_states)), scale * rng.normal(size=(n_states,) * 2)
-        found = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point", max_iter=1)
+        found = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow", max_iter=1)
         assert found.converged and found.gap < 1e-9 and found.n_iter < 200
         np.testing.assert_allclose(found.marginals.sum(axis=1), 1.0, atol=1e-10)

@@ -43,7 +43,7 @@ for name, random in RANDOM.items():
     if structure.marginal_oracle is not None:
         keep(f"{name} gibbs", marginal_inference(structure, scores, **additional).marginals)
 scores = rng.normal(size=(4, 3))
-keep("flow", sparsemap(LinearChain(), scores, transitions=np.eye(3), solver="interior_point").marginals)
+keep("flow", sparsemap(LinearChain(), scores, transitions=np.eye(3), solver="flow").marginals)
 graph = FactorGraph()
 u = graph.variables((4, 3))
 graph.add(Xor(u[0]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2), Pair(u[0], u[1], name="pairs"))

@@ -23,7 +23,7 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 @pytest.mark.parametrize("loss", ["perceptron", "crf"])
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain(), DependencyTree()])
 def test_deferred_shrinkage_is_the_dense_algorithm(structure, loss, kind, entries, monkeypatch):
-    replace(monkeypatch, "training", "_ENTRIES_PER_SAMPLE", entries)
+    replace(monkeypatch, "_training", "_ENTRIES_PER_SAMPLE", entries)
     rng = np.random.default_rng(4)
     samples, gold, n_outputs = random_problem(structure, rng)
     group_of, d = np.repeat(np.arange(4), 3), np.array([1.0, 0.5, 2.0, 1.5])
@@ -110,7 +110,7 @@ def test_a_stream_selects_at_any_time_however_it_is_cut():
 def test_memory_is_bounded(budget, monkeypatch):
     X, y, truth = sensors(4000)
     free = quick(**budget).fit(X, y)
-    replace(monkeypatch, "training", "_MOST_WEIGHTS", 60)
+    replace(monkeypatch, "_training", "_MOST_WEIGHTS", 60)
     bounded = quick(**budget).fit(X, y)
     assert free.memory_curve_.max() == 2 * 36 and bounded.memory_curve_[-1] <= 20
     # Only half as many are kept, and the selected ones are among them.

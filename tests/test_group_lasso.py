@@ -46,7 +46,7 @@ def test_scikit_learn_compatible(estimator, check):
 @pytest.fixture
 def to_tolerance(monkeypatch):
     """Small problems are solved to `tol`, not to rounding, so that gaps are as large as it allows."""
-    replace(monkeypatch, "training", "_SMALL", 0)
+    replace(monkeypatch, "_training", "_SMALL", 0)
 
 
 def random_problem(kind, rng):
@@ -249,7 +249,7 @@ def test_at_kinks_averaged_gradients_give_the_bound(alpha):
 
 @pytest.mark.parametrize("alpha", [0.2, 0.4])
 def test_without_averages_a_kink_has_no_bound(alpha, monkeypatch):
-    replace(monkeypatch, "training", "descend_by_turns", lambda *_: False)
+    replace(monkeypatch, "_training", "descend_by_turns", lambda *_: False)
     model = StructuredGroupLasso("chain", groups=GROUP_OF, alpha=alpha, temperature=0.6, max_iter=100)
     with pytest.warns(ConvergenceWarning, match="the duality gap is"):
         model.fit(*kinked())

@@ -52,8 +52,8 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_names_mean_their_places(form, table):
-    by_name, by_place = FORMS[form]
-    groups, expected = as_groups(by_name, 6, feature_names=NAMES), as_groups(by_place, 6)
+    by_name, by_part = FORMS[form]
+    groups, expected = as_groups(by_name, 6, feature_names=NAMES), as_groups(by_part, 6)
     assert np.array_equal(groups.atom_of, expected.atom_of) and list(groups.names) == list(expected.names)
     model = quick(groups=by_name, budget=2 if form in ("tree", "nested") else 1).fit(*table)
     assert model.feature_names_in_.tolist() == NAMES

@@ -520,8 +520,8 @@ def test_losses_do_not_depend_on_the_size_of_blocks(loss, monkeypatch):
         graph, pairs = LabelGraph(5, own), rng.normal(size=len(own))
         found = []
         for cells in (1, 12, 2**20):
-            replace(monkeypatch, "training", "_CELLS", cells)
-            replace(monkeypatch, "training", "_SOLVER_CELLS", cells)
+            replace(monkeypatch, "_training", "_CELLS", cells)
+            replace(monkeypatch, "_training", "_SOLVER_CELLS", cells)
             for as_gold in (gold, sparse.csr_array(gold)):
                 task = LabelTask(graph, loss, 0.7, as_gold, weights, known=known)
                 found.append(task.loss_gradient(scores, pairs, 1))

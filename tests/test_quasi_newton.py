@@ -33,7 +33,7 @@ from sklearn_sparsemap.structures import LinearChain, Simplex
 @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 40 * PIECE + 5, 50 * PIECE + 3])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
-    replace(monkeypatch, "training", "_LONG", 50 * PIECE)
+    replace(monkeypatch, "_training", "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
     pairs, direction = CurvaturePairs(n, n_jobs), np.empty(n)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
@@ -104,7 +104,7 @@ _VALLEYS = [_valley(1e-3, 1e-3), _valley(1e-2, 1e-3), _valley(1e-3, 1e-2)]
 @pytest.mark.parametrize("function", [_rational, _power, _wavy, *_VALLEYS])
 @pytest.mark.parametrize("narrow", [0.1, 1e-12])
 def test_steps_satisfy_the_strong_wolfe_conditions(function, first, narrow, monkeypatch):
-    replace(monkeypatch, "training", "_NARROW", narrow)
+    replace(monkeypatch, "_training", "_NARROW", narrow)
     value, slope = function(0.0)
     search, n_calls, more = LineSearch(value, slope, first), 0, True
     while more:
@@ -331,7 +331,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     X, y = sparse_chains(60, 500)
     fits = []
     for most in (0.9, 0.0):
-        replace(monkeypatch, "training", "_WORTHWHILE", most)
+        replace(monkeypatch, "_training", "_WORTHWHILE", most)
         model = StructuredSparseMAPClassifier(
             "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
         )

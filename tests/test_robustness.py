@@ -132,7 +132,7 @@ def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
         store.values[store.n_dense :] += 1.0
         raise KeyboardInterrupt
 
-    replace(monkeypatch, "training", "EPOCHS", dict.fromkeys(online_optimizer.EPOCHS, interrupted))
+    replace(monkeypatch, "_training", "EPOCHS", dict.fromkeys(online_optimizer.EPOCHS, interrupted))
     before = model.coef_.copy()
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, Y)
@@ -504,7 +504,7 @@ def test_inexact_probabilities_are_reported(monkeypatch):
     def stops_early(name, *given, **options):
         return plain[name](*given, **options | {"max_iter": 2})
 
-    for room, name in (("estimators", "sparsemap"), ("training", "argmax_problems")):
+    for room, name in (("estimators", "sparsemap"), ("_training", "argmax_problems")):
         plain[name] = replace(monkeypatch, room, name, partial(stops_early, name))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):

@@ -138,7 +138,7 @@ def test_other_solvers_read_flags_only(name, monkeypatch):
     structure, batch = tensor_batch_of(name)
     steps, plain = [], {}
     for step in ("_direction", "_search", "_newton_steps"):
-        own = replace(monkeypatch, "numerics", step, lambda *args, step=step: steps.append(1) or plain[step](*args))
+        own = replace(monkeypatch, "_numerics", step, lambda *args, step=step: steps.append(1) or plain[step](*args))
         plain[step] = own
     (_, _, multiply, solved), reads = counted(lambda: structure.tensor_solver()(batch), monkeypatch)
     assert solved.all()
@@ -349,7 +349,7 @@ def test_samples_that_need_too_many_structures_are_left_to_the_compiled_solver(m
     scores, additional = random_chains(np.random.default_rng(6), (4, 7, 4), "all", scale=0.05)
     additional["transitions"] *= 0.05
     scores[1:3] *= 400.0
-    replace(monkeypatch, "numerics", "_MOST_WIDTH", 8)
+    replace(monkeypatch, "_numerics", "_MOST_WIDTH", 8)
     case = LinearChain(), scores, additional
     assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
     assert set(mended) == {0, 3}
@@ -382,6 +382,6 @@ def test_a_dependent_path_replaces_another_one(mended, monkeypatch):
     assert_alike(solve_by("native", *case), expected, 1e-8)
     assert not mended
     # Without the replacement some samples fail, and are left to the compiled solver.
-    replace(monkeypatch, "numerics", "_NO_SHARE", np.inf)
+    replace(monkeypatch, "_numerics", "_NO_SHARE", np.inf)
     assert_alike(solve_by("native", *case), expected, 1e-8)
     assert mended

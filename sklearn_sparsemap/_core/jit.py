@@ -385,14 +385,14 @@ def wrap_oracle(function, with_additional):
     The oracle is compiled again in each process, because Numba does not cache functions that are made at run time.
     """
 
-    def fill(parts, n, slots, by_place):
+    def fill(parts, n, slots, by_part):
         for s in range(slots.shape[0]):
             slots[s] = -1
         for p in range(parts.shape[0]):
             part = parts[p]
             if part < 0 or part >= n:
                 raise ValueError("map_oracle returned a part that does not exist")
-            place = part if by_place else p
+            place = part if by_part else p
             if place >= slots.shape[0] or slots[place] >= 0:
                 raise ValueError("map_oracle returned a part more than once, or too many parts")
             slots[place] = part

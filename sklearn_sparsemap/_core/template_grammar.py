@@ -41,6 +41,6 @@ def read_template(text, as_atom, *, what="template", how=HOW_TO_WRITE):
     return atoms
 
 
-def read_places(text):
+def read_offsets(text):
     """Return ((side, offset), field) of each atom of a template of any kind."""
     return read_template(text, lambda side, field, offset, _: ((side, offset), field))

@@ -22,7 +22,7 @@ class InputShapes(NamedTuple):
         Shape of the scores of a sample, joined if there are several arrays.
     extra : tuple of (name, tuple of int)
         The given additional scores, in the order in which they are joined, with their shapes in a sample.
-    own : tuple of bool
+    has_lead : tuple of bool
         Whether each has the leading axes, which may have size 1.
     arrays : tuple of (str, tuple of int), or None
         Names and shapes of arrays of variables, if scores are given by name.
@@ -35,7 +35,7 @@ class InputShapes(NamedTuple):
     lead: tuple
     padded: tuple
     extra: tuple
-    own: tuple
+    has_lead: tuple
     arrays: tuple
     n_lengths: int
     bounds: tuple

@@ -7,15 +7,15 @@ import numpy as np
 
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
-from ..graphs.arrays import FORBIDDEN, STRUCTURE
+from .._graphs.arrays import FORBIDDEN, STRUCTURE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
 from ..losses._graphs import gold_parts
 from .operators import Operator, check_values, nested, products_of_map_or_gibbs, warn_if_inexact, without_padding
-from .padding import block_mask, check_lengths, kinds_of, shapes_within
-from .samples import place_of
+from .padding import block_mask, check_lengths, distinct_rows, shapes_within
+from .samples import index_text
 
 # Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
@@ -49,9 +49,9 @@ class GraphOperator(Operator):
 
     def __init__(self, graph, extra, options):
         super().__init__(graph, extra, options)
-        self.kind_of = lru_cache(4096)(self._make_kind)
+        self.sample_layout = lru_cache(4096)(self._make_sample_layout)
 
-    def _make_kind(self, padded, shape):
+    def _make_sample_layout(self, padded, shape):
         graph = self.structure.of_shape(shape)
         accepted, shapes, columns, first = {f.name: f.accepted_shapes for f in graph.scored}, {}, {}, 0
         for (owner, name), full in self.extra:
@@ -86,7 +86,7 @@ class GraphOperator(Operator):
         """
         if len(layout.arrays.structures) or layout.tables is not None or layout.mixes:
             return None
-        from ..graphs import tensors
+        from .._graphs import tensors
 
         return partial(tensors.solve, tensors.rows_of(layout, device)), tensors.samples_at_once(layout)
 
@@ -95,7 +95,7 @@ class GraphOperator(Operator):
         if n_lengths and self.structure.shapes is not None:
             raise ValueError("lengths need a function from shapes to graphs; one graph has variables of one shape")
         if n_lengths == 1 and len(padded) == 2 and padded[0] == padded[1] + 1:
-            factors = [factor for factor in self.structure.of_shape(padded).factors if factor.kind == STRUCTURE]
+            factors = [factor for factor in self.structure.of_shape(padded).factors if factor.type == STRUCTURE]
             if any(factor.structure.extra_rows == 1 and factor.shape == padded for factor in factors):
                 return (0, 1), (0, 0)
         return tuple((column, 0) for column in range(min(n_lengths, len(padded))))
@@ -110,44 +110,44 @@ class GraphOperator(Operator):
         return shapes_within(padded, lengths, bounds)
 
     def pack(self, scores, additional, lengths):
-        """Return the batch laid out for the kernels: list of (rows, kind, `GraphBatch`), by shape."""
+        """Return the batch laid out for the kernels: list of (rows, sample, `GraphBatch`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
-        shapes, kinds = kinds_of(self.shapes_of(padded, lengths))
+        shapes, kinds = distinct_rows(self.shapes_of(padded, lengths))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
-        _check_inside(scores, kinds, [self.kind_of(padded, shape).entries for shape in shapes], "scores")
-        columns = [self.kind_of(padded, shape).extra_entries for shape in shapes]
+        _check_inside(scores, kinds, [self.sample_layout(padded, shape).entries for shape in shapes], "scores")
+        columns = [self.sample_layout(padded, shape).extra_entries for shape in shapes]
         if len(additional) == 1:
             # All samples share these additional scores, so every column that some sample uses must be finite or -inf.
             _check_inside(additional, [0], [np.concatenate(columns)], "additional")
         else:
             _check_inside(additional, kinds, columns, "additional")
         for k, shape in enumerate(shapes):
-            rows, kind = np.flatnonzero(kinds == k), self.kind_of(padded, shape)
-            everything = len(shapes) == 1 and len(kind.entries) == scores.shape[1]
-            own = scores.copy() if everything else scores[rows[:, None], kind.entries]
+            rows, sample = np.flatnonzero(kinds == k), self.sample_layout(padded, shape)
+            everything = len(shapes) == 1 and len(sample.entries) == scores.shape[1]
+            own = scores.copy() if everything else scores[rows[:, None], sample.entries]
             joined = additional[:1] if len(additional) == 1 else additional[rows]
-            joined = kind.layout.expanded(joined[:, kind.extra_entries].T).T
-            finite = np.isfinite(joined) | ~_of_pairs(kind.layout)
+            joined = sample.layout.expanded(joined[:, sample.extra_entries].T).T
+            finite = np.isfinite(joined) | ~_of_pairs(sample.layout)
             if not finite.all():
                 raise ValueError(f"pair scores contain {joined[~finite][0]}; they must be finite")
             own[own == -np.inf] = FORBIDDEN
-            groups.append((rows, kind, GraphBatch(kind.layout, own, np.ascontiguousarray(joined), numbers=rows)))
+            groups.append((rows, sample, GraphBatch(sample.layout, own, np.ascontiguousarray(joined), numbers=rows)))
         return groups
 
-    def encode(self, kind, gold, shape, parts, additional):
+    def encode(self, sample, gold, shape, parts, additional):
         gold = gold if isinstance(gold, dict) else without_padding(gold, shape)
-        parts[kind.entries], joint = gold_parts(kind.layout.graph, kind.layout, gold)
-        put_joint(kind, np.array([0]), joint[None], additional[None])
+        parts[sample.entries], joint = gold_parts(sample.layout.graph, sample.layout, gold)
+        put_joint(sample, np.array([0]), joint[None], additional[None])
 
     def check_decisions(self, flat, samples, padded, rows, lead):
         whole = samples[(flat[samples] == np.round(flat[samples])).all(axis=1) & (flat[samples] >= 0.0).all(axis=1)]
-        shapes, kinds = kinds_of(self.shapes_of(padded, rows[whole, 1:]))
+        shapes, kinds = distinct_rows(self.shapes_of(padded, rows[whole, 1:]))
         for i, k in zip(whole, kinds):
-            kind = self.kind_of(padded, shapes[k])
+            sample = self.sample_layout(padded, shapes[k])
             try:
-                gold_parts(kind.layout.graph, kind.layout, flat[i, kind.entries].reshape(shapes[k]))
+                gold_parts(sample.layout.graph, sample.layout, flat[i, sample.entries].reshape(shapes[k]))
             except ValueError as error:
-                raise ValueError(f"decisions{place_of(i, lead)}: {error}") from error
+                raise ValueError(f"decisions{index_text(i, lead)}: {error}") from error
 
     def solve(self, scores, additional, lengths):
         return SolvedGraphs(self, scores, additional, lengths)
@@ -200,9 +200,9 @@ class SolvedGraphs:
         n_samples = self._shape[0]
         unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
         extra = np.zeros((n_samples, self._operator.n_additional))
-        for (rows, kind, _), (own, joint) in zip(self._groups, values_of_groups):
-            unary[rows[:, None], kind.entries] = own
-            put_joint(kind, rows, joint, extra)
+        for (rows, sample, _), (own, joint) in zip(self._groups, values_of_groups):
+            unary[rows[:, None], sample.entries] = own
+            put_joint(sample, rows, joint, extra)
         return unary.reshape(self._shape), extra
 
     def products(self, unary, extra):
@@ -210,9 +210,9 @@ class SolvedGraphs:
         if self._operator.argmax != "sparsemap":
             return products_of_map_or_gibbs(self._operator.argmax, unary, extra)
         unary, directions, changes = unary.reshape(len(unary), -1), [], []
-        for rows, kind, _ in self._groups:
-            directions.append(unary[rows[:, None], kind.entries])
-            changes.append(kind.layout.expanded(extra[rows[:, None], kind.extra_entries].T).T)
+        for rows, sample, _ in self._groups:
+            directions.append(unary[rows[:, None], sample.entries])
+            changes.append(sample.layout.expanded(extra[rows[:, None], sample.extra_entries].T).T)
         return self._put(self._batch.products(directions, changes))
 
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..losses._fenchel_young import check_loss, loss_form
 from ..losses._recipes import LOSSES
-from .padding import kinds_of
+from .padding import distinct_rows
 from .register import operator_of
-from .samples import naming, nonempty, place_of
+from .samples import index_text, naming, nonempty
 
 
 class Gold(NamedTuple):
@@ -112,7 +112,7 @@ class DecisionReader:
         flat = decisions.reshape(len(scores), prod(scores.shape[1:]))
         wrong = ~(flat >= 0.0) | (flat != np.round(flat))
         if wrong.any() and not self._operator.of_factors:
-            place = place_of(int(np.argwhere(wrong)[0, 0]), lead)
+            place = index_text(int(np.argwhere(wrong)[0, 0]), lead)
             raise ValueError(f"decisions must be 0 and 1; decisions{place} has {flat[wrong][0]}")
         _check_allowed(flat, scores, lead, "decisions")
         self._operator.check_decisions(flat, np.flatnonzero(nonempty(rows)), scores.shape[1:], rows, lead)
@@ -123,7 +123,7 @@ def _check_allowed(parts, scores, lead, what):
     """Raise ValueError if gold has a part with a score of -inf."""
     wrong = ((parts > 0.0) & (scores.reshape(parts.shape) == -np.inf)).any(axis=1)
     if wrong.any():
-        place = place_of(int(np.argmax(wrong)), lead)
+        place = index_text(int(np.argmax(wrong)), lead)
         raise ValueError(f"{what}{place} is forbidden: one of its parts is masked, or has a score of -inf")
 
 
@@ -160,20 +160,20 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
     if not len(samples):
         return gold
     with naming(samples, lead):
-        shapes, kinds = kinds_of(operator.shapes_of(padded, rows[samples, 1:]))
+        shapes, kinds = distinct_rows(operator.shapes_of(padded, rows[samples, 1:]))
     structure = operator.structure
     form = None if cost is None else loss_form(structure, name, 1.0, cost, padded[-1])
     for i, k in zip(samples, kinds):
-        kind = operator.kind_of(padded, shapes[k])
+        sample = operator.sample_layout(padded, shapes[k])
         try:
-            operator.encode(kind, y[i], shapes[k], gold.parts[i], gold.additional[i])
+            operator.encode(sample, y[i], shapes[k], gold.parts[i], gold.additional[i])
         except ValueError as error:
-            raise ValueError(f"y{place_of(i, lead)}: {error}{_remedy(y[i])}") from error
+            raise ValueError(f"y{index_text(i, lead)}: {error}{_remedy(y[i])}") from error
         if LOSSES[name].margin:
-            gold.missing[i] = cost is None and (structure.repeats or not kind.fixed_size)
+            gold.missing[i] = cost is None and (structure.repeats or not sample.fixed_size)
             # If parts can repeat (rankings), only missing parts have a cost.
             wrong = 0.0 if structure.repeats else 1.0
-            gold.cost[i, kind.entries] = wrong
+            gold.cost[i, sample.entries] = wrong
             gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]
     if cost is not None:
         m = padded[-1]

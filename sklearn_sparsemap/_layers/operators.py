@@ -57,13 +57,13 @@ class Operator:
         """
         raise NotImplementedError
 
-    def encode(self, kind, gold, shape, parts, additional):
+    def encode(self, sample, gold, shape, parts, additional):
         """Write the gold structure of a sample.
 
         Parameters
         ----------
-        kind : object
-            That of the sample; see `kind_of` of subclasses.
+        sample : object
+            That of the sample; see `sample_layout` of subclasses.
         gold : object
             In the form in which the structure decodes, maybe padded.
         shape : tuple of int

@@ -56,7 +56,7 @@ def block_mask(padded, shape):
     return mask.ravel()
 
 
-class Places:
+class PaddedEntries:
     """The positions of the samples' entries in padded arrays.
 
     Parameters
@@ -85,7 +85,7 @@ class Places:
         return padded
 
 
-def kinds_of(shapes):
+def distinct_rows(shapes):
     """Return the distinct rows of an int array, as tuples, and the index of each row among them."""
     if len(shapes) and (shapes == shapes[0]).all():
         return [tuple(shapes[0].tolist())], np.zeros(len(shapes), np.int64)

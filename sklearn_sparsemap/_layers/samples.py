@@ -21,7 +21,7 @@ def nonempty(rows):
     return (rows != 0).all(1) | (rows < 0).any(1)
 
 
-def place_of(number, lead):
+def index_text(number, lead):
     """Return the place of a sample in messages: its indices along the leading axes, nothing for a single sample."""
     if not lead:
         return ""
@@ -42,7 +42,7 @@ def naming(samples, lead):
     try:
         yield
     except ValueError as error:
-        message = _SAMPLE.sub(lambda found: found[1] + place_of(samples[int(found[2])], lead), str(error))
+        message = _SAMPLE.sub(lambda found: found[1] + index_text(samples[int(found[2])], lead), str(error))
         if message.startswith("infeasible"):
             message += ", or by the mask. Padding is given by lengths, not by a mask"
         raise ValueError(message) from error

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._numerics.polytope_solver import always
 from ..inference._batch import argmax_problems
 from ..inference._problems import ProblemShape, StructureBatch, problems_of
 from ..inference._results import SparseMAPBatch
-from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, products_of_map_or_gibbs, warn_if_inexact, without_padding
-from .padding import Places, block_mask, check_lengths, kinds_of, shapes_within
-from .samples import place_of
+from .padding import PaddedEntries, block_mask, check_lengths, distinct_rows, shapes_within
+from .samples import index_text
 
 _FEW_PARTS = 30_000
 
@@ -49,9 +49,12 @@ class StructureOperator(Operator):
 
     def __init__(self, structure, extra, options):
         super().__init__(structure, extra, options)
-        self.kind_of, self._full_layout = lru_cache(4096)(self._make_kind), lru_cache(16)(self._make_layout)
+        self.sample_layout, self._full_layout = (
+            lru_cache(4096)(self._make_sample_layout),
+            lru_cache(16)(self._make_layout),
+        )
 
-    def _make_kind(self, padded, shape):
+    def _make_sample_layout(self, padded, shape):
         accepted = self.structure.additional_shapes(shape)
         given, masks = {}, [np.zeros(0, bool)]
         for name, full in self.extra:
@@ -78,36 +81,36 @@ class StructureOperator(Operator):
             layout = self._make_layout(padded, n_samples, is_shared, lengths)
         else:
             layout = self._full_layout(padded, n_samples, is_shared)
-        flat = layout.places.take(scores.reshape(n_samples, -1))
-        flat = check_values(flat, layout.places.sizes, "scores")
+        flat = layout.padded_entries.take(scores.reshape(n_samples, -1))
+        flat = check_values(flat, layout.padded_entries.sizes, "scores")
         if is_shared:
-            joined = np.concatenate([additional[0][mask] for mask in layout.extra_places.masks])
+            joined = np.concatenate([additional[0][mask] for mask in layout.padded_extra.masks])
         else:
-            joined = layout.extra_places.take(additional)
-        joined = check_values(joined, None if is_shared else layout.extra_places.sizes, "additional")
+            joined = layout.padded_extra.take(additional)
+        joined = check_values(joined, None if is_shared else layout.padded_extra.sizes, "additional")
         return layout.with_scores(flat, joined)
 
-    def kinds_within(self, padded, lengths):
-        """Return the kinds of samples as a list, the kind of each sample, and the shape of each kind."""
-        shapes, kind = kinds_of(self.shapes_of(padded, lengths))
-        kinds = []
+    def sample_layouts(self, padded, lengths):
+        """Return the layout for each shape of samples as a list, the number of each sample's shape, and the shapes."""
+        shapes, shape_ids = distinct_rows(self.shapes_of(padded, lengths))
+        layouts = []
         for k, shape in enumerate(shapes):
             try:
-                kinds.append(self.kind_of(padded, shape))
+                layouts.append(self.sample_layout(padded, shape))
             except ValueError as error:
-                raise ValueError(f"scores[{int(np.argmax(kind == k))}]: {error}") from error
-        return kinds, kind, shapes
+                raise ValueError(f"scores[{int(np.argmax(shape_ids == k))}]: {error}") from error
+        return layouts, shape_ids, shapes
 
     def _make_layout(self, padded, n_samples, is_shared, lengths=None):
         """Return `PaddedProblems` without scores."""
         if lengths is None:
             lengths = np.zeros((n_samples, 0), np.int64)
-        kinds, kind, _ = self.kinds_within(padded, lengths)
-        layout = PaddedProblems(self.structure, kinds, kind)
-        stop = np.cumsum(layout.extra_places.sizes)
+        samples, shape_ids, _ = self.sample_layouts(padded, lengths)
+        layout = PaddedProblems(self.structure, samples, shape_ids)
+        stop = np.cumsum(layout.padded_extra.sizes)
         if is_shared:
-            stop = np.cumsum([mask.sum() for mask in layout.extra_places.masks])[kind]
-        layout.problems = problems_of(layout.problem_shapes, kind, np.zeros(0), np.zeros(0), stop)
+            stop = np.cumsum([mask.sum() for mask in layout.padded_extra.masks])[shape_ids]
+        layout.problems = problems_of(layout.problem_shapes, shape_ids, np.zeros(0), np.zeros(0), stop)
         return layout
 
     @cached_property
@@ -115,10 +118,10 @@ class StructureOperator(Operator):
         """The operator without the first additional scores."""
         return StructureOperator(self.structure, self.extra[1:], (self.argmax, self.tol, None, self.n_jobs))
 
-    def encode(self, kind, gold, shape, parts, additional):
+    def encode(self, sample, gold, shape, parts, additional):
         gold = without_padding(gold, shape[1:2] if self.structure.extra_rows else shape[:1])
-        encoded = self.structure.encode(gold, np.array(kind.problem_shape.dims, np.int64))
-        for counts, entries, slots in zip((parts, additional), (kind.entries, kind.extra_entries), encoded):
+        encoded = self.structure.encode(gold, np.array(sample.problem_shape.dims, np.int64))
+        for counts, entries, slots in zip((parts, additional), (sample.entries, sample.extra_entries), encoded):
             np.add.at(counts, np.flatnonzero(entries)[slots[slots >= 0]], 1.0)
 
     def check_decisions(self, flat, samples, padded, rows, lead):
@@ -130,7 +133,7 @@ class StructureOperator(Operator):
         if not found.all():
             i = samples[np.argmin(found)]
             parts = np.repeat(np.arange(flat.shape[1]), flat[i].astype(int)).tolist()
-            raise ValueError(f"decisions{place_of(i, lead)}: {self.structure!r} has no structure {parts}")
+            raise ValueError(f"decisions{index_text(i, lead)}: {self.structure!r} has no structure {parts}")
 
     @cached_property
     def _map(self):
@@ -145,10 +148,10 @@ class StructureOperator(Operator):
     def _check_counts(self, decisions, rows):
         """Tell which decisions are structures, if parts repeat."""
         structure, padded, found = self.structure, decisions.shape[1:], np.zeros(len(rows), bool)
-        shapes, kinds = kinds_of(self.shapes_of(padded, rows[:, 1:]))
+        shapes, kinds = distinct_rows(self.shapes_of(padded, rows[:, 1:]))
         for i, k in enumerate(kinds):
-            kind = self.kind_of(padded, shapes[k])
-            own, dims = decisions[i].ravel()[kind.entries].astype(int), np.array(kind.problem_shape.dims, np.int64)
+            sample = self.sample_layout(padded, shapes[k])
+            own, dims = decisions[i].ravel()[sample.entries].astype(int), np.array(sample.problem_shape.dims, np.int64)
             slots = np.repeat(np.arange(len(own)), own)
             found[i] = len(slots) == structure.sizes(dims)[0] and np.array_equal(
                 structure.encode(structure.decode(slots, dims), dims)[0], slots
@@ -168,10 +171,10 @@ class StructureOperator(Operator):
 class PaddedProblems(StructureBatch):
     """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
-    def __init__(self, structure, kinds, kind):
-        super().__init__(structure, None, [k.problem_shape for k in kinds], kind)
-        self.places = Places([k.entries for k in kinds], kind)
-        self.extra_places = Places([k.extra_entries for k in kinds], kind)
+    def __init__(self, structure, samples, shape_ids):
+        super().__init__(structure, None, [sample.problem_shape for sample in samples], shape_ids)
+        self.padded_entries = PaddedEntries([sample.entries for sample in samples], shape_ids)
+        self.padded_extra = PaddedEntries([sample.extra_entries for sample in samples], shape_ids)
 
 
 class SolvedStructures:
@@ -209,25 +212,25 @@ class SolvedStructures:
         if operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
         self._flat, self.values = solution[0], self.batch.objective
-        self.marginals = padded.places.put(self._flat).reshape(scores.shape)
-        self.additional = padded.extra_places.put(self.batch.additional_flat)
+        self.marginals = padded.padded_entries.put(self._flat).reshape(scores.shape)
+        self.additional = padded.padded_extra.put(self.batch.additional_flat)
 
     def products(self, unary, extra):
         """Multiply padded directions of scores and additional scores with the Jacobian."""
         if self._argmax != "sparsemap":
             return products_of_map_or_gibbs(self._argmax, unary, extra)
-        places, extra_places = self._padded.places, self._padded.extra_places
-        unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
+        entries, extra_entries = self._padded.padded_entries, self._padded.padded_extra
+        unary, extra = entries.take(unary.reshape(self._shape[0], -1)), extra_entries.take(extra)
         if self._simplex:
             unary = _centre(self._flat, self._padded.problems.score_ptr, unary)
         else:
             unary, extra = self.batch.products(unary, extra, ties_by_facets=True, complete=not self._capped)
-        return places.put(unary).reshape(self._shape), extra_places.put(extra)
+        return entries.put(unary).reshape(self._shape), extra_entries.put(extra)
 
     def weight_products(self, flat):
         """Multiply an array over the selected structures with the Jacobians of their weights; padded arrays."""
         unary, extra = self.batch.weight_products(flat)
-        return self._padded.places.put(unary).reshape(self._shape), self._padded.extra_places.put(extra)
+        return self._padded.padded_entries.put(unary).reshape(self._shape), self._padded.padded_extra.put(extra)
 
 
 def _centre(u, ptr, direction):

@@ -120,9 +120,9 @@ def _divide(xp, scores, temperature):
 def _join_additional(xp, given, form, scores):
     """Join additional scores into one array of shape (n_samples, n_additional)."""
     n_samples, n_axes, flat = scores.shape[0], len(form.lead), []
-    for (name, shape), is_own in zip(form.extra, form.own):
+    for (name, shape), has_lead in zip(form.extra, form.has_lead):
         array, n_rows = given[name], 1
-        if is_own and any(n != 1 for n in array.shape[:n_axes]):
+        if has_lead and any(n != 1 for n in array.shape[:n_axes]):
             array, n_rows = xp.broadcast_to(array, (*form.lead, *shape)), n_samples
         flat.append(array.reshape(n_rows, prod(shape)))
     if not flat:

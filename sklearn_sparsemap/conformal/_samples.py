@@ -7,13 +7,13 @@ from sklearn.utils import column_or_1d
 from .._core.indicators import read_known
 from .._core.offsets import split_flat
 from .._core.validation import check_same_length, keep_text
+from .._training._data import encode_gold
 from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.data import codes_of, flatten_labels, rows_only
 from ..estimators._structured.restrictions import explain_infeasible
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
 from ..losses._graphs import gold_parts
-from ..training._data import encode_gold
 
 
 def samples_of(model, X, argmax):

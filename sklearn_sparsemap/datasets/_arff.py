@@ -114,7 +114,7 @@ def load_multilabel_arff(
     check_choice("label_position", label_position, ("end", "start", None))
     files = [ArffFile(own, encoding, max_bytes, domain_of) for own in sources_of(path)]
     header = check_headers(files)
-    labels = _label_places(header, n_labels, label_names, label_position, encoding, max_bytes)
+    labels = _label_indices(header, n_labels, label_names, label_position, encoding, max_bytes)
     features = np.setdiff1d(np.arange(len(header.names)), labels)
     if not len(features):
         raise ValueError(
@@ -164,14 +164,14 @@ def _positive_code(file, attribute):
     return words.index(pair[1]) if pair[1] in words else -1
 
 
-def _label_places(header, n_labels, label_names, label_position, encoding, max_bytes):
+def _label_indices(header, n_labels, label_names, label_position, encoding, max_bytes):
     """Return the indices of the attributes that are labels, in the order of the columns of the indicator matrix."""
     everything, meka = range(len(header.names)), _MEKA.search(header.relation)
     said = None if meka is None else (int(meka["number"]), _SIDES[meka["minus"]])
     if label_names is not None:
         if label_position is not None:
             raise ValueError("label_position is for labels without label_names; leave out one of them")
-        places = _places_of_names(header, _read_label_names(label_names, encoding, max_bytes))
+        places = _indices_of_names(header, _read_label_names(label_names, encoding, max_bytes))
         if n_labels not in (None, len(places)):
             raise ValueError(f"n_labels={n_labels}, but label_names has {len(places)} names; leave out one of them")
         given, fits = "label_names", said is None or {*places} == {*_at(everything, *said)}
@@ -196,7 +196,7 @@ def _at(everything, number, position):
     return everything[:number] if position == "start" else everything[max(len(everything) - number, 0) :]
 
 
-def _places_of_names(header, wanted):
+def _indices_of_names(header, wanted):
     places = {}
     for place, name in enumerate(header.names):
         places.setdefault(name, []).append(place)

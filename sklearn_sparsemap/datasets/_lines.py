@@ -204,7 +204,7 @@ def _blocks(path, max_bytes):
             ) from error
 
 
-class _Begun:
+class _Probed:
     """A file whose first bytes were read already. It need not be seekable.
 
     Parameters
@@ -227,7 +227,7 @@ def _decompressed(raw):
     # A pipe or a socket may return fewer bytes.
     while 0 < len(first) < _N_PROBED and (more := raw.read(_N_PROBED - len(first))):
         first += more
-    file = _Begun(first, raw)
+    file = _Probed(first, raw)
     return gzip.GzipFile(fileobj=file) if isinstance(first, bytes) and first.startswith(_GZIP) else file
 
 

@@ -25,14 +25,14 @@ from .._core.validation import (
     check_same_length,
     pair_of,
 )
+from .._training._data import LinearModel
+from .._training._decision_task import DecisionTask
 from ..factors import FactorGraph
 from ..inference._decisions import check_values, decisions_of
 from ..losses._decisions import perturbed, spo_plus
 from ..metrics import normalized_regret
 from ..structures import Structure
 from ..structures._pool import Pool
-from ..training._data import LinearModel
-from ..training._decision_task import DecisionTask
 from ._failures import restore_on_error
 from ._learners import LBFGSLearner, hold_out, learn_online
 from ._monitor import Monitor, Progress

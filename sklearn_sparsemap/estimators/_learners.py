@@ -11,14 +11,14 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 
 from .._core.validation import pair_of
+from .._training._columns import find_duplicates, find_scaled_duplicates
+from .._training._data import LinearModel
+from .._training._minibatch import LinearMinibatchOptimizer
+from .._training._objective import BatchObjective
+from .._training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from .._training._quasi_newton.descent import minimize_lbfgs
+from .._training._scores import linear_scores
 from ..losses import LOSSES
-from ..training._columns import find_duplicates, find_scaled_duplicates
-from ..training._data import LinearModel
-from ..training._minibatch import LinearMinibatchOptimizer
-from ..training._objective import BatchObjective
-from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from ..training._quasi_newton.descent import minimize_lbfgs
-from ..training._scores import linear_scores
 from ._failures import check_finite_loss, commit_if, warn_of_inference
 
 # Smallest duality gap at which inference in online training ends: the largest error of a loss.

@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from .._core.validation import check_numbers, check_same_length
+from .._training._data import LinearModel
 from ..inference._decisions import check_values, decisions_of, has_decisions
-from ..training._data import LinearModel
 
 
 def rows_of(X):

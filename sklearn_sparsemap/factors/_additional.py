@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from ..graphs.arrays import PAIR, SCORED, TABLE
+from .._graphs.arrays import PAIR, SCORED, TABLE
 
 
 class AdditionalScores:
@@ -38,7 +38,7 @@ class AdditionalScores:
 
         The shapes are those of one of the pairs or structures that the factor stands for.
         """
-        if factor.kind not in SCORED:
+        if factor.type not in SCORED:
             return {}
         shapes = self._given.get(factor.name, {}) if factor.name else {}
         shapes = shapes if isinstance(shapes, dict) else {None: shapes}
@@ -48,7 +48,7 @@ class AdditionalScores:
         if first == self.n_joined:
             self.shapes |= {(factor.name, name): shape for name, shape in shapes.items()}
             self.n_joined += size
-        if factor.kind == PAIR:
+        if factor.type == PAIR:
             seen = {None: ()}
         else:
             seen = factor.kernel_shapes(shapes, self._featured_names.get(factor.name, ()))
@@ -61,7 +61,7 @@ class AdditionalScores:
     def _note_features(self, factor, given, seen, first):
         """Note the indices of scores that are products of features and the given weights."""
         start = self.n_seen
-        if factor.kind == TABLE:
+        if factor.type == TABLE:
             if factor.features is not None:
                 stop = start + factor.count * factor.n_states**2
                 self.mixes.append((slice(start, stop), first, factor.features))

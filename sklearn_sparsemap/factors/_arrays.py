@@ -7,7 +7,7 @@ import numpy as np
 
 from .._core.indices import are_indices
 from .._core.jit import readonly
-from ..graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
+from .._graphs.arrays import PAIR, STRUCTURE, TABLE, GraphArrays
 
 
 def graph_arrays(graph, factors, n_variables, scores, number_of):
@@ -33,13 +33,13 @@ def graph_arrays(graph, factors, n_variables, scores, number_of):
         _add_factor(columns, factor, scores.add(factor), number_of)
         _add_rows(columns, factor, number, first_link)
         number, first_link = number + factor.count, first_link + factor.literals.size
-    kinds, links, link_ptr = join(columns["kinds"]), join(columns["links"]), _ptr(join(columns["lengths"]))
+    kinds, links, link_ptr = join(columns["factor_types"]), join(columns["links"]), _ptr(join(columns["lengths"]))
     if not are_indices(links, n_variables):
         raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
     signs, structures, pairs = join(columns["signs"], float), np.flatnonzero(kinds == STRUCTURE), kinds == PAIR
     ends = link_ptr[:-1][pairs][:, None] + [0, 1]
     return GraphArrays(
-        kinds=readonly(kinds, np.int64),
+        factor_types=readonly(kinds, np.int64),
         link_ptr=readonly(link_ptr, np.int64),
         links=readonly(links, np.int64),
         signs=readonly(signs),
@@ -74,7 +74,7 @@ def _add_factor(columns, factor, shapes, number_of):
     """Add the entries of a factor, which stands for `count` pairs, structures or rules, all of one size."""
     n, literals, (low, high) = factor.count, factor.literals, factor.bounds()
     dims, sizes, oracle = (), (0, 0, 0, 0), -1
-    if factor.kind in (STRUCTURE, TABLE):
+    if factor.type in (STRUCTURE, TABLE):
         dims, sizes = factor.structure.layout(factor.kernel_shape, shapes)
         oracle = number_of(factor.structure)
     columns["links"].append(literals.indices)
@@ -84,7 +84,7 @@ def _add_factor(columns, factor, shapes, number_of):
     columns["dims"].append(dims if n == 1 else np.tile(np.array(dims, np.int64), n))
     columns["sizes"].append([sizes] if n == 1 else np.tile(sizes, (n, 1)))
     of_each = {
-        "kinds": STRUCTURE if factor.kind == TABLE else factor.kind,
+        "factor_types": STRUCTURE if factor.type == TABLE else factor.type,
         "lengths": literals.size // n if n else 0,
         "low": low,
         "high": high,
@@ -125,7 +125,7 @@ def _check_lengths(factor, graph):
     """Raise ValueError unless the arrays of a factor have the lengths that kernels assume; users may edit them."""
     n, size = factor.count, factor.literals.size
     lengths = {"signs": np.size(factor.signs), "coefficients": np.size(factor.coefficients)}
-    if factor.kind == STRUCTURE:
+    if factor.type == STRUCTURE:
         lengths["shape"] = n * prod(factor.shape)
     wrong = [f"{length} by its {name}" for name, length in lengths.items() if length != size]
     if factor.literals._graph is not graph:

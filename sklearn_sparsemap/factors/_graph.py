@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Mapping
 from .._core.html import N_ROWS, as_html, short, table
-from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
+from .._graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ..structures import Structure
 from ._layout import Layout
 from ._logic import Factor, StructureFactor
@@ -238,7 +238,7 @@ class FactorGraph:
         return graph
 
     def _check_features(self, owner, name, matrix):
-        factors = [factor for factor in self.scored if factor.name == owner and factor.kind == STRUCTURE]
+        factors = [factor for factor in self.scored if factor.name == owner and factor.type == STRUCTURE]
         if not factors or name not in factors[0].structure.additional_names:
             raise ValueError(f"the graph has no structure factors named {owner!r} with additional scores {name!r}")
         matrix = sparse.csr_array(matrix)
@@ -309,7 +309,7 @@ class FactorGraph:
                 )
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
-            if factor.kind in SCORED and factor.name is not None:
+            if factor.type in SCORED and factor.name is not None:
                 known = self._named.get(factor.name) or named.get(factor.name)
                 if known is not None and not _share_scores(known, factor):
                     raise ValueError(
@@ -319,7 +319,7 @@ class FactorGraph:
                 named[factor.name] = known or factor
         self._named |= named
         self.factors.extend(factors)
-        self.scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
+        self.scored.extend(factor for factor in factors if factor.type in SCORED and factor.name is not None)
         self._layouts = {}
 
     def __getitem__(self, name: str) -> Variables:
@@ -352,7 +352,7 @@ class FactorGraph:
         """Return the number of factors of each type, in the order in which they appear."""
         counts = {}
         for factor in self.factors:
-            title = repr(factor.structure) if factor.kind == STRUCTURE else factor.title
+            title = repr(factor.structure) if factor.type == STRUCTURE else factor.title
             counts[title] = counts.get(title, 0) + factor.count
         return counts
 
@@ -363,11 +363,11 @@ class FactorGraph:
 
     def _repr_html_(self):
         rows = []
-        for _, group in groupby(self.factors, key=lambda f: (f.title, f.name, f.kind == STRUCTURE and f.shape)):
+        for _, group in groupby(self.factors, key=lambda f: (f.title, f.name, f.type == STRUCTURE and f.shape)):
             group = list(group)
             meaning = (type(group[0]).__doc__ or "").partition("\n")[0]
             n = sum(f.count for f in group)
-            sizes = sorted({2 if f.kind == PAIR else f.literals.size // max(f.count, 1) for f in group})
+            sizes = sorted({2 if f.type == PAIR else f.literals.size // max(f.count, 1) for f in group})
             size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
             cells = group[0].title, group[0].name or "", n, size, short(group[0]), meaning
             rows.append(cells)
@@ -394,11 +394,11 @@ def _as_shape(shape):
 
 def _share_scores(known, factor):
     """Return whether two factors of one name can have the same scores."""
-    if known.kind != factor.kind or known is factor:
+    if known.type != factor.type or known is factor:
         return False
-    if factor.kind == PAIR:
+    if factor.type == PAIR:
         return known.tied and factor.tied
-    if factor.kind == TABLE:
+    if factor.type == TABLE:
         of_features = known.features is not None and factor.features is not None
         return ((known.tied and factor.tied) or of_features) and known.shape == factor.shape
     # Scores that are not learned by themselves come from features, and then their shapes may differ.

@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.jit import table_of
-from ..graphs.arrays import ORACLES, TABLE, SmallArrays, StructureArrays, take_arrays
-from ..graphs.matching_table import matching_of
-from ..graphs.table_arrays import tables_of
+from .._graphs.arrays import ORACLES, TABLE, SmallArrays, StructureArrays, take_arrays
+from .._graphs.matching_table import matching_of
+from .._graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
 from ._arrays import graph_arrays, join
 from ._rules import Or
@@ -43,7 +43,7 @@ class Layout(VariableArrays):
     polytope_solvers : list of PolytopeSolver or None
         The solvers of the structures with these oracles.
     arguments : dict
-        Arguments of solvers that are made once; see `graphs/choice.py`.
+        Arguments of solvers that are made once; see `_graphs/choice.py`.
     single : bool
         Whether there is one array of variables. Users then pass and get this array instead of a dict.
     n_variables, n_additional : int
@@ -104,7 +104,7 @@ class Layout(VariableArrays):
     @cached_property
     def of_tables(self):
         """Mask of the factors, in the solvers' count, that are tables for pairs of categorical variables."""
-        is_table, counts = zip(*[(factor.kind == TABLE, factor.count) for factor in self.factors] or [(False, 0)])
+        is_table, counts = zip(*[(factor.type == TABLE, factor.count) for factor in self.factors] or [(False, 0)])
         return np.repeat(is_table, counts)
 
     @property
@@ -116,7 +116,7 @@ class Layout(VariableArrays):
     @cached_property
     def only_pairs(self):
         """Whether all factors are pairs."""
-        return len(self.arrays.pairs) == len(self.arrays.kinds)
+        return len(self.arrays.pairs) == len(self.arrays.factor_types)
 
     @cached_property
     def small(self):

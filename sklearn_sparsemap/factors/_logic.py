@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.annotations import Any, Iterable, Mapping, NDArray, Sequence
 from .._core.jit import readonly
-from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
+from .._graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
 
@@ -24,7 +24,7 @@ class Factor:
         error messages use.
     """
 
-    kind = COUNT
+    type = COUNT
     name = None
     at_least = 1
     # Number of factors of the graph, in the solvers' count.
@@ -83,7 +83,7 @@ class Factor:
     @property
     def is_equality(self) -> bool:
         """Whether ``coefficients @ literals`` has a fixed value."""
-        if self.kind != COUNT:
+        if self.type != COUNT:
             return False
         low, high = self.bounds()
         return low == high
@@ -174,7 +174,7 @@ class OrOut(Factor):
     [0.75, 0.25, 0.75]
     """
 
-    kind = OR_OUT
+    type = OR_OUT
     at_least = 2
 
     @property
@@ -250,7 +250,7 @@ class Pair(Factor):
     array([0.75, 0.5 , 0.  ])
     """
 
-    kind = PAIR
+    type = PAIR
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ class StructureFactor(Factor):
            [1. , 0. ]])
     """
 
-    kind = STRUCTURE
+    type = STRUCTURE
 
     def __init__(
         self,

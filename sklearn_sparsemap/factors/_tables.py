@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Iterable, Mapping, Sequence
 from .._core.validation import check_numbers
-from ..graphs.arrays import TABLE
+from .._graphs.arrays import TABLE
 from ..structures import LinearChain
 from ._logic import Factor, check_name
 from ._variables import Variables, as_literals
@@ -89,7 +89,7 @@ class PairTable(Factor):
            [0.65, 0.35]])
     """
 
-    kind = TABLE
+    type = TABLE
     # Solvers without tables treat each table as a chain of two steps.
     structure = LinearChain()
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.offsets import size_of, split_flat
 from .._core.validation import check_numbers
-from ..graphs.arrays import PAIR, SCORED, TABLE
+from .._graphs.arrays import PAIR, SCORED, TABLE
 
 
 def check_finite(values, ndim, name):
@@ -73,11 +73,11 @@ class VariableArrays:
         """
         shaped, start, flat = {}, 0, flat.copy()
         for factor in self.factors:
-            if factor.kind not in SCORED or factor.name is None:
+            if factor.type not in SCORED or factor.name is None:
                 continue
-            if factor.kind == PAIR:
+            if factor.type == PAIR:
                 shapes = {(factor.name, None): factor.shape}
-            elif factor.kind == TABLE:
+            elif factor.type == TABLE:
                 shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
             else:
                 given = {name: shape for (owner, name), shape in self.shapes.items() if owner == factor.name}

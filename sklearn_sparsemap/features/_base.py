@@ -143,7 +143,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     row, the beginnings of rows, and the beginnings of sentences.
     """
 
-    _template_kind: ClassVar[Any]
+    _template_class: ClassVar[Any]
     _default_templates: ClassVar[Callable[[], list[Any]]]
     _plan_of: ClassVar[Any]
     _vocabulary_of: ClassVar[Any] = Vocabulary
@@ -233,7 +233,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     def _plan(self, templates, derived_fields):
         check_derived_fields(derived_fields)
-        return self._plan_of(as_templates(templates, self._template_kind), derived_fields)
+        return self._plan_of(as_templates(templates, self._template_class), derived_fields)
 
     def _described(self):
         vocabulary = getattr(self, "_vocabulary", None)
@@ -281,7 +281,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     @property
     def _accepts_empty(self):
-        return not self._template_kind.HAS_ROOT
+        return not self._template_class.HAS_ROOT
 
 
 def check_dtype(dtype):

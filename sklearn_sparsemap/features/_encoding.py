@@ -55,14 +55,14 @@ class Plan:
         begin = [("begin", -d) for d in range(1, self.before - self.n_roots + 1)]
         return [("root", 0)] * self.n_roots + begin + [("end", d) for d in range(1, self.after + 1)]
 
-    def side(self, side, n_places):
+    def side(self, side, n_positions):
         """Return the atoms of all templates at one side, in the form that kernels take.
 
         Parameters
         ----------
         side : str
             One of `SIDES` of the templates; "head" is the current token in templates of tokens.
-        n_places : int
+        n_positions : int
             Number of places of a padded field.
 
         Returns
@@ -75,7 +75,7 @@ class Plan:
             The odd factor of each atom's hash.
         """
         atom_ptr, fields, offsets, factors = self._sides[side]
-        shifts = fields * n_places + offsets
+        shifts = fields * n_positions + offsets
         return readonly(atom_ptr, np.int64), readonly(shifts, np.int64), readonly(factors, np.uint64)
 
     def atoms_of(self, side):
@@ -108,11 +108,11 @@ class EncodedTokens:
         The beginning of each sentence.
     token_indices : int64 array of shape (n_tokens,)
         The index of each token in a padded field.
-    codes : list of integer arrays of shape (n_places,)
+    codes : list of integer arrays of shape (n_positions,)
         For each field of the plan.
     values : list of lists
         The distinct values of each field.
-    n_places : int
+    n_positions : int
         Number of places of a padded field.
     """
 
@@ -126,8 +126,8 @@ class EncodedTokens:
         reach = plan.before + plan.after
         starts = self.indptr[:-1] + plan.before + np.arange(len(lengths)) * reach
         self.token_indices = np.arange(n_tokens) + np.repeat(starts - self.indptr[:-1], lengths)
-        self.n_places = n_tokens + len(lengths) * reach
-        padded = np.empty(self.n_places, dtype=np.int32)
+        self.n_positions = n_tokens + len(lengths) * reach
+        padded = np.empty(self.n_positions, dtype=np.int32)
         for d in range(1, plan.before + 1):
             padded[starts - d] = d - 1
         for d in range(1, plan.after + 1):
@@ -143,7 +143,7 @@ class EncodedTokens:
 
 
 def hash_codes(plan, codes, values):
-    """Look up the hash of each code of each field (see `EncodedTokens`): uint64 array (n_fields * n_places,)."""
+    """Look up the hash of each code of each field (see `EncodedTokens`): uint64 array (n_fields * n_positions,)."""
     if not codes:
         return np.empty(0, dtype=np.uint64)
     padding = hash_values(plan.padding)

@@ -60,12 +60,12 @@ class Tokens:
             i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
             token = self._tokens[i]
             raise ValueError(
-                f"{place_of_token(self.indptr, i)} is {quoted(token)} of type {type(token).__name__}; "
+                f"{name_of_token(self.indptr, i)} is {quoted(token)} of type {type(token).__name__}; "
                 "a token must be a dict from field to value, or a string"
             )
         if any(issubclass(kind, str) for kind in kinds):
             self._tokens = [{"word": t} if isinstance(t, str) else t for t in self._tokens]
-        self._own_names = set(chain.from_iterable(self._tokens))
+        self._names_in_tokens = set(chain.from_iterable(self._tokens))
         self._fields = {}
 
     def field(self, name, needed_by):
@@ -94,22 +94,22 @@ class Tokens:
             name, needed_by = self._derived[name][0], f"the derived field {name!r}"
         has = ", ".join(repr(key) for key in token) or "no field"
         raise ValueError(
-            f"{place_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
+            f"{name_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
             "give every token this field or leave it out of the templates"
         )
 
     def _field(self, name, path):
         """As `field`, except that codes of tokens without a value are -1; `path` are the fields that wait for this."""
         if name not in self._fields:
-            codes, index = self._own_values(name)
+            codes, index = self._values_in_tokens(name)
             if name in self._derived and codes.min() < 0:
                 self._derive(name, codes, index, path)
             self._fields[name] = codes, [str(v) if isinstance(v, str) else int(v) for v in index]
         return self._fields[name]
 
-    def _own_values(self, name):
+    def _values_in_tokens(self, name):
         """Return the codes of the values that tokens hold themselves, -1 for others, and the code of each value."""
-        if name in self._derived and name not in self._own_names:
+        if name in self._derived and name not in self._names_in_tokens:
             return np.full(len(self._tokens), -1, dtype=np.int32), {}
         try:
             values = list(map(itemgetter(name), self._tokens))
@@ -119,7 +119,7 @@ class Tokens:
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
-                f"the field {name!r} of {place_of_token(self.indptr, i)} is {quoted(values[i])} of type "
+                f"the field {name!r} of {name_of_token(self.indptr, i)} is {quoted(values[i])} of type "
                 f"{type(values[i]).__name__}; values must be strings or integers"
             )
         distinct = dict.fromkeys(values)
@@ -153,7 +153,7 @@ class Tokens:
         codes[lacking] = code_of[source_codes[lacking]]
 
 
-def place_of_token(indptr, i):
+def name_of_token(indptr, i):
     """Name a token the way a user would index it; `indptr` are the beginnings of sentences."""
     sentence = int(np.searchsorted(indptr, i, side="right")) - 1
     return f"X[{sentence}][{i - int(indptr[sentence])}]"

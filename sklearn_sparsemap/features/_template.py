@@ -105,7 +105,7 @@ class SidedTemplate(BaseTemplate):
         atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
         kind, *rest = atom or (None,)
         if kind in cls.SIDES and len(rest) == 2:
-            return kind, *check_place(*rest)
+            return kind, *check_atom(*rest)
         if kind in cls.SPANS and len(rest) == 1:
             check_field(rest[0])
             return atom
@@ -135,7 +135,7 @@ def check_field(field):
         raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
 
 
-def check_place(field, offset):
+def check_atom(field, offset):
     """Check the field and the offset of an atom; return both, the offset as an int."""
     check_field(field)
     if not is_int(offset):

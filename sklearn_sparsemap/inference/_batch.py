@@ -8,8 +8,8 @@ import numpy as np
 from .._core.jit import readonly
 from .._core.offsets import offsets, ragged_indices
 from .._core.threads import over_ranges
-from ..numerics.argmax import gibbs_argmax, map_argmax
-from ..numerics.loops import (
+from .._numerics.argmax import gibbs_argmax, map_argmax
+from .._numerics.loops import (
     GAP,
     N_ADDITIONAL,
     N_ITER,
@@ -23,15 +23,15 @@ from ..numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from ..numerics.polytope_solver import always, prefer_range, solver_of
-from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE
+from .._numerics.polytope_solver import always, prefer_range, solver_of
+from .._numerics.solver import AIM, GAVE_UP, INFEASIBLE
 
 # Solvers of the regularised argmaxes other than SparseMAP, by their names in the recipes of `losses`.
 OTHER_ARGMAXES = {"map": map_argmax, "gibbs": gibbs_argmax}
 # Structures that have a specialised solver, by its name.
 SPECIALISED_SOLVERS = {
     "facets": "Simplex, Matching, Subset, Ranking and DependencyTree(projective=False)",
-    "interior_point": "LinearChain",
+    "flow": "LinearChain",
 }
 
 
@@ -107,7 +107,7 @@ def argmax_problems(
     -------
     marginals : array, like ``problems.scores``
     statistics : array of shape (n_problems, N_STATISTICS)
-        See numerics/loops.py.
+        See _numerics/loops.py.
     supports : tuple of arrays
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
@@ -169,12 +169,12 @@ def marginal_problems(structure, problems, *, n_jobs=None, many=True):
     return marginals, log_partition, expected
 
 
-def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
+def _stages(special, is_auto, problems, tol, max_iter, n_jobs, statistics):
     """Yield solvers with the problems that they solve next, which depend on the results so far.
 
     Parameters
     ----------
-    own : PolytopeSolver
+    special : PolytopeSolver
         The specialised solver of the structure. The active set takes over problems at which it gives up.
     is_auto : bool
         Whether the active set solves the problems for which it is faster.
@@ -188,17 +188,19 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
         Indices of the problems. None stands for all.
     max_iter : int
     """
-    is_few = is_auto & (_n_parts(problems) <= own.few_parts)
+    is_few = is_auto & (_n_parts(problems) <= special.few_parts)
     if is_few.all():
         yield SOLVERS_BY_NAME["active_set"], None, max_iter
         return
     left = np.flatnonzero(~is_few)
     if len(left) < len(is_few):
         yield SOLVERS_BY_NAME["active_set"], np.flatnonzero(is_few), max_iter
-    if len(left) and is_auto and own.budget is not None:
+    if len(left) and is_auto and special.budget is not None:
         # Each problem has its own limit of calls, so that its solution does not depend on other problems.
         most, is_tried = np.empty((2, len(is_few)), np.int64)
-        over_ranges(lambda start, stop: own.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs)
+        over_ranges(
+            lambda start, stop: special.budget(problems, start, stop, most, is_tried), _n_parts(problems), n_jobs
+        )
         is_left = (is_tried == 0) & (most < max_iter) & ~is_few
         first = np.flatnonzero(~(is_left | is_few))
         if len(first):
@@ -206,34 +208,34 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
             calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
             is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
         left = np.flatnonzero(is_left)
-    elif len(left) and is_auto and own.prefers is not always:
+    elif len(left) and is_auto and special.prefers is not always:
         prefers = np.empty(len(is_few), np.int64)
-        over_ranges(partial(prefer_range, own.prefers, problems, prefers), _n_parts(problems), n_jobs)
+        over_ranges(partial(prefer_range, special.prefers, problems, prefers), _n_parts(problems), n_jobs)
         others = left[prefers[left] == 0]
         left = left[prefers[left] != 0]
         if len(others):
             yield SOLVERS_BY_NAME["active_set"], others, max_iter
     if len(left):
-        yield own.solve, left, max_iter
+        yield special.solve, left, max_iter
         gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)
         if len(gave_up):
             yield SOLVERS_BY_NAME["active_set"], gave_up, max_iter
 
 
-def _merge(problems, solution, chosen, found):
+def _merge(problems, solution, chosen, update):
     """Replace parts of a solution by new solutions of some problems; None is an empty solution."""
     if solution is None:
         statistics = np.zeros((len(problems.sizes), N_STATISTICS))
-        solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in found[2])
+        solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in update[2])
     marginals, statistics, pools = solution
-    marginals[ragged_indices(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = found[0]
+    marginals[ragged_indices(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = update[0]
     merged = []
-    for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, found[2]):
-        lengths, own = (values[:, column].astype(np.int64) for values in (statistics, found[1]))
+    for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, update[2]):
+        lengths, own = (values[:, column].astype(np.int64) for values in (statistics, update[1]))
         begins = np.cumsum(lengths) - lengths
         lengths[chosen], begins[chosen] = own, len(pool) + np.cumsum(own) - own
         merged.append(np.concatenate([pool, new])[ragged_indices(begins, lengths)])
-    statistics[chosen] = found[1]
+    statistics[chosen] = update[1]
     return marginals, statistics, tuple(merged)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.validation import check_numbers, check_scores
+from .._graphs.arrays import FORBIDDEN
+from .._numerics.loops import OBJECTIVE, Problems
 from ..factors import FactorGraph
-from ..graphs.arrays import FORBIDDEN
-from ..numerics.loops import OBJECTIVE, Problems
 from ..structures import Structure
 from ..structures._base import check_structure
 from ._batch import argmax_problems

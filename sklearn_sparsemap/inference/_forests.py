@@ -4,7 +4,7 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.threads import over_ranges
-from ..graphs.pair_forest import best_range, project_range
+from .._graphs.pair_forest import best_range, project_range
 
 # Number of labels in a call on a single thread, which takes some milliseconds.
 _COST_PER_CALL = 2**17
@@ -135,7 +135,7 @@ def n_best_in_forest(scores, forest, k):
 
     Returns
     -------
-    sets : bool array of shape (n_found, n_labels)
+    sets : bool array of shape (n_keys, n_labels)
         The best first; fewer than `k` if fewer exist.
     """
     n_labels, root = len(scores), len(scores)

@@ -9,11 +9,11 @@ from scipy.special import expit, logsumexp, softmax
 
 from .._core.indices import are_indices
 from .._core.jit import readonly
+from .._graphs.pairs import add_pair_residuals
+from .._graphs.samples import RESIDUAL, GraphSolutions
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair
-from ..graphs.pairs import add_pair_residuals
-from ..graphs.samples import RESIDUAL, GraphSolutions
 from ._forests import Forest, forest_of, n_best_in_forest
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import relax

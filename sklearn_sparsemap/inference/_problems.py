@@ -9,7 +9,7 @@ import numpy as np
 from .._core.jit import readonly
 from .._core.offsets import offsets, split_flat
 from .._core.validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
-from ..numerics.loops import Problems
+from .._numerics.loops import Problems
 from ..structures._base import check_structure
 from ._masks import ORDINARY, rescale_masks
 

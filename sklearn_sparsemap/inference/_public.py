@@ -8,8 +8,8 @@ from .._core.annotations import Any, NDArray, Sequence
 from .._core.offsets import offsets
 from .._core.ragged import RaggedArray
 from .._core.validation import check_choice, check_n_jobs, check_positive
+from .._numerics.loops import SOLVERS_BY_NAME
 from ..factors import FactorGraph
-from ..numerics.loops import SOLVERS_BY_NAME
 from ..structures._base import check_structure
 from ._batch import SPECIALISED_SOLVERS, argmax_problems, map_problems, marginal_oracle_of, marginal_problems
 from ._graph.problems import check_graph_options, map_graph
@@ -142,10 +142,10 @@ def sparsemap(
         The structure, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample, or of many samples. -inf forbids a part.
-    solver : {"auto", "active_set", "facets", "interior_point", "cg", "away_step", "pairwise"}, default="auto"
+    solver : {"auto", "active_set", "facets", "flow", "cg", "away_step", "pairwise"}, default="auto"
         All except the last three are exact. ``"active_set"`` solves over the structures, and is fast if the support is
         small, as for large scores. ``"facets"`` (non-projective trees, matchings, subsets, rankings, `Simplex`) solves
-        over the inequalities of the marginal polytope, and ``"interior_point"`` (chains) over its flows. Both are 10 to
+        over the inequalities of the marginal polytope, and ``"flow"`` (chains) over its flows. Both are 10 to
         400 times faster if scores are small, or hundreds of structures tie. They compute structures and weights on
         demand. ``"auto"`` takes the active set for chains of at most 60 scores, trees of 20 and matchings of 12, so
         that their first use compiles no other solver. For larger ones it chooses by the scores. The choice depends on

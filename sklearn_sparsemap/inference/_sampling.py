@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..numerics.draw import draw_rows
+from .._numerics.draw import draw_rows
 from ._public import marginal_inference
 
 

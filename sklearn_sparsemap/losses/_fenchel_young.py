@@ -21,10 +21,10 @@ from .._core.jit import readonly
 from .._core.offsets import offsets
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
+from .._numerics.polytope_solver import solver_of, solvers_of
 from ..factors import FactorGraph
 from ..inference._batch import OTHER_ARGMAXES, check_feasible, marginal_oracle_of
 from ..inference._problems import batch_of
-from ..numerics.polytope_solver import solver_of, solvers_of
 from ..structures import Structure
 from ..structures._base import check_structure
 from ._graphs import graph_loss_gradient

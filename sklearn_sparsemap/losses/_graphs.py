@@ -4,10 +4,10 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
+from .._graphs.arrays import FORBIDDEN, STRUCTURE
+from .._graphs.gold import add_structure_parts
+from .._graphs.samples import RESIDUAL
 from ..factors._graph_function import check_returned
-from ..graphs.arrays import FORBIDDEN, STRUCTURE
-from ..graphs.gold import add_structure_parts
-from ..graphs.samples import RESIDUAL
 from ..inference._graph.map import relax
 from ..inference._graph.problems import as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
@@ -107,7 +107,7 @@ def learned_shapes(graph):
     """Return the shapes of the learned additional scores, in the form that `FactorGraph.layout` takes."""
     shapes = {}
     for factor in graph.scored:
-        if factor.kind == STRUCTURE:
+        if factor.type == STRUCTURE:
             own = factor.structure.learned_shapes(factor.shape[-1])
             of_features = graph.features.get(factor.name, {})
             names = [name for name in factor.structure.additional_names if name in own or name in of_features]

@@ -19,10 +19,10 @@ from .._core.jit import (
     kernel,
     readonly,
 )
-from ..numerics.loops import PROBLEMS
-from ..numerics.polytope_solver import SOLVERS
-from ..numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
-from ..numerics.support import parts_repeat, score
+from .._numerics.loops import PROBLEMS
+from .._numerics.polytope_solver import SOLVERS
+from .._numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
+from .._numerics.support import parts_repeat, score
 
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
 # contains the cost. The cost is the sum of `cost[g * m + j]` over all steps, for gold label g and predicted label j. If
@@ -44,7 +44,7 @@ LOSSES_TYPE = by_address([FLOATS_OUT] * 3, Losses)
 
 # The structures of each sample's last solution, as warm start for the next one: at most `capacity` structures, stored
 # from slots[slot_start[i]] on and likewise in other arrays. Capacity 0 stores nothing. `limit[0]` is the maximum number
-# of oracle calls for a loss, as in numerics/solver.py. Setting it to 0 ends the running inference.
+# of oracle calls for a loss, as in _numerics/solver.py. Setting it to 0 ends the running inference.
 Memory = namedtuple(
     "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )

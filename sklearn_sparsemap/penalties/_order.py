@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 
 from .._core.annotations import Any, Iterable, NDArray, Self, Sequence
-from .._core.template_grammar import read_places
+from .._core.template_grammar import read_offsets
 from ._columns import check_group, check_names, name_columns, resolve_columns
 
 
@@ -173,7 +173,7 @@ class GroupOrder:
         bits = {}
         own, below = [], []
         for name in names:
-            atoms = read_places(name)
+            atoms = read_offsets(name)
             down = {(place, field) for place, fine in atoms for field in coarser_fields.get(fine, {fine})}
             # Bit sets are fast for the many pairs of templates.
             own.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in set(atoms)))

@@ -18,7 +18,7 @@ _LOOKS = {
     "away_step": {"label": "away-step", "color": "#a676d6", "linestyle": (0, (1.3, 1.1)), "lw": 2.0},
     "cg": {"label": "conditional gradient", "color": "#555555", "linestyle": (0, (6, 1.5, 1.3, 1.5)), "lw": 1.5},
     "facets": {"label": "facets", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
-    "interior_point": {"label": "interior point", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
+    "flow": {"label": "flow", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
 }
 
 
@@ -87,7 +87,7 @@ class ConvergenceDisplay(Display):
             For each solver, by the name in the legend, its solutions of the same problem with increasing `max_iter`,
             such as ``{"cg": [sparsemap(structure, scores, solver="cg", max_iter=k) for k in (2, 4, 8, 16)]}``. Of
             solutions with equal `n_iter` (after convergence) the first counts. A solver whose intermediate results are
-            no mixtures of structures, ``"facets"`` or ``"interior_point"``, has one solution, which is a point.
+            no mixtures of structures, ``"facets"`` or ``"flow"``, has one solution, which is a point.
         quantity, ax
             As in `plot`.
 

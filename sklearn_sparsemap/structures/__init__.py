@@ -1,7 +1,7 @@
 """The structures that can be predicted, each with its MAP oracle.
 
 `Structure` documents the parameters ``scores, additional, dims, work, slots, additional_slots`` of all oracles,
-`numerics/solver.py` those of all solvers, and `numerics/facets.py` those of all Jacobian products.
+`_numerics/solver.py` those of all solvers, and `_numerics/facets.py` those of all Jacobian products.
 """
 
 from ._alignment.structure import Alignment

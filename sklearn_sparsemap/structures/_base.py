@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.annotations import Any, Mapping, NDArray, Sequence
-from ..numerics.derivations import best_derivations
-from ..numerics.partition import best_by_partition
-from ..numerics.polytope_solver import always
+from .._numerics.derivations import best_derivations
+from .._numerics.partition import best_by_partition
+from .._numerics.polytope_solver import always
 
 
 class TensorBatch(NamedTuple):
@@ -65,7 +65,7 @@ class Structure:
         The MAP oracle.
     entering : compiled function or None
         If the oracle is a dynamic program, the description of its hyperarcs, from which the k best structures are
-        found; see numerics/derivations.py. Every structure must have one derivation. If None, they are found by a
+        found; see _numerics/derivations.py. Every structure must have one derivation. If None, they are found by a
         partition of the structures and calls of the oracle.
     marginal_oracle : compiled function or None
         The marginal oracle, or None.
@@ -238,7 +238,7 @@ class Structure:
 
         Returns
         -------
-        places : int array of shape (n_places, n_alternatives), or None
+        places : int array of shape (n_positions, n_alternatives), or None
             Every structure has exactly one part of each row, and no other parts. None if structures do not have this
             form.
         """
@@ -247,7 +247,7 @@ class Structure:
     def n_best(self, problems: Any, limit: Any, counts: Any, start: int, stop: int) -> Any:
         """Find the k best structures of `Problems` from `start` to `stop`, in a compiled call.
 
-        See `best_derivations` in numerics/derivations.py for the arguments and the result.
+        See `best_derivations` in _numerics/derivations.py for the arguments and the result.
         """
         if self.entering is not None:
             return best_derivations(self.oracle, self.entering, problems, limit, counts, start, stop)
@@ -260,9 +260,9 @@ class Structure:
         for n, dims in zip(n_parts, problems.dims):
             if dims.tobytes() not in by_dims:
                 places = self.exclusive_parts(dims)
-                by_dims[dims.tobytes()] = place_of = np.full(n, -1)
+                by_dims[dims.tobytes()] = choice_of = np.full(n, -1)
                 for number, parts in enumerate(() if places is None else places):
-                    place_of[parts] = number
+                    choice_of[parts] = number
         return np.concatenate([by_dims[dims.tobytes()] for dims in problems.dims])
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:

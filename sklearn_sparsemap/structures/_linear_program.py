@@ -49,7 +49,7 @@ class LinearProgram(CustomStructure):
 
     Attributes
     ----------
-    pool : bool array of shape (n_found, n_variables)
+    pool : bool array of shape (n_keys, n_variables)
         The distinct solutions found so far, in the order of their discovery, including the structures in `y`. See
         `on_pool`.
 

@@ -45,7 +45,7 @@ def call_marginals(case, values, dirt):
     return value, work[: case.n]
 
 
-def _call(case, who, oracle, values, arrays, remedy, who_asks):
+def _call(case, who, oracle, values, arrays, remedy, sized_by):
     """Call an oracle and check its writes; return its value.
 
     Parameters
@@ -60,7 +60,7 @@ def _call(case, who, oracle, values, arrays, remedy, who_asks):
         The arrays that the oracle writes: work, slots and additional slots.
     remedy : str
         The remedy if the oracle raises an exception.
-    who_asks : str
+    sized_by : str
         Name of the method that sets the lengths of these arrays.
     """
     given = values.copy()
@@ -82,8 +82,8 @@ def _call(case, who, oracle, values, arrays, remedy, who_asks):
     for name, array in arrays.items():
         if not _is_intact(array):
             case.fail(
-                f"{who} writes outside of {name}, which has {len(array)} entries by {who_asks}",
-                f"let {who_asks} return the number of entries that {who} uses",
+                f"{who} writes outside of {name}, which has {len(array)} entries by {sized_by}",
+                f"let {sized_by} return the number of entries that {who} uses",
                 values,
             )
     return float(value)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._core.annotations import Any, Callable, Iterable, Sequence
-from ..numerics.loops import SOLVERS_BY_NAME
+from .._numerics.loops import SOLVERS_BY_NAME
 from ._case import Case
 from ._marginals import check_marginals
 from ._oracle import check_forms, check_list, check_oracle

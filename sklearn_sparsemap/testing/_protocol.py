@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 
 from .._core.jit import Entry, is_compiled
-from ..numerics.polytope_solver import PolytopeSolver
+from .._numerics.polytope_solver import PolytopeSolver
 from ..structures._base import is_structure
 
 # Keywords of the inference functions, which additional scores cannot be named after.

@@ -16,7 +16,7 @@ def check_public(case, n_instances):
     answers = [(values, value, i) for values, value, i in answers if i is not None]
     problems, values_found, places = zip(*answers)
     expected = [case.structure.decode(case.slots[i][0].copy(), case.dims) for i in places]
-    for who, results in _ask_in_many_ways(case, problems).items():
+    for who, results in _call_in_many_ways(case, problems).items():
         for values, value, decoded, result in zip(problems, values_found, expected, results):
             if result.value != value or not is_same(result.structure, decoded):
                 case.fail(
@@ -36,7 +36,7 @@ def check_public(case, n_instances):
         case.fail(f"map_inference returned {result}", "the value must be -inf if no structure is allowed", nothing)
 
 
-def _ask_in_many_ways(case, problems):
+def _call_in_many_ways(case, problems):
     """Return the results of all problems, by the name of the way to compute them."""
     scores, additional = zip(*(case.split(values) for values in problems))
     batch = list(scores), {name: [given[name] for given in additional] for name in case.given}

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from .._layers.padding import kinds_of
+from .._layers.padding import distinct_rows
 from .._layers.register import operator_of, register
-from .._layers.samples import naming, nonempty, place_of
+from .._layers.samples import index_text, naming, nonempty
 from ..structures._base import TensorBatch
 
 
@@ -51,7 +51,7 @@ class NativeOperator:
             lengths = rows[samples, 1:].cpu().numpy()
         present = present.to(device)
         with naming(samples, lead):
-            kinds, kind, shapes = compiled.kinds_within(padded, lengths)
+            kinds, kind, shapes = compiled.sample_layouts(padded, lengths)
         places = torch.tensor(samples, dtype=torch.int64, device=device)
         full = torch.tensor([padded], device=device).expand(len(scores), -1)
         own = np.array(shapes, np.int64).reshape(-1, len(padded))[kind]
@@ -81,8 +81,8 @@ class NativeGraphs(NativeOperator):
         present = nonempty(rows)
         samples = present.nonzero().squeeze(1)
         with naming(samples.tolist(), lead):
-            shapes, kinds = kinds_of(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
-            kinds = [(compiled.kind_of(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
+            shapes, kinds = distinct_rows(compiled.shapes_of(padded, rows[samples, 1:].cpu().numpy()))
+            kinds = [(compiled.sample_layout(padded, shape), samples[kinds == k]) for k, shape in enumerate(shapes)]
         flat, parts = scores.flatten(1), []
         u, v = torch.zeros_like(flat), torch.zeros_like(additional)
         solved = torch.zeros(len(scores), dtype=torch.bool, device=device)
@@ -112,7 +112,7 @@ def _refuse(values, lead, what):
     """Raise ValueError if scores contain NaN or inf."""
     wrong = ~(values < torch.inf).flatten(1).all(1)
     if wrong.any():
-        place = place_of(int(wrong.nonzero()[0]), lead)
+        place = index_text(int(wrong.nonzero()[0]), lead)
         raise ValueError(f"{what}{place} contains NaN or inf; scores must be finite, or -inf to forbid a part")
 
 

@@ -55,7 +55,9 @@ class PackageCache(NullCache):
             if (code := stored.read_shipped(self.key, target)) is not None:
                 return CompileResult._rebuild(target_context, *pickle.loads(code))
         if self._numbas is not None and (code := stored.read(self.path(target), self.key, target)) is not None:
-            return CompileResult._rebuild(target_context, *pickle.loads(code))
+            # Code names the modules of its functions, one of which may have another name by now.
+            with suppress(ModuleNotFoundError):
+                return CompileResult._rebuild(target_context, *pickle.loads(code))
 
     def save_overload(self, sig, data):
         if self._numbas is not None and self._numbas.check_cachable(data):

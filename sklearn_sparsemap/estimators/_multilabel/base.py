@@ -17,8 +17,8 @@ from ..._core.doc_link import DocLinkMixin
 from ..._core.indicators import in_order, read_known
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
+from ..._training._label_task import LabelTask
 from ...inference._labels import LabelGraph
-from ...training._label_task import LabelTask
 from .._failures import warn_user
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
@@ -44,7 +44,7 @@ class LabelSetClassifier(
     """
 
     _fitted_mark = "_graph"
-    _state_kinds = ("adam",)
+    _readable_states = ("adam",)
     # Default of `tol` for epochs of Adam.
     _epoch_tol = 1e-3
     # The learning rate depends on the number of samples.

@@ -28,10 +28,10 @@ from ..._core.validation import (
     keep_text,
     pair_of,
 )
+from ..._training._label_task import LabelTask
+from ..._training._minibatch import MinibatchOptimizer
+from ..._training._network import Network
 from ...losses._labels import LABEL_LOSSES
-from ...training._label_task import LabelTask
-from ...training._minibatch import MinibatchOptimizer
-from ...training._network import Network
 from .._failures import restore_on_error
 from .._learners import partial_fit_minibatch
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks

@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 
 from ..._core.blocks import dense
 from ..._core.validation import pair_of
-from ...training._data import LinearModel
-from ...training._minibatch import MinibatchOptimizer
-from ...training._network import Network
+from ..._training._data import LinearModel
+from ..._training._minibatch import MinibatchOptimizer
+from ..._training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds

@@ -50,7 +50,7 @@ class TrainingStateMixin:
 
     _learned = FittedState()
     # The kinds of training state that the estimator can read.
-    _state_kinds: tuple[str, ...] = ()
+    _readable_states: tuple[str, ...] = ()
     # The type of weights in training.
     _dtype = np.dtype(np.float64)
 
@@ -96,7 +96,7 @@ class TrainingStateMixin:
         ValueError
             If the state is of another kind, or does not fit the estimator.
         """
-        if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
+        if not isinstance(state, TrainingState) or state.kind not in self._readable_states:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
         state._check()
         if self._dtype not in (None, state.dtype):

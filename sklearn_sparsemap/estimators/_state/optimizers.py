@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ...training._curve import BoundedCurve, highest_of
-from ...training._data import LinearModel
-from ...training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
-from ...training._network import Network
-from ...training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, Dense
-from ...training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from ...training._online.pairs import ATOM, COUNT, HEAD
+from ..._training._curve import BoundedCurve, highest_of
+from ..._training._data import LinearModel
+from ..._training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
+from ..._training._network import Network
+from ..._training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, Dense
+from ..._training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from ..._training._online.pairs import ATOM, COUNT, HEAD
 
 # Optimisers of linear models by their kind, and the kinds of AdaGrad.
 _LINEAR = {kind.kind: kind for kind in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}

@@ -10,10 +10,10 @@ import numpy as np
 
 from ... import factors, penalties, structures
 from ..._core.plain import Form, add_form, by_constructor
+from ..._training._curve import BoundedCurve, mean_of
+from ..._training._data import LinearModel
+from ..._training._network import Network
 from ...inference._labels import LabelGraph, OneLabel
-from ...training._curve import BoundedCurve, mean_of
-from ...training._data import LinearModel
-from ...training._network import Network
 from .._multilabel.calibration import Calibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
 from .._structured.graph_builder import GraphBuilder

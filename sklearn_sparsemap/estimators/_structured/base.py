@@ -27,14 +27,14 @@ from ..._core.validation import (
     keep_text,
     pair_of,
 )
+from ..._training._partial_task import PartialTask
+from ..._training._scores import linear_scores
+from ..._training._structure_task import UNKNOWN, StructureTask, object_array
 from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
-from ...training._partial_task import PartialTask
-from ...training._scores import linear_scores
-from ...training._structure_task import UNKNOWN, StructureTask, object_array
 from .._failures import warn_of_gaps
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import FittedState

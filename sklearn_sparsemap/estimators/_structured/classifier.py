@@ -22,11 +22,11 @@ from ..._core.validation import (
     check_parameters,
     pair_of,
 )
+from ..._training._data import LinearModel
+from ..._training._partial_task import PartialTask
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
-from ...training._data import LinearModel
-from ...training._partial_task import PartialTask
 from .._failures import restore_on_error
 from .._learners import (
     LBFGSLearner,
@@ -225,7 +225,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ['a', 'b']
     """
 
-    _state_kinds = ("online", "mira", "minibatch")
+    _readable_states = ("online", "mira", "minibatch")
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
     _epoch_tol = 7e-3

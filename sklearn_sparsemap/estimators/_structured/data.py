@@ -29,7 +29,7 @@ from ..._core.validation import (
     name_array,
     quoted,
 )
-from ...training._structure_task import UNKNOWN, object_array
+from ..._training._structure_task import UNKNOWN, object_array
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.

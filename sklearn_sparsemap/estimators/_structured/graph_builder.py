@@ -1,9 +1,9 @@
 """The parameter `structure` of estimators, which may be a function that makes a factor graph of each sample."""
 
 from ..._core.ragged import RaggedArray
+from ..._training._graph_task import GraphTask
 from ...losses._graphs import check_graph, learned_shapes
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...training._graph_task import GraphTask
 
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 

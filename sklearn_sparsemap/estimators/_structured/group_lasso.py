@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, PairOf, check_parameters, pair_of
+from ..._training._data import LinearModel
+from ..._training._group_lasso.penalty import GroupPenalty
+from ..._training._group_lasso.solver import GroupLassoSolver
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
 from ...structures import Structure
-from ...training._data import LinearModel
-from ...training._group_lasso.penalty import GroupPenalty
-from ...training._group_lasso.solver import GroupLassoSolver
 from .._failures import restore_on_error
 from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
 from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks

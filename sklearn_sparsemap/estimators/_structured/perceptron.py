@@ -23,13 +23,13 @@ from ..._core.validation import (
     check_parameters,
     pair_of,
 )
+from ..._training._curve import BoundedCurve, mean_of
+from ..._training._data import LinearModel
+from ..._training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
 from ...penalties import Groups
 from ...structures import Structure
-from ...training._curve import BoundedCurve, mean_of
-from ...training._data import LinearModel
-from ...training._online.groups import PAPER_SCHEDULE, GroupOptimizer
 from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
@@ -238,7 +238,7 @@ default=None
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _weights_of_others = "uniform"
-    _state_kinds = ("groups",)
+    _readable_states = ("groups",)
     # Shrinkage is implemented for float64 only.
     _dtype = np.dtype(np.float64)
     # The step size decreases from epoch to epoch.
@@ -346,10 +346,10 @@ default=None
         self._learned = FittedState(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
 
-        def visit_with(optimizer):
+        def epoch_of(optimizer):
             return make_epoch(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
 
-        return self._learn_phases(data, visit_with, len(X), norms)
+        return self._learn_phases(data, epoch_of, len(X), norms)
 
     @restore_on_error
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
@@ -530,14 +530,14 @@ default=None
             (source.source, None), lambda optimizer: partial(source.run_epoch, self, optimizer, rng), n_samples
         )
 
-    def _learn_phases(self, data, visit_with, n_samples, norms=None):
+    def _learn_phases(self, data, epoch_of, n_samples, norms=None):
         """Select groups, then learn the weights of the selected groups again.
 
         Parameters
         ----------
         data : tuple
             X and y in the user's form.
-        visit_with : callable
+        epoch_of : callable
             Maps an optimiser to the function that visits all samples, and returns their mean loss.
         n_samples : int
         norms : array, default=None
@@ -547,7 +547,7 @@ default=None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
-        monitor.run(GroupPhase(self, first, first, visit_with(first), self.max_iter))
+        monitor.run(GroupPhase(self, first, first, epoch_of(first), self.max_iter))
         # The last shrinkage enforces the budget.
         self._configure(first, n_samples)
         if self._has_penalty:
@@ -555,7 +555,7 @@ default=None
             warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
             last = self._debiasing_optimizer(first, n_samples)
-            monitor.run(GroupPhase(self, first, last, visit_with(last), self.debias_max_iter))
+            monitor.run(GroupPhase(self, first, last, epoch_of(last), self.debias_max_iter))
         monitor.store()
         monitor.end()
         return self

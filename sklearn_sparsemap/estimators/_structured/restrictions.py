@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._core.spans import SCHEMES, split_label
 from ..._core.validation import quoted
-from ...training._structure_task import UNKNOWN
+from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
 from .data import codes_of, flatten_labels
 

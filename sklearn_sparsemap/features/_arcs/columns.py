@@ -32,17 +32,17 @@ class ArcPlan(Plan):
 
     def arrays(self, codes, values, roots=(), lengths=()):
         """Return encoded fields and the beginnings of sentences in them, in the form that kernels take."""
-        n_places = len(codes[0]) if codes else 0
+        n_positions = len(codes[0]) if codes else 0
         return kernels.Arcs(
             readonly(hash_codes(self, codes, values), np.uint64),
             readonly(roots, np.int64),
             readonly(lengths, np.int64),
-            *self.side("head", n_places),
-            *self.side("mod", n_places),
+            *self.side("head", n_positions),
+            *self.side("mod", n_positions),
             readonly(self._relations, np.uint64),
             readonly(self._middles, np.int64),
             readonly(self._middle_factors, np.uint64),
-            readonly(self._middle_fields * n_places, np.int64),
+            readonly(self._middle_fields * n_positions, np.int64),
         )
 
 
@@ -134,7 +134,7 @@ class ArcVocabulary(Vocabulary):
 
     def check(self):
         heads, mods, middles = self.firsts.T
-        if ((middles < 0) | (middles >= self._n_places()) | (heads == mods)).any():
+        if ((middles < 0) | (middles >= self._n_positions()) | (heads == mods)).any():
             raise ValueError("first occurrences must have different heads and modifiers, and a place between")
         super().check()
 

@@ -51,7 +51,7 @@ COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, PARTS], Columns)
 
 # Scratch for one head: totals[m, j] for modifier m and template j, the places of the values between (see
 # `_look_between`), and the columns of one template at one arc.
-Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "found"])
+Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "columns"])
 
 
 @kernel
@@ -215,7 +215,7 @@ def _find_head(arcs, columns, h, n, seen, indices, end, counts):
     """
     hashes, middles, factors = arcs.hashes, arcs.middles, arcs.middle_factors
     column_ptr, sizes, slot_ptr, keys, slots = columns
-    totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
+    totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.columns
     is_hashed = len(slots) == 0
     for m in range(1, n + 1):
         first = end
@@ -226,20 +226,20 @@ def _find_head(arcs, columns, h, n, seen, indices, end, counts):
                 end += 1
                 continue
             side = 2 * f + (1 if m > h else 0)
-            n_found = 0
+            n_keys = 0
             for i in range(n_seen[f, m] if f >= 0 else 1):
                 total = totals[m, j] + factors[j] * hashes[spots[side, i]] if f >= 0 else totals[m, j]
                 key = mix(total)
                 if is_hashed:
-                    found[n_found] = base + scale(key, size)
-                    n_found += 1
+                    found[n_keys] = base + scale(key, size)
+                    n_keys += 1
                     continue
                 mask = slot_ptr[j + 1] - slot_ptr[j] - 1
                 number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
                 if number > 0:
-                    found[n_found] = base + number - 1
-                    n_found += 1
-            end = _insert_sorted(found, n_found, indices, end)
+                    found[n_keys] = base + number - 1
+                    n_keys += 1
+            end = _insert_sorted(found, n_keys, indices, end)
         counts[m - 1] = end - first
     return end
 
@@ -308,7 +308,7 @@ def learn_template(arcs, j, word_ptr, gold, min_count):
 
     Returns
     -------
-    firsts : int32 array of shape (n_found, 3)
+    firsts : int32 array of shape (n_keys, 3)
         The places of the head, the modifier and the word between in each n-gram's first occurrence.
     n_kept : int
         Number of n-grams seen at least `min_count` times, which are the first rows of `firsts`.
@@ -319,7 +319,7 @@ def learn_template(arcs, j, word_ptr, gold, min_count):
     keys = np.empty(256, dtype=np.uint64)
     counts = np.empty(256, dtype=np.int32)
     firsts = np.empty(3 * 256, dtype=np.int32)
-    n_found = 0
+    n_keys = 0
     for s in range(len(arcs.lengths)):
         n = arcs.lengths[s]
         root = arcs.roots[s]
@@ -351,22 +351,22 @@ def learn_template(arcs, j, word_ptr, gold, min_count):
                     if slots[slot] > 0:
                         counts[slots[slot] - 1] += 1
                         continue
-                    if n_found == len(keys):
+                    if n_keys == len(keys):
                         keys = _longer(keys)
                         counts = _longer(counts)
                         firsts = _longer(firsts)
-                    keys[n_found] = key
-                    counts[n_found] = 1
-                    firsts[3 * n_found] = root + h
-                    firsts[3 * n_found + 1] = root + m
-                    firsts[3 * n_found + 2] = middle
-                    n_found += 1
-                    slots[slot] = n_found
-                    if 2 * n_found > mask:
-                        slots = larger_table(slots, keys, n_found)
+                    keys[n_keys] = key
+                    counts[n_keys] = 1
+                    firsts[3 * n_keys] = root + h
+                    firsts[3 * n_keys + 1] = root + m
+                    firsts[3 * n_keys + 2] = middle
+                    n_keys += 1
+                    slots[slot] = n_keys
+                    if 2 * n_keys > mask:
+                        slots = larger_table(slots, keys, n_keys)
                         mask = np.int64(len(slots) - 1)
     n_kept = 0
-    for i in range(n_found):
+    for i in range(n_keys):
         if counts[i] >= min_count:
             for k in range(3):
                 firsts[3 * n_kept + k] = firsts[3 * i + k]

@@ -96,7 +96,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
            [0, 0, 0, 0, 0, 0]])
     """
 
-    _template_kind = ArcTemplate
+    _template_class = ArcTemplate
     _default_templates = staticmethod(dependency_templates)
     _plan_of = ArcPlan
     _vocabulary_of = ArcVocabulary

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.jit import INTS, INTS_OUT, UINTS_OUT, entry, types
 from ..._core.validation import quoted
-from .._fields import join_sentences, place_of_token
+from .._fields import join_sentences, name_of_token
 from .._tokens.kernels import find_slot, larger_table, mix
 
 # Types of values that are one feature; values of the second types are several features.
@@ -55,7 +55,7 @@ def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, co
     """
     mask = np.int64(255)
     slots = np.zeros(256, dtype=np.int32)
-    n_found = np.int64(0)
+    n_keys = np.int64(0)
     for t in order:
         form = form_of[t]
         for j in range(form_ptr[form], form_ptr[form + 1]):
@@ -66,16 +66,16 @@ def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, co
             slot = find_slot(slots, 0, mask, keys, 0, key)
             number = np.int64(slots[slot]) - 1
             if number < 0:
-                number = n_found
-                n_found += 1
-                slots[slot] = n_found
+                number = n_keys
+                n_keys += 1
+                slots[slot] = n_keys
                 pairs[number] = pair
                 keys[number] = key
-                if 2 * n_found > mask:
-                    slots = larger_table(slots, keys, n_found)
+                if 2 * n_keys > mask:
+                    slots = larger_table(slots, keys, n_keys)
                     mask = np.int64(len(slots) - 1)
             codes[row_ptr[t] + j - form_ptr[form]] = number
-    return n_found
+    return n_keys
 
 
 class TokenPairs:
@@ -123,7 +123,7 @@ class TokenPairs:
         if not np.isfinite(self.weights).all():
             code = int(np.argmin(np.isfinite(self.weights)))
             token = int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1
-            place = place_of_token(self.indptr, token)
+            place = name_of_token(self.indptr, token)
             raise ValueError(
                 f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out missing values"
             )
@@ -186,7 +186,7 @@ class TokenPairs:
                 try:
                     own = list(_pairs_of(token, separator))
                 except ValueError as error:
-                    raise ValueError(f"{place_of_token(self.indptr, i)}: {error}") from None
+                    raise ValueError(f"{name_of_token(self.indptr, i)}: {error}") from None
                 row_ptr.append(row_ptr[-1] + len(own))
                 yield from own
 

@@ -56,7 +56,7 @@ class Columns:
         """
         places, n_templates = encoded.token_indices, len(self.plan.templates)
         hashes = hash_codes(self.plan, encoded.codes, encoded.values)
-        atoms, tables = self.plan.side("head", encoded.n_places), self.tables
+        atoms, tables = self.plan.side("head", encoded.n_positions), self.tables
         columns = np.empty(len(places) * n_templates, dtype=np.int32)
 
         def find_range(start, stop):
@@ -129,18 +129,18 @@ class Vocabulary(Columns):
 
     def check(self):
         """Raise ValueError unless kernels may read the arrays, and each column has an n-gram of its own."""
-        plan, firsts, n_places = self.plan, self.firsts, self._n_places()
+        plan, firsts, n_positions = self.plan, self.firsts, self._n_positions()
         if not len(self.codes) == len(self.values) == len(plan.fields):
             raise ValueError(f"codes and values must be those of the fields {plan.fields}")
         for codes, values in zip(self.codes, self.values):
-            if codes.dtype.kind != "u" or codes.shape != (n_places,):
+            if codes.dtype.kind != "u" or codes.shape != (n_positions,):
                 raise ValueError("codes must be unsigned integers, one for each place")
             if codes.max(initial=0) >= len(plan.padding) + len(values):
                 raise ValueError("codes must be places in the padding and the values of a field")
             if len(set(values)) < len(values) or not {*map(type, values)} <= {str, int}:
                 raise ValueError("the values of a field must be strings and integers, each once")
         # A root is just before its sentence.
-        low, high = plan.before - plan.n_roots, n_places - plan.after
+        low, high = plan.before - plan.n_roots, n_positions - plan.after
         if firsts.dtype != np.int32 or firsts.shape[1:] != self._first_shape or not firsts.flags.c_contiguous:
             raise ValueError(f"first occurrences must be a C-contiguous int32 array (n_columns, *{self._first_shape})")
         ends = firsts.reshape(len(firsts), -1)[:, :2]
@@ -152,7 +152,7 @@ class Vocabulary(Columns):
         if np.count_nonzero(self.tables[-1]) < len(firsts):
             raise ValueError("two columns have the same n-gram")
 
-    def _n_places(self):
+    def _n_positions(self):
         return len(self.codes[0]) if self.codes else np.iinfo(np.int32).max
 
     def __getstate__(self):
@@ -222,7 +222,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     """
     n_tokens, n_templates = len(encoded.token_indices), len(plan.templates)
     hashes = hash_codes(plan, encoded.codes, encoded.values)
-    atom_ptr, shifts, factors = plan.side("head", encoded.n_places)
+    atom_ptr, shifts, factors = plan.side("head", encoded.n_positions)
     columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
 
     def learn_range(start, stop):

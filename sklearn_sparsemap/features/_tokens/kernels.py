@@ -2,7 +2,7 @@
 
 Conventions: kernels share these parameters.
 
-hashes : uint64 array of shape (n_fields * n_places,)
+hashes : uint64 array of shape (n_fields * n_positions,)
     The hashes of all fields, one padded field after the other.
 tokens : int array of shape (n_tokens,)
     The place of each token within a padded field.
@@ -68,11 +68,11 @@ def find_slot(slots, start, mask, keys, base, key):
 
 
 @kernel
-def larger_table(slots, keys, n_found):
+def larger_table(slots, keys, n_keys):
     """Return a table of four times the size with the same keys."""
     mask = 4 * np.int64(len(slots)) - 1
     larger = np.zeros(mask + 1, dtype=np.int32)
-    for i in range(n_found):
+    for i in range(n_keys):
         larger[find_slot(larger, 0, mask, keys, 0, keys[i])] = i + 1
     return larger
 
@@ -109,7 +109,7 @@ def learn_template(hashes, tokens, shifts, factors, min_count, stride, columns, 
     n_atoms = len(shifts)
     mask = np.int64(255)
     slots = np.zeros(256, dtype=np.int32)
-    n_found = 0
+    n_keys = 0
     for t in range(n_tokens):
         key = _ngram(hashes, tokens[t], shifts, factors, 0, n_atoms)
         slot = find_slot(slots, 0, mask, keys, 0, key)
@@ -117,20 +117,20 @@ def learn_template(hashes, tokens, shifts, factors, min_count, stride, columns, 
             number = slots[slot] - 1
             counts[number] += 1
         else:
-            number = n_found
-            n_found += 1
-            slots[slot] = n_found
+            number = n_keys
+            n_keys += 1
+            slots[slot] = n_keys
             keys[number] = key
             counts[number] = 1
             firsts[number] = tokens[t]
-            if 2 * n_found > mask:
-                slots = larger_table(slots, keys, n_found)
+            if 2 * n_keys > mask:
+                slots = larger_table(slots, keys, n_keys)
                 mask = np.int64(len(slots) - 1)
         columns[t * stride] = number
     if min_count <= 1:
-        return n_found
+        return n_keys
     n_kept = 0
-    for i in range(n_found):
+    for i in range(n_keys):
         if counts[i] >= min_count:
             firsts[n_kept] = firsts[i]
             counts[i] = n_kept

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..._core.plain import add_form
-from .._template import BaseTemplate, check_place, is_int
+from .._template import BaseTemplate, check_atom, is_int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,7 +63,7 @@ class Template(BaseTemplate):
     def _check_atom(atom):
         if not isinstance(atom, tuple | list) or len(atom) != 2:
             raise ValueError(f"each atom must be a (field, offset) pair; got {atom!r}")
-        return check_place(*atom)
+        return check_atom(*atom)
 
     @staticmethod
     def _as_atom(side, field, offset, name):

@@ -87,7 +87,7 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     ['length[-1]|case[0]=<begin-1>|lower', 'length[-1]|case[0]=3|lower']
     """
 
-    _template_kind = Template
+    _template_class = Template
     _default_templates = staticmethod(partial(ngrams, "word", (1, 2), 1))
     _plan_of = Plan
 

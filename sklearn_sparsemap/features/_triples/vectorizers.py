@@ -75,7 +75,7 @@ class _TripleVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
             readonly(hash_codes(plan, encoded.codes, encoded.values), np.uint64),
             readonly(encoded.token_indices[encoded.indptr[:-1]] - 1, np.int64),
             readonly(lengths, np.int64),
-            *(array for side in ("head", self._third, "mod") for array in plan.side(side, encoded.n_places)),
+            *(array for side in ("head", self._third, "mod") for array in plan.side(side, encoded.n_positions)),
             readonly(relation_totals(plan, self._directions), np.uint64),
             readonly(model.column_ptr, np.int64),
             readonly(np.diff(model.column_ptr), np.uint64),
@@ -135,7 +135,7 @@ class SiblingVectorizer(_TripleVectorizer, auto_wrap_output_keys=None):
     RaggedArray(n_samples=1, n_rows=17, n_features=10, CSR)
     """
 
-    _template_kind = SiblingTemplate
+    _template_class = SiblingTemplate
     _default_templates = staticmethod(sibling_templates)
     _third, _directions = "sib", DIRECTIONS
 
@@ -189,7 +189,7 @@ class GrandparentVectorizer(_TripleVectorizer, auto_wrap_output_keys=None):
     RaggedArray(n_samples=1, n_rows=4, n_features=10, CSR)
     """
 
-    _template_kind = GrandparentTemplate
+    _template_class = GrandparentTemplate
     _default_templates = staticmethod(grandparent_templates)
     _third, _directions = "grand", _ORDERS
 

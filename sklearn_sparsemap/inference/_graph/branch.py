@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..._core.jit import working_time
-from ...graphs.arrays import FORBIDDEN
+from ..._graphs.arrays import FORBIDDEN
 
 # Maximum number of relaxations of a search with a deadline.
 MAX_NODES = 500

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...graphs.arrays import FORBIDDEN
-from ...graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
-from ...graphs.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS
+from ..._graphs.arrays import FORBIDDEN
+from ..._graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
+from ..._graphs.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS
 
 LARGE = 1e3  # largest magnitude of ordinary scores; their marginals lose at most 3 of 16 digits
 _MIN_RATIO = 1e3  # minimum ratio of a score that is clipped to the next smaller one; larger: fewer attempts

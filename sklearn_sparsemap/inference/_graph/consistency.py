@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...graphs.arrays import FORBIDDEN
+from ..._graphs.arrays import FORBIDDEN
 
 # Maximum number of rounds. A round passes on what the previous one has ruled out, so long chains may need more; the
 # values that are left then are left to the solvers.

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from ...graphs.arrays import FORBIDDEN, SCORED
+from ..._graphs.arrays import FORBIDDEN, SCORED
 
 # Status of scipy's linprog for a program without a solution.
 _NO_SOLUTION = 2
@@ -30,7 +30,7 @@ def least_contradiction(layout, scores, factors):
         In the same order. All of them, if some are structures or tables that the contradiction needs.
     """
     arrays = layout.arrays
-    kept = [f for f in factors if arrays.kinds[f] not in SCORED]
+    kept = [f for f in factors if arrays.factor_types[f] not in SCORED]
     program = _Program(arrays, scores)
     if program.has_solution(kept):
         return factors

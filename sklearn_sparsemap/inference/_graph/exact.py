@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._core.highs import milp
 from ..._core.jit import working_time
-from ...graphs.arrays import FORBIDDEN
+from ..._graphs.arrays import FORBIDDEN
 from .branch import MAX_NODES
 
 # Largest violation of a row by an assignment. Entries of rows are integers.

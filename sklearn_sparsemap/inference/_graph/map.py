@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.jit import working_time
-from ...graphs.rows import INFEASIBLE
-from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
+from ..._graphs.rows import INFEASIBLE
+from ..._graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
 from .clipping import Clipping
 from .consistency import rule_out
@@ -178,7 +178,7 @@ def _refuse(layout, relaxed, which):
     """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation."""
     arrays, message = layout.arrays, ""
     if np.isfinite(relaxed.gap[0]):
-        of_link = np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))
+        of_link = np.repeat(np.arange(len(arrays.factor_types)), np.diff(arrays.link_ptr))
         numbers = np.unique(of_link[fractional(relaxed.marginals[0])[arrays.links]])
         message = ", ".join(repr(layout.factor_of(int(f))) for f in numbers[:4])
         message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""

@@ -16,10 +16,10 @@ from ..._core.validation import (
     check_positive,
     check_scores,
 )
+from ..._graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
+from ..._graphs.batch import GRAPH_SOLVERS
 from ...factors._graph import FactorGraph
 from ...factors._variable_arrays import check_finite
-from ...graphs.arrays import FORBIDDEN, PAIR, STRUCTURE
-from ...graphs.batch import GRAPH_SOLVERS
 from .._problems import check_additional
 from .._results import LPSparseMAPBatch
 from .._results.graph import LPSparseMAPResult
@@ -428,14 +428,14 @@ def _check_additional(graph, additional, label):
     for factor in scored:
         name = factor.name
         what = f"{label}[{name!r}]"
-        if factor.kind != STRUCTURE:
+        if factor.type != STRUCTURE:
             if name not in additional and factor.count == 0:
                 # There are no pairs, such as vertical ones in a grid with one row.
                 given.setdefault(name, np.zeros(factor.accepted_shapes[None][-1]))
                 continue
             if name not in additional:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
-            scores_of = _pair_scores if factor.kind == PAIR else _table_scores
+            scores_of = _pair_scores if factor.type == PAIR else _table_scores
             given[name] = scores_of(additional[name], factor, what)
         else:
             arrays = _structure_scores(additional.get(name, {}), factor, what, graph.features.get(name, {}))

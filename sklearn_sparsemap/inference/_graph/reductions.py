@@ -10,14 +10,14 @@ A reduction has three methods, as in cvxpy:
 
 `GraphSolver` applies `Clipping` (clipping.py) to samples with scores of very different magnitudes, `ZeroScores` and
 `GrowingScores` to samples that do not converge, and `OtherSolver` to samples of tables. A fifth reduction, which fixes
-variables by bounds on the scores, is part of the kernels (`graphs/presolve.py`). For structures, masks are reduced in
+variables by bounds on the scores, is part of the kernels (`_graphs/presolve.py`). For structures, masks are reduced in
 `inference/_masks.py`.
 """
 
 import numpy as np
 
-from ...graphs.rows import INFEASIBLE, NOT_CONVERGED
-from ...graphs.samples import N_ITER, STATUS
+from ..._graphs.rows import INFEASIBLE, NOT_CONVERGED
+from ..._graphs.samples import N_ITER, STATUS
 
 _MAX_EASY = 10.0  # first magnitude of the scores in `GrowingScores`; larger: fewer solves, each with more iterations
 _GROWTH = 10.0  # factor from one magnitude of the scores to the next; larger: fewer solves, each with more iterations

@@ -7,12 +7,12 @@ import numpy as np
 
 from ..._core.jit import readonly
 from ..._core.threads import ends_at, over_ranges
-from ...graphs.batch import BY_MULTIPLIERS
-from ...graphs.choice import graph_solver, small_solver
-from ...graphs.matchings import matching_multipliers_range
-from ...graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
-from ...graphs.samples import N_ITER, STATUS, GraphSolutions, SampleArrays
-from ...numerics.solver import MOST_STRUCTURE_CALLS
+from ..._graphs.batch import BY_MULTIPLIERS
+from ..._graphs.choice import graph_solver, small_solver
+from ..._graphs.matchings import matching_multipliers_range
+from ..._graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
+from ..._graphs.samples import N_ITER, STATUS, GraphSolutions, SampleArrays
+from ..._numerics.solver import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .clipping import LARGE, MAX_SIZE, Clipping
 from .contradictions import least_contradiction, list_rules
@@ -208,7 +208,7 @@ def check_feasible(problems, solutions):
     # The certificate of infeasibility: multipliers of rows or, if these are zero, variables of links.
     layout = problems.layout
     arrays = layout.arrays
-    strength = np.zeros(len(arrays.kinds))
+    strength = np.zeros(len(arrays.factor_types))
     np.maximum.at(strength, arrays.row_factors, np.abs(solutions.multipliers[i, : len(arrays.row_factors)]))
     if not strength.any():
         of_link = np.repeat(np.arange(len(strength)), np.diff(arrays.link_ptr))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping
 from ..._core.html import as_html, attributes
-from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
+from ..._graphs.jacobian import GraphJacobian, has_converged, structures_of
 from .._graph.branch import fractional
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..._core.offsets import offsets
 from ..._core.ragged import RaggedArray
 from ..._core.threads import over_groups
-from ...graphs.jacobian import GraphJacobian, has_converged
+from ..._graphs.jacobian import GraphJacobian, has_converged
 from .graph import LPSparseMAPResult
 from .lazy import LazyResults
 
@@ -39,8 +39,8 @@ class LPSparseMAPBatch(LazyResults):
 
     _columns = ("objective", "gap", "residual", "n_iter", "converged")
 
-    def __init__(self, groups, n, own_additional, again, tol, n_jobs):
-        self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
+    def __init__(self, groups, n, distinct_additional, again, tol, n_jobs):
+        self._groups, self._distinct_additional, self._again, self._tol = groups, distinct_additional, again, tol
         self._n_jobs = n_jobs
         statistics = np.empty((n, 5))
         for places, _, solutions in groups:
@@ -93,7 +93,7 @@ class LPSparseMAPBatch(LazyResults):
             over the samples if one dict was given for all samples, else a list with one for each sample.
         """
         found, joint = zip(*self.products(self._join(vs, "vs"), [None] * len(self._groups)))
-        if self._own_additional:
+        if self._distinct_additional:
             additional = [None] * len(self)
             for (places, problems, _), changes in zip(self._groups, joint):
                 for i, own in zip(places, changes):

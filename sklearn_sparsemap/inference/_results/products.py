@@ -5,7 +5,7 @@ import numpy as np
 from ..._core.jit import readonly
 from ..._core.offsets import offsets
 from ..._core.threads import over_ranges
-from ...numerics.backward import (
+from ..._numerics.backward import (
     Directions,
     Products,
     Supports,
@@ -17,7 +17,7 @@ from ...numerics.backward import (
 NEGLIGIBLE = 1e-12  # structures with smaller weights are rounding errors, and are left out
 
 
-def lay_out_supports(slots, additional_slots, counts, sizes):
+def make_supports(slots, additional_slots, counts, sizes):
     """Return structures in the form that kernels take; ``counts[i]`` is the number of structures of problem i."""
     ptr = [offsets(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
@@ -26,7 +26,7 @@ def lay_out_supports(slots, additional_slots, counts, sizes):
     )
 
 
-def lay_out_directions(unary, extra, extra_ptr):
+def make_directions(unary, extra, extra_ptr):
     """Return directions of the scores and of the additional scores in the form that kernels take."""
     return Directions(readonly(unary), readonly(extra), readonly(extra_ptr, np.int64))
 

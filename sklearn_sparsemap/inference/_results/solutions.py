@@ -9,14 +9,14 @@ from ..._core.annotations import NDArray
 from ..._core.jit import readonly
 from ..._core.offsets import offsets, ragged_indices
 from ..._core.threads import over_ranges
-from ...numerics.backward import Products
-from ...numerics.facet_loops import Facets, facet_products_range
-from ...numerics.loops import N_ADDITIONAL, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
-from ...numerics.solver import BY_FACETS
+from ..._numerics.backward import Products
+from ..._numerics.facet_loops import Facets, facet_products_range
+from ..._numerics.loops import N_ADDITIONAL, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
+from ..._numerics.solver import BY_FACETS
 from .products import (
     NEGLIGIBLE,
-    lay_out_directions,
-    lay_out_supports,
+    make_directions,
+    make_supports,
     multiply,
     multiply_on_faces,
     multiply_weights,
@@ -93,7 +93,7 @@ class SparseMAPSolutions:
             _take_rows(pool, offsets(n_structures * widths), offsets(n_structures), widths, selected)
             for pool, widths in ((slots, problems.sizes[:, 0]), (additional, problems.sizes[:, 1]))
         )
-        supports = lay_out_supports(slots, additional, counts, problems.sizes)
+        supports = make_supports(slots, additional, counts, problems.sizes)
         products, dependent = multiply_weights(problems, supports, flat, self._extra_ptr, self._n_jobs)
         if dependent.any():
             which = f"sample {int(np.argmax(dependent))}: " if len(self._statistics) > 1 else ""
@@ -139,7 +139,7 @@ class SparseMAPSolutions:
         -------
         unary, extra : arrays
         """
-        directions, marginals = lay_out_directions(unary, extra, self._extra_ptr), readonly(self._flat)
+        directions, marginals = make_directions(unary, extra, self._extra_ptr), readonly(self._flat)
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         problems, by_structures = self._batch.problems, np.ones(len(self._statistics), bool)
         if self._by_facets.any():
@@ -166,7 +166,7 @@ class SparseMAPSolutions:
             chosen = np.flatnonzero(by_structures)
             ptrs = problems.score_ptr, self._extra_ptr
             places = [ragged_indices(ptr[:-1][chosen], np.diff(ptr)[chosen]) for ptr in ptrs]
-            some = lay_out_directions(
+            some = make_directions(
                 *(values[place] for values, place in zip(directions[:2], places)),
                 offsets(np.diff(self._extra_ptr)[chosen]),
             )
@@ -187,7 +187,7 @@ class SparseMAPSolutions:
             centred = self._batch.structure.polytope_solver.of_many(problems, marginals, directions.unary)
             return Products(centred, np.zeros(len(directions.extra)))
         slots, additional, _, counts = self._structures_of(chosen)
-        supports = lay_out_supports(slots, additional, counts, problems.sizes)
+        supports = make_supports(slots, additional, counts, problems.sizes)
         if complete:
             oracle = self._batch.structure.oracle
             return multiply_on_faces(oracle, problems, supports, marginals, directions, self._n_jobs)

@@ -11,14 +11,14 @@ from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.html import N_ROWS, as_html, attributes, short, table
 from ..._core.jit import readonly
 from ..._core.validation import check_numbers
-from ...numerics.active_set import active_set
-from ...numerics.backward import Products
-from ...numerics.face import Direction, complete_face
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE
-from ...numerics.solver import AIM
-from ...numerics.support import EPS
+from ..._numerics.active_set import active_set
+from ..._numerics.backward import Products
+from ..._numerics.face import Direction, complete_face
+from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
+from ..._numerics.solver import AIM
+from ..._numerics.support import EPS
 from .._batch import default_max_iter
-from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply
+from .products import NEGLIGIBLE, make_directions, make_supports, multiply
 from .solutions import SparseMAPSolutions
 
 
@@ -200,7 +200,7 @@ class SparseMAPResult(SparseMAPSolutions):
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
         if self._face is not None:
-            directions = lay_out_directions(unary, additional, self._extra_ptr)
+            directions = make_directions(unary, additional, self._extra_ptr)
             return multiply(self._batch.problems, self._face, directions)
         if self.knows_face() or (self._by_facets[0] and self._weights[-1] == 0.0):
             return self.products(unary, additional)
@@ -210,7 +210,7 @@ class SparseMAPResult(SparseMAPSolutions):
             p.structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self._flat),
             tuple(self.support[:2]), direction, readonly(additional), tuple(out),
         )  # fmt: skip
-        self._face = lay_out_supports(slots, additional_slots, np.array([len(slots)]), p.problems.sizes)
+        self._face = make_supports(slots, additional_slots, np.array([len(slots)]), p.problems.sizes)
         return out
 
     def _gradients(self, products):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_numbers
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE
+from ..._numerics.loops import GAP, N_ITER, OBJECTIVE
 from .._batch import decode_problems
 from .lazy import LazyResults
 from .solutions import SparseMAPSolutions, most_probable_first

@@ -115,7 +115,7 @@ class GroupOrderDisplay(Drawing):
         display : GroupOrderDisplay
         """
         levels = self.order.levels
-        heights, bends, extent = place_by_level(levels, self.order.covers)
+        heights, bends, extent = arrange_by_level(levels, self.order.covers)
         lefts, rights = self._columns(levels, extent)
         low, high = np.array([lefts[0] - _MARGIN, -extent * _ROW]), np.array([rights[-1] + _MARGIN, _HEAD])
         scale = self._start_drawing(ax, low, high, self._entries())
@@ -215,7 +215,7 @@ class GroupOrderDisplay(Drawing):
             write(self.ax_, ((left + right) / 2, heights[i]), name, _FONT * scale, color=color, zorder=4)
 
 
-def place_by_level(levels, covers):
+def arrange_by_level(levels, covers):
     """Place groups in columns by level so that few edges cross.
 
     An edge that skips levels gets a bend in each of them. A bend has a separate place, like a group, so no edge runs

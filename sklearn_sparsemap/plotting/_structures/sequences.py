@@ -228,10 +228,10 @@ def _write_cells(ax, cells, steps, courses, across, down):
         return
     for (row, step), text in texts.items():
         reach = 0.5 * text_width(text, size) / across, 0.5 * size / down
-        write(ax, _free_place(step, row, steps, courses, reach), text, size, halo=2.5, zorder=20)
+        write(ax, _free_corner(step, row, steps, courses, reach), text, size, halo=2.5, zorder=20)
 
 
-def _free_place(step, row, steps, courses, reach):
+def _free_corner(step, row, steps, courses, reach):
     """Return the corner of a cell at which a number is farthest from all lines, preferably the upper left one.
 
     `courses` are the rows of each path at `steps`; `reach` is half of the size of the number, in cells.

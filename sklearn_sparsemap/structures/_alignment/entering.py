@@ -1,4 +1,4 @@
-"""The ways to each cell of a grid, from which the k best alignments are found; see `numerics/derivations.py`.
+"""The ways to each cell of a grid, from which the k best alignments are found; see `_numerics/derivations.py`.
 
 Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps in `work` one after the other.
 """
@@ -6,7 +6,7 @@ Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.derivations import NONE, SINK, entering_arcs, put_arc
+from ..._numerics.derivations import NONE, SINK, entering_arcs, put_arc
 from .map import LOCAL, WARPING, gap_scores
 
 

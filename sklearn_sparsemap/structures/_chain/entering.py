@@ -1,10 +1,10 @@
-"""The ways to each state of a chain, from which the k best paths are found; see `numerics/derivations.py`."""
+"""The ways to each state of a chain, from which the k best paths are found; see `_numerics/derivations.py`."""
 
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.derivations import NONE, SINK, entering_arcs, put_arc
-from .map import NO_TRANSITIONS, PER_STEP, places_of_ends
+from ..._numerics.derivations import NONE, SINK, entering_arcs, put_arc
+from .map import NO_TRANSITIONS, PER_STEP, end_indices_of
 
 
 @kernel
@@ -23,7 +23,7 @@ def list_moves(scores, additional, dims, table, layout, node, arcs, totals):
     """
     width, counted, fewest, most = layout
     n_steps, n_states, n = dims[0], dims[1], np.int64(0)
-    at_end = places_of_ends(additional, dims)[1]
+    at_end = end_indices_of(additional, dims)[1]
     if node == SINK:
         for state in range(n_states):
             first = ((n_steps - 1) * n_states + state) * width

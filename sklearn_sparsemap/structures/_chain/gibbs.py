@@ -16,7 +16,7 @@ from .._exp import exponentiate
 from .._sums import softmax
 from .counts import ANY_COUNT
 from .log_sums import shift_to_zero, sum_in_logs
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, end_indices_of
 
 _NARROW = 150.0
 SMALLEST = 1e-100
@@ -30,7 +30,7 @@ def prepare(scores, additional, dims, states, moves):
     of all numbers that are not -inf.
     """
     n_steps, n_states = dims[0], dims[1]
-    at_start, at_end = places_of_ends(additional, dims)
+    at_start, at_end = end_indices_of(additional, dims)
     last = (n_steps - 1) * n_states
     copy_into(states, scores)
     for j in range(n_states * dims[3]):
@@ -200,7 +200,7 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
 @kernel
 def copy_ends(dims, marginals, expected):
     """Copy the marginals of the first and the last step to the expected counts of start and end scores."""
-    at_start, at_end = places_of_ends(expected, dims)
+    at_start, at_end = end_indices_of(expected, dims)
     last = marginals.shape[0] - dims[1]
     for j in range(dims[1] * dims[3]):
         expected[at_start + j] = marginals[j]

@@ -8,13 +8,13 @@ one for each count.
 import numpy as np
 
 from ..._core.jit import copy_into, kernel
-from ...numerics.sparsemax import highest
+from ..._numerics.sparsemax import highest
 from .._sums import softmax
 from .map import NO_TRANSITIONS, PER_STEP
 
 
 @kernel
-def place_of_move(dims, t, i, j):
+def index_of_move(dims, t, i, j):
     """Return the place, among the transitions, of that from state i at step t - 1 to state j."""
     first = (t - 1) * dims[1] * dims[1] if dims[2] == PER_STEP else 0
     return first + i * dims[1] + j
@@ -54,7 +54,7 @@ def _predecessors(dims, moves, forward, t, j, count, stride, logs):
     top : float
         The maximum.
     """
-    n_states, first = dims[1], place_of_move(dims, t, np.int64(0), j)
+    n_states, first = dims[1], index_of_move(dims, t, np.int64(0), j)
     before = forward[(t - 1) * n_states * stride + count : t * n_states * stride]
     for i in range(n_states):
         logs[i] = before[i * stride] + moves[first + i * n_states]
@@ -146,7 +146,7 @@ def sum_in_logs(dims, states, moves, counts, counted, stride, scratch):
                 if own > 0.0:
                     _predecessors(dims, moves, forward, t, j, k - counts_here, stride, shares)
                     softmax(shares)
-                    first = place_of_move(dims, t, np.int64(0), j)
+                    first = index_of_move(dims, t, np.int64(0), j)
                     for i in range(n_states):
                         before[i * stride + k - counts_here] += own * shares[i]
                         if dims[2] != NO_TRANSITIONS:

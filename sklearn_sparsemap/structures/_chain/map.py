@@ -9,7 +9,7 @@ NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
 
 
 @kernel
-def places_of_ends(additional, dims):
+def end_indices_of(additional, dims):
     """Return the beginning of the start scores, and of the end scores, in the additional scores."""
     start = additional.shape[0] - dims[1] * (dims[3] + dims[4])
     return start, start + dims[1] * dims[3]
@@ -33,7 +33,7 @@ def trace_back(additional, dims, table, width, counted, last, count, slots, addi
     """
     n_states, layout, has_start, has_end = dims[1], dims[2], dims[3], dims[4]
     stride = n_states * n_states if layout == PER_STEP else 0
-    at_start, at_end = places_of_ends(additional, dims)
+    at_start, at_end = end_indices_of(additional, dims)
     last_slot = additional_slots.shape[0] - 1
     if has_end:
         additional_slots[last_slot] = at_end + last
@@ -99,7 +99,7 @@ def best_path(scores, additional, dims, work, slots, additional_slots):
     has_start, has_end = dims[3], dims[4]
     block = n_states * n_states
     stride = block if layout == PER_STEP else 0
-    at_start, at_end = places_of_ends(additional, dims)
+    at_start, at_end = end_indices_of(additional, dims)
 
     for j in range(n_states):
         work[j] = scores[j] + additional[at_start + j] if has_start else scores[j]

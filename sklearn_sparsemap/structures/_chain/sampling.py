@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from ...numerics.draw import draw_rows
+from ..._numerics.draw import draw_rows
 from .counts import ANY_COUNT, after_step
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ...numerics.tensors import active_set
+from ..._numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 from .._simplex.tensors import sparsemax
 

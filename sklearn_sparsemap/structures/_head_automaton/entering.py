@@ -1,11 +1,11 @@
-"""The ways to each modifier of a head, from which the k best choices are found; see `numerics/derivations.py`.
+"""The ways to each modifier of a head, from which the k best choices are found; see `_numerics/derivations.py`.
 
 The nodes of candidate g for the grandparent are numbered from ``g (n + 1) + 1`` on: one for each modifier, and the end.
 """
 
 import numpy as np
 
-from ...numerics.derivations import NONE, SINK, entering_arcs, put_arc
+from ..._numerics.derivations import NONE, SINK, entering_arcs, put_arc
 from .map import N_CANDIDATES, N_MODIFIERS, fill_best, siblings_of
 
 

@@ -9,7 +9,7 @@ from .map import (
     N_CANDIDATES,
     N_MODIFIERS,
     SIBLINGS,
-    place_of_grandparents,
+    index_of_grandparents,
     score_modifiers,
     siblings_of,
     sum_paths,
@@ -56,11 +56,11 @@ def _pass_back(dims, siblings, modifier_scores, arrived, probability, passed, co
 def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
     n, n_candidates, n_parts = dims[N_MODIFIERS], dims[N_CANDIDATES], scores.shape[0]
-    n_found = n_parts + additional.shape[0]
-    own, arrived = work[n_found : n_found + n], work[n_found + n : n_found + 2 * n + 1]
-    passed, logs = work[n_found + 2 * n + 1 : n_found + 3 * n + 2], work[n_found + 3 * n + 2 :]
+    n_keys = n_parts + additional.shape[0]
+    own, arrived = work[n_keys : n_keys + n], work[n_keys + n : n_keys + 2 * n + 1]
+    passed, logs = work[n_keys + 2 * n + 1 : n_keys + 3 * n + 2], work[n_keys + 3 * n + 2 :]
     siblings = siblings_of(additional, dims)
-    work[:n_found] = 0.0
+    work[:n_keys] = 0.0
     log_partition = -np.inf
     for candidate in range(max(n_candidates, 1)):
         score_modifiers(scores, additional, dims, candidate, own)
@@ -69,7 +69,7 @@ def modifier_marginals(scores, additional, dims, work, slots, additional_slots):
         log_partition = add_logs(log_partition, logs[candidate])
     if log_partition == -np.inf:
         return log_partition
-    at = n_parts + place_of_grandparents(dims)
+    at = n_parts + index_of_grandparents(dims)
     for candidate in range(max(n_candidates, 1)):
         probability = np.exp(logs[candidate] - log_partition)
         if n_candidates:

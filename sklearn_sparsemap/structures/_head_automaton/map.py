@@ -18,7 +18,7 @@ def siblings_of(additional, dims):
 
 
 @kernel
-def place_of_grandparents(dims):
+def index_of_grandparents(dims):
     """Return the beginning of the scores of grandparents in the additional scores."""
     return (dims[N_MODIFIERS] + 1) ** 2 * dims[SIBLINGS]
 
@@ -26,7 +26,7 @@ def place_of_grandparents(dims):
 @kernel
 def score_modifiers(scores, additional, dims, candidate, modifier_scores):
     """Write the score of each modifier, given the grandparent."""
-    n, at = dims[N_MODIFIERS], place_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
+    n, at = dims[N_MODIFIERS], index_of_grandparents(dims) + candidate * dims[N_MODIFIERS]
     copy_into(modifier_scores, scores[dims[N_CANDIDATES] :])
     for j in range(n if dims[GRANDPARENTS] else 0):
         modifier_scores[j] += additional[at + j]
@@ -116,7 +116,7 @@ def best_modifiers(scores, additional, dims, work, slots, additional_slots):
     _trace(dims, siblings, own, arrived, slots, additional_slots)
     if n_candidates:
         slots[chosen] = chosen
-    first, at = (n + 1) * dims[SIBLINGS], place_of_grandparents(dims) + chosen * n
+    first, at = (n + 1) * dims[SIBLINGS], index_of_grandparents(dims) + chosen * n
     for j in range(n if dims[GRANDPARENTS] else 0):
         additional_slots[first + j] = at + j if slots[n_candidates + j] >= 0 else -1
     return value

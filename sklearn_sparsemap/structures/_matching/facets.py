@@ -6,14 +6,14 @@ The shorter axis has the rows, all of which are matched. Columns are matched at 
 import numpy as np
 
 from ..._core.jit import copy_into, kernel
-from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, TIE, is_feasible
-from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
-from ...numerics.polytope_solver import PolytopeSolver, as_preference
-from ...numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
-from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ...numerics.sparsemax import prefer_facets
-from ...numerics.tight_face import as_equations, face_products
+from ..._numerics.certificate import certify_rows, is_in_polytope
+from ..._numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, TIE, is_feasible
+from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
+from ..._numerics.polytope_solver import PolytopeSolver, as_preference
+from ..._numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
+from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
+from ..._numerics.sparsemax import prefer_facets
+from ..._numerics.tight_face import as_equations, face_products
 
 # The multiplier that marks a full column whose multiplier is 0 in this solution, but not in all solutions.
 _SOME = 2.0 * BINDING

@@ -8,8 +8,8 @@ the real columns.
 
 import torch
 
-from ...numerics.newton_tensors import maximise, project
-from ...numerics.support import FEASIBLE
+from ..._numerics.newton_tensors import maximise, project
+from ..._numerics.support import FEASIBLE
 from .._simplex.tensors import sparsemax
 
 _RESIDUAL = 1e-13

@@ -1,11 +1,11 @@
-"""The arcs into each node of a graph, from which the k best paths are found; see `numerics/derivations.py`.
+"""The arcs into each node of a graph, from which the k best paths are found; see `_numerics/derivations.py`.
 
 Nodes are numbered from the target back to the source.
 """
 
 import numpy as np
 
-from ...numerics.derivations import NONE, entering_arcs, put_arc
+from ..._numerics.derivations import NONE, entering_arcs, put_arc
 from .map import DEPTH, EDGE, HEAD, TAIL, arcs_of
 
 

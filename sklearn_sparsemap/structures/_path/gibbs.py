@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from ..._core.jit import FLOATS, FLOATS_OUT, INTS, as_oracle, entry
-from ...numerics.draw import draw_rows
+from ..._numerics.draw import draw_rows
 from .map import EDGE, HEAD, N_HEAD, TAIL, arcs_of, sum_paths
 
 

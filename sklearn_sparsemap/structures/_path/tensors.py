@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...numerics.tensors import active_set
+from ..._numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, NO_SCORE, SOURCE, Hypergraph, derivations_of
 from .map import DEPTH, EDGE, HEAD, N_HEAD, TAIL
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._core.select import order_downwards
-from ...numerics.facets import TIE
-from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import BY_FACETS, INFEASIBLE, as_solver
-from ...numerics.support import FEASIBLE, add_exactly
-from ...numerics.tight_face import as_equations, face_products
+from ..._numerics.facets import TIE
+from ..._numerics.polytope_solver import PolytopeSolver
+from ..._numerics.solver import BY_FACETS, INFEASIBLE, as_solver
+from ..._numerics.support import FEASIBLE, add_exactly
+from ..._numerics.tight_face import as_equations, face_products
 
 
 @kernel

@@ -10,7 +10,7 @@ from numba import types
 
 from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_ints, new_parts
 from ..._core.select import order_downwards
-from ...numerics.best_first import (
+from ..._numerics.best_first import (
     FIRST_ROWS,
     LISTS,
     N_LEFT,
@@ -21,7 +21,7 @@ from ...numerics.best_first import (
     pop,
     push,
 )
-from ...numerics.loops import PROBLEMS, pour
+from ..._numerics.loops import PROBLEMS, pour
 
 
 @kernel
@@ -42,7 +42,7 @@ def _push_exchanges(scores, order, n_points, rank_of, value, number, needed, que
 
 
 @kernel
-def _write_places(choices, rank_of):
+def _write_ranks(choices, rank_of):
     """Write the place of each item by score, after the exchanges that `choices_of` lists."""
     for v in range(rank_of.shape[0]):
         rank_of[v] = v
@@ -65,7 +65,7 @@ def _write_points(order, n_points, rank_of, points, slots):
 
 @entry(LISTS(PROBLEMS, INTS, INTS_OUT, types.int64, types.int64))
 def best_rankings(problems, limit, counts, start, stop):
-    """Find the k best rankings of problems start..stop; see `numerics/derivations.py`."""
+    """Find the k best rankings of problems start..stop; see `_numerics/derivations.py`."""
     lists, candidate = new_lists(), new_ints(np.int64(3))
     for i in range(start, stop):
         scores, n_points = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i, 1]
@@ -80,7 +80,7 @@ def best_rankings(problems, limit, counts, start, stop):
             queue = push(queue[0], queue[1], limit[0], best, np.int64(-1), np.int64(-1), np.int64(-1))
         while n < limit[0] and queue[1][0, N_LEFT] > 0:
             value = pop(queue[0], queue[1], candidate)
-            _write_places(choices_of(found, candidate), place)
+            _write_ranks(choices_of(found, candidate), place)
             _write_points(order, n_points, place, points, slots)
             # Read once, because Ctrl-C sets the limit to zero.
             needed = limit[0] - n - 1

@@ -8,8 +8,8 @@ n items, without a loop over items.
 
 import torch
 
-from ...numerics.facets import TIE
-from ...numerics.support import EPS, FEASIBLE
+from ..._numerics.facets import TIE
+from ..._numerics.support import EPS, FEASIBLE
 
 # Largest number of means in memory at once; larger batches are split.
 _MOST_MEANS = 2**23

@@ -1,4 +1,4 @@
-"""The ways into a span and to its end, from which the k best segmentations are found; see `numerics/derivations.py`.
+"""The ways into a span and to its end, from which the k best segmentations are found; see `_numerics/derivations.py`.
 
 Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps in `work` one after the other: first
 `entered`, then `ended`.
@@ -6,15 +6,15 @@ Node ``place + 1`` is an entry of the tables of `map.py`, which the oracle keeps
 
 import numpy as np
 
-from ...numerics.derivations import COUNT, NONE, SINK, STEP, entering_arcs, put_arc
-from .map import BY_SPANS, END, MAX_LENGTH, N_LABELS, N_STEPS, TRANSITIONS, places_of_additional, score_spans
+from ..._numerics.derivations import COUNT, NONE, SINK, STEP, entering_arcs, put_arc
+from .map import BY_SPANS, END, MAX_LENGTH, N_LABELS, N_STEPS, TRANSITIONS, additional_indices_of, score_spans
 
 
 @entering_arcs
 def ways_of_segmentation(scores, additional, dims, work, node, arcs, totals):
     """List the spans that end with a label at a step, or the labels before a span that begins there."""
     n, m, n_arcs = dims[N_STEPS], dims[N_LABELS], np.int64(0)
-    at_transitions, _, at_end = places_of_additional(dims)
+    at_transitions, _, at_end = additional_indices_of(dims)
     # The beginnings of two tables.
     ended, spans = n * m, work[(2 * n + 1) * m :]
     step, label = (node - 1) // m, (node - 1) % m

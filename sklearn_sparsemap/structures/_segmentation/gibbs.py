@@ -13,8 +13,8 @@ from .map import (
     N_STEPS,
     START,
     TRANSITIONS,
+    additional_indices_of,
     fill_tables,
-    places_of_additional,
     score_spans,
     ways_in,
 )
@@ -40,7 +40,7 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
     """
     entered, ended = tables
     begins, ends = passed
-    m, n_parts, at_transitions = dims[N_LABELS], scores.shape[0], scores.shape[0] + places_of_additional(dims)[0]
+    m, n_parts, at_transitions = dims[N_LABELS], scores.shape[0], scores.shape[0] + additional_indices_of(dims)[0]
     for end in range(dims[N_STEPS], 0, -1):
         for label in range(m):
             here = end * m + label
@@ -70,13 +70,13 @@ def _pass_spans(scores, additional, dims, into, tables, passed, spans, work):
 @as_oracle
 def segmentation_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
-    n, m, n_parts, n_found = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
+    n, m, n_parts, n_keys = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
     size = (n + 1) * m
-    work[: n_found + 2 * size] = 0.0
-    begins, ends = work[n_found : n_found + size], work[n_found + size : n_found + 2 * size]
-    entered, ended = work[n_found + 2 * size : n_found + 3 * size], work[n_found + 3 * size : n_found + 4 * size]
-    spans = work[n_found + 4 * size :]
-    _, at_start, at_end = places_of_additional(dims)
+    work[: n_keys + 2 * size] = 0.0
+    begins, ends = work[n_keys : n_keys + size], work[n_keys + size : n_keys + 2 * size]
+    entered, ended = work[n_keys + 2 * size : n_keys + 3 * size], work[n_keys + 3 * size : n_keys + 4 * size]
+    spans = work[n_keys + 4 * size :]
+    _, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
     fill_tables(scores, additional, dims, into, entered, ended, spans, True)
     log_partition = -np.inf

@@ -16,7 +16,7 @@ N_STEPS, MAX_LENGTH, N_LABELS, BY_SPANS, DURATIONS, TRANSITIONS, START, END = ra
 
 
 @kernel
-def places_of_additional(dims):
+def additional_indices_of(dims):
     """Return the beginnings of transitions, start and end in the additional scores; durations come first."""
     m = dims[N_LABELS]
     transitions = dims[DURATIONS] * dims[MAX_LENGTH] * m
@@ -55,7 +55,7 @@ def ways_in(additional, dims):
     Without transitions, they are zeros. If steps are the parts, a label cannot follow itself, because adjacent steps
     with the same label form one span.
     """
-    m, at = dims[N_LABELS], places_of_additional(dims)[0]
+    m, at = dims[N_LABELS], additional_indices_of(dims)[0]
     into = np.zeros(m * m)
     for label in range(m):
         for last in range(m if dims[TRANSITIONS] else 0):
@@ -81,7 +81,7 @@ def fill_tables(scores, additional, dims, into, entered, ended, spans, in_logs):
         See `score_spans`.
     in_logs : bool
     """
-    m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
+    m, at_start = dims[N_LABELS], additional_indices_of(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
     for end in range(1, dims[N_STEPS] + 1):
@@ -152,7 +152,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     """Find the best sequence of adjacent labelled spans from the first step to the last one."""
     n, m = dims[N_STEPS], dims[N_LABELS]
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
-    at_transitions, at_start, at_end = places_of_additional(dims)
+    at_transitions, at_start, at_end = additional_indices_of(dims)
     into = ways_in(additional, dims)
     fill_tables(scores, additional, dims, into, entered, ended, spans, False)
     value, label = -np.inf, np.int64(0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...numerics.tensors import active_set
+from ..._numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 
 

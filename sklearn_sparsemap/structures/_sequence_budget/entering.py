@@ -1,8 +1,8 @@
-"""The ways to each state and count, from which the k best paths are found; see `numerics/derivations.py`."""
+"""The ways to each state and count, from which the k best paths are found; see `_numerics/derivations.py`."""
 
 import numpy as np
 
-from ...numerics.derivations import SINK, entering_arcs
+from ..._numerics.derivations import SINK, entering_arcs
 from .._chain.entering import list_moves
 from .map import FEWEST, MOST, STATE, fill_table, has_counts, stride_of
 

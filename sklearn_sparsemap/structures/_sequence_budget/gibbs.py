@@ -10,7 +10,7 @@ import numpy as np
 from ..._core.jit import as_oracle, kernel
 from ..._core.lanes import WIDTH, load, spread, store, total
 from .._chain.gibbs import SMALLEST, copy_ends, has_small, prepare, sum_over_paths
-from .._chain.log_sums import place_of_move, sum_in_logs
+from .._chain.log_sums import index_of_move, sum_in_logs
 from .._chain.map import NO_TRANSITIONS
 from .._exp import exponentiate
 from .map import FEWEST, MOST, STATE, stride_of
@@ -50,7 +50,7 @@ def _forward(dims, states, moves, forward, norms):
             for k in range(0, stride, WIDTH):
                 arrived = spread(0.0)
                 for i in range(n_states):
-                    arrived += load(forward, before + i * stride + k) * moves[place_of_move(dims, t, i, j)]
+                    arrived += load(forward, before + i * stride + k) * moves[index_of_move(dims, t, i, j)]
                 store(forward, now + (j == state) + k, arrived * states[t * n_states + j])
             if j == state:
                 forward[now] = 0.0
@@ -86,7 +86,7 @@ def _depart(dims, t, moves, before, message, backward, counts):
     for i in range(n_states):
         backward[i * stride : (i + 1) * stride] = 0.0
         for j in range(n_states):
-            place = place_of_move(dims, t, i, j)
+            place = index_of_move(dims, t, i, j)
             move, both, into = moves[place], spread(0.0), j * stride + (j == dims[STATE])
             for k in range(0, stride, WIDTH):
                 after = load(message, into + k) * move
@@ -148,12 +148,12 @@ def _read(scores, additional, dims, states, moves):
 @as_oracle
 def marginals_within(scores, additional, dims, work, slots, additional_slots):
     """Compute the expected counts of states and of additional parts; return the log-partition."""
-    n_states, n_scores, n_found = dims[1], scores.shape[0], scores.shape[0] + additional.shape[0]
+    n_states, n_scores, n_keys = dims[1], scores.shape[0], scores.shape[0] + additional.shape[0]
     if dims[FEWEST] == 0 and dims[MOST] == dims[0]:
         return sum_over_paths(scores, additional, dims, work)
-    states, expected = work[:n_scores], work[n_scores:n_found]
+    states, expected = work[:n_scores], work[n_scores:n_keys]
     n_moves = max(additional.shape[0] - n_states * (dims[3] + dims[4]), n_states * n_states)
-    moves, scratch = work[n_found : n_found + n_moves], work[n_found + n_moves :]
+    moves, scratch = work[n_keys : n_keys + n_moves], work[n_keys + n_moves :]
     expected[:] = 0.0
     shift, _, lowest = _read(scores, additional, dims, states, moves)
     if shift == -np.inf:

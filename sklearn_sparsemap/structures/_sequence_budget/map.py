@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._core.jit import as_oracle, kernel
 from ..._core.lanes import WIDTH, larger, load, padded, spread, store
-from .._chain.log_sums import place_of_move
-from .._chain.map import NO_TRANSITIONS, best_path, places_of_ends, trace_back
+from .._chain.log_sums import index_of_move
+from .._chain.map import NO_TRANSITIONS, best_path, end_indices_of, trace_back
 
 # The entries of dims that follow those of a chain: the counted state, and its smallest and largest number of steps.
 STATE, FEWEST, MOST = 5, 6, 7
@@ -32,7 +32,7 @@ def has_counts(dims):
 def fill_table(scores, additional, dims, table):
     """Fill in the score of the best path to each state of each step, for each count."""
     n_steps, n_states, state, stride = dims[0], dims[1], dims[STATE], stride_of(dims)
-    at_start, _ = places_of_ends(additional, dims)
+    at_start, _ = end_indices_of(additional, dims)
     # A row that moves by one entry writes to the first entry of the next row, which is therefore filled later.
     for j in range(n_states):
         table[j * stride : (j + 1) * stride] = -np.inf
@@ -44,7 +44,7 @@ def fill_table(scores, additional, dims, table):
             for k in range(0, stride, WIDTH):
                 best = spread(-np.inf)
                 for i in range(n_states):
-                    move = additional[place_of_move(dims, t, i, j)] if dims[2] != NO_TRANSITIONS else 0.0
+                    move = additional[index_of_move(dims, t, i, j)] if dims[2] != NO_TRANSITIONS else 0.0
                     best = larger(best, load(table, before + i * stride + k) + move)
                 store(table, now + (j == state) + k, best + here)
             if j == state:
@@ -61,7 +61,7 @@ def best_path_within(scores, additional, dims, work, slots, additional_slots):
     if value == -np.inf or dims[FEWEST] <= count <= dims[MOST]:
         return value
     fill_table(scores, additional, dims, work)
-    _, at_end = places_of_ends(additional, dims)
+    _, at_end = end_indices_of(additional, dims)
     first, stride = (n_steps - 1) * n_states, stride_of(dims)
     value, last, count = -np.inf, np.int64(0), np.int64(0)
     for j in range(n_states):

@@ -133,8 +133,8 @@ class SequenceBudget(LinearChain):
         n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims[:_OF_CHAIN])
         size = n_states * in_python(padded)(int(dims[MOST]) + 2)
         n_transitions = count_transitions(n_steps, n_states, layout)
-        n_found = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
-        n_work = n_found + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
+        n_keys = n_steps * n_states + n_transitions + n_states * (has_start + has_end)
+        n_work = n_keys + max(n_transitions, n_states**2) + (n_steps + 2) * size + n_steps + n_states + 2
         return max(n_work, super().marginal_work(dims[:_OF_CHAIN]))
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:

@@ -1,6 +1,6 @@
 """SparseMAP over chains with a budget in batched operations of PyTorch: a dynamic program over states and counts."""
 
-from ...numerics.tensors import active_set
+from ..._numerics.tensors import active_set
 from .._chain.tensors import chain_program
 from .._hypergraph.tensors import derivations_of
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ...numerics.facets import TIE
-from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
-from ...numerics.sparsemax import highest
-from ...numerics.support import is_distribution
-from ...numerics.tight_face import as_equations
+from ..._numerics.facets import TIE
+from ..._numerics.polytope_solver import PolytopeSolver
+from ..._numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
+from ..._numerics.sparsemax import highest
+from ..._numerics.support import is_distribution
+from ..._numerics.tight_face import as_equations
 
 
 @as_solver

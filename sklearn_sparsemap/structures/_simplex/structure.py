@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.jit import as_oracle
-from ...numerics.sparsemax import highest
+from ..._numerics.sparsemax import highest
 from .._base import Structure, as_ints, as_parts, solver_in_tensors
 from .._sums import softmax
 from .projection import PROJECTION

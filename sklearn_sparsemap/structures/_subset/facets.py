@@ -3,12 +3,12 @@
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, TIE
-from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import BY_FACETS, INFEASIBLE, as_solver
-from ...numerics.support import FEASIBLE, add_exactly
-from ...numerics.threshold import threshold
-from ...numerics.tight_face import as_equations, face_products
+from ..._numerics.facets import BINDING, TIE
+from ..._numerics.polytope_solver import PolytopeSolver
+from ..._numerics.solver import BY_FACETS, INFEASIBLE, as_solver
+from ..._numerics.support import FEASIBLE, add_exactly
+from ..._numerics.threshold import threshold
+from ..._numerics.tight_face import as_equations, face_products
 
 _CORRECTIONS = 2  # Newton steps with exact sums; more change nothing
 

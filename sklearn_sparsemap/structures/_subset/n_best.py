@@ -10,7 +10,7 @@ from numba import types
 
 from ..._core.jit import INTS, INTS_OUT, entry, kernel, new_ints, new_parts
 from ..._core.select import order_downwards
-from ...numerics.best_first import (
+from ..._numerics.best_first import (
     FIRST,
     FIRST_ROWS,
     LISTS,
@@ -23,7 +23,7 @@ from ...numerics.best_first import (
     pop,
     push,
 )
-from ...numerics.loops import PROBLEMS
+from ..._numerics.loops import PROBLEMS
 
 
 @kernel
@@ -74,7 +74,7 @@ def _write_subset(order, n_allowed, candidate, earlier, slots):
 
 @entry(LISTS(PROBLEMS, INTS, INTS_OUT, types.int64, types.int64))
 def best_subsets(problems, limit, counts, start, stop):
-    """Find the k best subsets of problems start..stop; see `numerics/derivations.py`."""
+    """Find the k best subsets of problems start..stop; see `_numerics/derivations.py`."""
     lists, candidate = new_lists(), new_ints(np.int64(3))
     for i in range(start, stop):
         scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]

@@ -2,8 +2,8 @@
 
 import torch
 
-from ...numerics.facets import BINDING, TIE
-from ...numerics.support import FEASIBLE
+from ..._numerics.facets import BINDING, TIE
+from ..._numerics.support import FEASIBLE
 
 
 def _threshold(scores, goal):

@@ -10,16 +10,16 @@ If arcs have labels, the entries of a word's row are all pairs of a head and a l
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, is_feasible
-from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
-from ...numerics.polytope_solver import PolytopeSolver, as_preference
-from ...numerics.rows import has_ties, lower_rows, read_rows, write_rows
-from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ...numerics.sparsemax import prefer_facets, sparsemax
-from ...numerics.tight_face import as_equations, face_products
+from ..._numerics.certificate import certify_rows, is_in_polytope
+from ..._numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, is_feasible
+from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
+from ..._numerics.polytope_solver import PolytopeSolver, as_preference
+from ..._numerics.rows import has_ties, lower_rows, read_rows, write_rows
+from ..._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
+from ..._numerics.sparsemax import prefer_facets, sparsemax
+from ..._numerics.tight_face import as_equations, face_products
 from .separation import minimum_cuts
-from .sets import add_set, have_crossing, place_of_set, read_set
+from .sets import add_set, find_set, have_crossing, read_set
 from .ties import decide_kink
 
 _MOST_ROUNDS = 200
@@ -143,7 +143,7 @@ def _warm_cuts(cuts, k, slots, weights):
     nodes = np.empty(slots.shape[1] + 1, np.bool_)
     for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
         read_set(slots[s], nodes)
-        place, k = place_of_set(cuts, k, nodes)
+        place, k = find_set(cuts, k, nodes)
         if place >= 0:
             cuts.multiplier[place] = weights[s]
     return k

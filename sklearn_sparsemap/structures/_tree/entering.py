@@ -1,4 +1,4 @@
-"""The ways to build a span of words, from which the k best projective trees are found; see `numerics/derivations.py`.
+"""The ways to build a span of words, from which the k best projective trees are found; see `_numerics/derivations.py`.
 
 Spans are those of `eisner.py`, whose tables `work` holds. A node is a span i..j, by its kind:
 
@@ -12,7 +12,7 @@ Spans are those of `eisner.py`, whose tables `work` holds. A node is a span i..j
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.derivations import NONE, SINK, entering_arcs, put_arc
+from ..._numerics.derivations import NONE, SINK, entering_arcs, put_arc
 
 _RIGHT, _LEFT, _TO_RIGHT, _TO_LEFT, _INSIDE, _LABEL, _ROOT = range(7)
 

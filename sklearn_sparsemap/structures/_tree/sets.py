@@ -1,4 +1,4 @@
-"""Sets of nodes as bits, 64 nodes an integer, for the cuts of `numerics/newton.py`: equality, crossing, lookup.
+"""Sets of nodes as bits, 64 nodes an integer, for the cuts of `_numerics/newton.py`: equality, crossing, lookup.
 
 Row k of k cuts is scratch space, which is overwritten even if no cut is added.
 """
@@ -6,7 +6,7 @@ Row k of k cuts is scratch space, which is overwritten even if no cut is added.
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING
+from ..._numerics.facets import BINDING
 
 
 @kernel
@@ -56,7 +56,7 @@ def read_set(words, nodes):
 
 
 @kernel
-def place_of_set(cuts, k, nodes):
+def find_set(cuts, k, nodes):
     """Return the index of a set's cut, added if it is new, or -1 for fewer than two words; and the number of cuts.
 
     The columns of labelled trees are all nodes as heads, for one label after the other.
@@ -84,4 +84,4 @@ def place_of_set(cuts, k, nodes):
 @kernel
 def add_set(cuts, k, nodes):
     """Add the cut of a set, unless it is known; return the number of cuts."""
-    return place_of_set(cuts, k, nodes)[1]
+    return find_set(cuts, k, nodes)[1]

@@ -24,7 +24,7 @@ from .matrix_tree import tree_marginal_work, tree_marginals
 from .repair import make_fit, misfits_of, words_in_cycles
 
 if TYPE_CHECKING:
-    from ...numerics.polytope_solver import PolytopeSolver
+    from ..._numerics.polytope_solver import PolytopeSolver
 
 # In messages about trees that the parameters of the structure forbid.
 _REMEDY = "leave such trees out, or repair them by `DependencyTree.repair`"

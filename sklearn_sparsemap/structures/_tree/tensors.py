@@ -8,7 +8,7 @@ flag in each of them.
 import numpy as np
 import torch
 
-from ...numerics.tensors import active_set
+from ..._numerics.tensors import active_set
 from .._hypergraph.tensors import NEVER, SOURCE, Hypergraph, derivations_of
 
 

@@ -6,10 +6,10 @@ The oracle decides, see `numerics.rows.best_are_in_face`, given all tight sets, 
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, TIE
-from ...numerics.newton import dependent_cuts
-from ...numerics.rows import best_are_in_face, drop_rounding
-from .sets import cross, holds, place_of_set, same
+from ..._numerics.facets import BINDING, TIE
+from ..._numerics.newton import dependent_cuts
+from ..._numerics.rows import best_are_in_face, drop_rounding
+from .sets import cross, find_set, holds, same
 
 # Maximum number of uncrossing steps for each set.
 _PATIENCE = 20
@@ -73,7 +73,7 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     Parameters
     ----------
     oracle, additional, dims, sizes
-        The problem, as in `numerics/solver.py`.
+        The problem, as in `_numerics/solver.py`.
     rows : Rows
     cuts : Cuts
     k : int
@@ -113,7 +113,7 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     for s in range(family.shape[0]):
         for v in range(nodes.shape[0]):
             nodes[v] = holds(family[s], np.int64(v))
-        place, k = place_of_set(cuts, k, nodes)
+        place, k = find_set(cuts, k, nodes)
         if place >= 0 and place >= n_free and cuts.multiplier[place] <= BINDING:
             order[n] = place
             n += 1

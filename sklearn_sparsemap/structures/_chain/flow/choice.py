@@ -4,15 +4,15 @@ import numpy as np
 from numba import types
 
 from ...._core.jit import INTS_OUT, entry, kernel
-from ....numerics.loops import PROBLEMS
-from ....numerics.polytope_solver import PolytopeSolver, never
-from ....numerics.sparsemax import sparsemax
+from ...._numerics.loops import PROBLEMS
+from ...._numerics.polytope_solver import PolytopeSolver, never
+from ...._numerics.sparsemax import sparsemax
 from ..map import NO_TRANSITIONS
 from .forest import new_forest
 from .paths import flow_paths
 from .pricing import max_marginals, new_prices, price_of
 from .scores import new_chain
-from .solver import chain_interior_point, chain_products
+from .solver import chain_flow_solver, chain_products
 
 # The active set is tried if it is expected to take less than this fraction of the time of the flow. Its time is lost if
 # it needs more calls than expected.
@@ -92,8 +92,8 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
 
 # Losses solve chains by the active set, which can start from the paths of the previous epoch.
 FLOW = PolytopeSolver(
-    "interior_point",
-    chain_interior_point,
+    "flow",
+    chain_flow_solver,
     chain_products,
     few_parts=_FEW_PARTS,
     prefers=never,

@@ -10,7 +10,7 @@ changes, the flow is optimal, because it is feasible and no path is better than 
 import numpy as np
 
 from ...._core.jit import kernel
-from ....numerics.support import EPS
+from ...._numerics.support import EPS
 from .forest import ABSENT, cut, grow, into, link, out_of, solve_forest, switch_on
 from .pricing import price_backward, price_forward, price_of
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import WIDTH, larger, largest, load, pick, spread, store
-from ....numerics.sparsemax import highest, sparsemax
+from ...._numerics.sparsemax import highest, sparsemax
 from .forest import into, out_of
 
 # The first counts[t] entries of states[t] are the states of step t that may enter.

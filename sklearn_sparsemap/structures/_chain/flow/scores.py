@@ -6,7 +6,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import padded
-from ..map import NO_TRANSITIONS, STATIONARY, places_of_ends
+from ..map import NO_TRANSITIONS, STATIONARY, end_indices_of
 
 # A chain of T steps with M states. ``scores`` (T P) are those of the nodes, with rows padded to P, and ``gains`` those
 # of the arcs: M rows of P numbers for each step, or for all steps. Scores of forbidden nodes and arcs, and of the
@@ -54,7 +54,7 @@ def new_chain(scores, additional, dims, fill):
     """Return the network of a chain, its padding filled with -inf, or 0 for a direction."""
     n_steps, n_states = dims[0], dims[1]
     nodes, width = _padded_rows(scores, n_steps, n_states, fill), padded(n_states)
-    start, end = places_of_ends(additional, dims)
+    start, end = end_indices_of(additional, dims)
     for i in range(n_states):
         if dims[3]:
             nodes[i] += additional[start + i]

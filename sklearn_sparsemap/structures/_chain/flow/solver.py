@@ -3,11 +3,11 @@
 import numpy as np
 
 from ...._core.jit import kernel
-from ....numerics.facets import TIE, as_products, certify
-from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ....numerics.sparsemax import lower_to_zero, sparsemax
-from ....numerics.support import add_exactly
-from ..map import NO_TRANSITIONS, places_of_ends
+from ...._numerics.facets import TIE, as_products, certify
+from ...._numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
+from ...._numerics.sparsemax import lower_to_zero, sparsemax
+from ...._numerics.support import add_exactly
+from ..map import NO_TRANSITIONS, end_indices_of
 from .forest import ends_of, grow, into, link, new_forest, out_of, solve_forest, switch_on
 from .pivots import pivot, tolerance_of
 from .pricing import all_states, new_prices, price_backward, price_forward, price_of
@@ -136,7 +136,7 @@ def _write_facets(chain, forest, additional, dims, marginals, tied):
             slots[r, 0], parts[r, 0] = (s - 1) * n_states + i, part_of(dims, s - 1, i, j)
             weights[r] = max(forest.flow[x], 0.0)
             r += 1
-    start, end = places_of_ends(additional, dims)
+    start, end = end_indices_of(additional, dims)
     for i in range(n_states):
         if dims[3]:
             parts[r, 0], weights[r] = start + i, marginals[i]
@@ -149,7 +149,7 @@ def _write_facets(chain, forest, additional, dims, marginals, tied):
 
 
 @as_solver
-def chain_interior_point(
+def chain_flow_solver(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly, by its flow; see `numerics.facets`."""
@@ -225,7 +225,7 @@ def chain_products(
         t, i, j = slots[r] // n_states, slots[r] % n_states, additional_slots[r] % n_states
         x, y = out_of(width, t) + i, into(width, t + 1) + j
         additional_out[additional_slots[r]] += forest.flow[x] if forest.parent[x] == y else forest.flow[y]
-    start, end = places_of_ends(additional_direction, dims)
+    start, end = end_indices_of(additional_direction, dims)
     for i in range(n_states):
         if dims[3]:
             additional_out[start + i] += out[i]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...._core.jit import kernel
-from ....numerics.sparsemax import highest
+from ...._numerics.sparsemax import highest
 from .pivots import enter
 from .pricing import all_states, price_backward, price_forward, price_of
 

@@ -1,0 +1,316 @@
+"""Flat training data, and the weights of a linear model."""
+
+from collections import namedtuple
+from itertools import pairwise
+
+import numpy as np
+from numba import types
+from scipy import sparse
+
+from .._core.jit import (
+    FLOATS,
+    FLOATS_32,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    INTS_2D_OUT,
+    ORACLE,
+    PARTS,
+    Entry,
+    FirstClass,
+    by_address,
+    entry,
+    readonly,
+)
+from .._core.offsets import size_of
+from .._core.ragged import RaggedArray
+from .._core.validation import check_matrix
+from .._numerics.loops import Problems, map_range
+from .._numerics.polytope_solver import SOLVERS
+from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, loss_of_sample
+
+# The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
+# the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
+# weights. `mask` is added to the additional scores.
+Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask"])
+TARGETS = by_address([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
+
+# Features as CSR rows. For kernels that support it, rows without data are rows of ones.
+Rows = namedtuple("Rows", ["data", "indices", "indptr"])
+ROWS = by_address([FLOATS, PARTS, INTS], Rows)
+# Rows of float32, for weights of float32.
+ROWS_32 = by_address([FLOATS_32, PARTS, INTS], Rows)
+
+# Number of entries that `all_ones` compares at once.
+_PIECE = 2**16
+# Maximum number of scores in a block of gold structures that the oracle checks: 32 MiB.
+_BLOCK = 2**22
+# Maximum number of parts of an invalid gold structure in a message.
+_SHOWN = 12
+
+
+_LOSS_SIGNATURE = types.UniTuple(types.float64, 2)(
+    ORACLE, SOLVERS, LOSS_FORM, TARGETS, FLOATS, FLOATS, types.float64, MEMORY, types.int64, FLOATS_OUT, FLOATS_OUT
+)
+LOSS_OF_TARGET = FirstClass(_LOSS_SIGNATURE)
+
+
+def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
+    """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`.
+
+    `additional` includes the mask. All training kernels call this function, which is compiled once.
+    """
+    gold = targets.gold
+    target = Target(
+        scores,
+        additional,
+        targets.dims[i],
+        targets.sizes[i],
+        gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
+        gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
+        targets.weights[i],
+    )
+    return loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual)
+
+
+loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
+
+
+class LinearModel:
+    """The weights of a linear model of scores.
+
+    The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
+    all samples.
+
+    Attributes
+    ----------
+    coef : array or CSR of shape (n_features, n_outputs)
+    intercept : array of shape (n_outputs,)
+    additional : array of shape (n_additional,)
+        Additional scores, flat and joined as in structures/_base.py.
+    """
+
+    def __init__(self, coef, intercept, additional):
+        self.coef, self.intercept, self.additional = coef, intercept, additional
+
+    @classmethod
+    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
+        shape = n_features, n_outputs
+        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.zeros(shape, dtype)
+        return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
+
+    @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores.
+
+        Raises
+        ------
+        ValueError
+            If the shapes of the arrays do not match.
+        """
+        n_outputs = len(self.intercept)
+        axes = self.coef.ndim, self.intercept.ndim, self.additional.ndim
+        if axes != (2, 1, 1) or self.coef.shape[1] != n_outputs:
+            raise ValueError(f"coef_ has shape {self.coef.shape[::-1]}, but intercept_ {self.intercept.shape}")
+        return self.coef.shape[0], n_outputs, len(self.additional)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # The state may come from a damaged file.
+        check_matrix(self.coef, "coef_")
+        self.sizes  # noqa: B018
+
+    @property
+    def dtype(self):
+        """The type of all weights."""
+        return self.coef.dtype
+
+    def astype(self, dtype):
+        """Return the model with weights of a type; the model itself if it already has this type."""
+        arrays = self.coef, self.intercept, self.additional
+        return self if self.coef.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
+
+    def dense(self):
+        """Return the model with dense `coef`."""
+        if not sparse.issparse(self.coef):
+            return self
+        return LinearModel(self.coef.toarray(), self.intercept, self.additional)
+
+    def copy(self):
+        return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
+
+    def penalty(self, alpha):
+        """Return ``alpha/2 |w|^2`` over all weights except the intercept."""
+        return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
+
+
+def squared_norm(array):
+    """Return the sum of squares, as float64."""
+    if array.dtype == np.float64:
+        return float(np.vdot(array, array))
+    return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
+
+
+def encode_gold(structure, layout, n_outputs, codes):
+    """Encode the gold structures of samples.
+
+    Parameters
+    ----------
+    structure : Structure
+    layout : tuple
+        See `StructureTask`.
+    n_outputs : int
+    codes : sequence
+        The gold structure of each sample, in the form in which `structure` decodes.
+
+    Returns
+    -------
+    gold : Gold
+
+    Raises
+    ------
+    ValueError
+        If a gold structure is invalid; the message names the first one. If `encode` is not strict, the oracle checks
+        the gold structures.
+    """
+    dims, sizes, shapes = layout
+    n = len(dims)
+    if structure.codes_are_slots:
+        # Codes are parts, so millions of labels need no loop.
+        none = np.zeros(n + 1)
+        return Gold(
+            readonly(codes, np.int32),
+            readonly(np.arange(n + 1), np.int64),
+            readonly(none[:0], np.int32),
+            readonly(none, np.int64),
+        )
+    if isinstance(codes, RaggedArray):
+        codes = [codes.values[first:last] for first, last in pairwise(codes.indptr.tolist())]
+    encoded = []
+    for i, gold in enumerate(codes):
+        try:
+            encoded.append(structure.encode(gold, dims[i]))
+        except ValueError as error:
+            raise ValueError(f"y[{i}]: {error}") from error
+    gold = join_gold(encoded)
+    if not structure.strict_encode:
+        n_additional = size_of(structure.learned_shapes(n_outputs))
+        n_parts = np.array([int(np.prod(shape)) for shape in shapes])
+        # The queries of the oracle are dense score arrays. Blocks of samples limit their memory.
+        block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))
+        for start in range(0, n, block):
+            rows = slice(start, start + block)
+            found = is_structure(structure.oracle, dims[rows], sizes[rows], n_parts[rows], n_additional, encoded[rows])
+            if not found.all():
+                i = start + int(np.argmin(found))
+                parts = encoded[i][0][encoded[i][0] >= 0].tolist()
+                more = ", ..." if len(parts) > _SHOWN else ""
+                raise ValueError(
+                    f"y[{i}] is no structure: with high scores for its parts [{', '.join(map(str, parts[:_SHOWN]))}"
+                    f"{more}] and low scores for all others, the MAP oracle finds another structure. Correct y, or "
+                    "encode; if y is valid, the oracle does not find the maximum: see "
+                    "sklearn_sparsemap.testing.check_structure"
+                )
+    return gold
+
+
+def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
+    """Tell which sets of parts are structures, by one call of the oracle for each.
+
+    The score of a part is 1 if it is in the set, else -1, so a set that is a structure is the best one. Additional
+    scores have the same signs, and are so small that they only break ties between structures with the same parts.
+
+    Parameters
+    ----------
+    oracle : compiled function
+    dims, sizes : int arrays with one row for each sample
+    n_parts : int array of shape (n_samples,)
+    n_additional : int
+    encoded : list of (slots, additional_slots)
+
+    Returns
+    -------
+    found : bool array of shape (n_samples,)
+    """
+    n = len(encoded)
+    small = 0.5 / (1.0 + sizes[:, 1].max())
+    score_ptr = np.concatenate([[0], np.cumsum(n_parts)])
+    scores, additional, own_values = np.full(score_ptr[-1], -1.0), np.full((n, n_additional), -small), np.empty(n)
+    for i, (slots, additional_slots) in enumerate(encoded):
+        own, own_additional = slots[slots >= 0], additional_slots[additional_slots >= 0]
+        scores[score_ptr[i] + own] = 1.0
+        additional[i, own_additional] = small
+        own_values[i] = len(own) + small * len(own_additional)
+    ends = np.arange(n + 1) * n_additional
+    problems = Problems(
+        readonly(scores),
+        readonly(score_ptr, np.int64),
+        readonly(additional.ravel()),
+        readonly(ends[:-1], np.int64),
+        readonly(ends[1:], np.int64),
+        readonly(dims, np.int64),
+        readonly(sizes, np.int64),
+    )
+    slot_ptr = readonly(np.concatenate([[0], np.cumsum(sizes[:, 0])]), np.int64)
+    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(n)
+    map_range(oracle, problems, 0, n, slot_ptr, slots, values)
+    return values > own_values - 0.5 * small
+
+
+def make_rows(X, dtype=np.float64, *, lean=False):
+    """Return features as CSR rows for the kernels; zeros of dense features are omitted.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+    dtype : dtype, default=np.float64
+        Type of the values.
+    lean : bool, default=False
+        Whether to save memory and time: features that are all one have no data.
+    """
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        # Online learners update weights once for each entry, so duplicates must be summed.
+        X = X.copy()
+        X.sum_duplicates()
+    data = X.data
+    if lean and all_ones(data):
+        data = np.empty(0)
+    return Rows(readonly(data, dtype), readonly(X.indices, np.int32), readonly(X.indptr, np.int64))
+
+
+def all_ones(data):
+    """Tell whether all entries of an array are ones, in blocks, which saves memory and often time."""
+    return all((data[start : start + _PIECE] == 1.0).all() for start in range(0, len(data), _PIECE))
+
+
+@entry(types.void(PARTS, INTS, INTS, INTS_2D_OUT))
+def _cut_rows(indices, indptr, cuts, begins):
+    """Write to `begins`, for each cut and row, the place of the first entry whose column is at or after the cut."""
+    for r in range(indptr.shape[0] - 1):
+        at = indptr[r]
+        for c in range(cuts.shape[0]):
+            while at < indptr[r + 1] and indices[at] < cuts[c]:
+                at += 1
+            begins[c, r] = at
+
+
+def begins_of_pieces(rows, cuts):
+    """Return the beginning of each row's entries, for each piece of the columns, and their end.
+
+    Parameters
+    ----------
+    rows : Rows
+    cuts : int sequence
+        The beginnings of all pieces except the first, in order.
+
+    Returns
+    -------
+    begins : int array of shape (len(cuts) + 2, n_rows)
+        Read-only.
+    """
+    begins = np.empty((len(cuts) + 2, len(rows.indptr) - 1), np.int64)
+    begins[0], begins[-1] = rows.indptr[:-1], rows.indptr[1:]
+    if len(cuts):
+        _cut_rows(rows.indices, rows.indptr, readonly(cuts, np.int64), begins[1:-1])
+    return readonly(begins, np.int64)

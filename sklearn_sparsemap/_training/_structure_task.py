@@ -1,0 +1,266 @@
+"""The task of samples of one structure."""
+
+from functools import cached_property, partial
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from numba import types
+
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
+from .._core.ragged import RaggedArray
+from .._core.threads import cut_evenly, over_ranges
+from .._numerics.loops import GAP, OBJECTIVE, Problems
+from .._numerics.polytope_solver import SOLVERS
+from ..inference._batch import argmax_problems, decode_problems, map_problems, marginal_problems
+from ..inference._n_best import n_best_of_problems
+from ..losses._fenchel_young import LOSSES, inference_of, loss_form
+from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
+from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
+from ._task import Task, accuracy_of, f1_of
+
+# Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
+_N_RANGES = 64
+# Number of parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
+_COST_PER_CALL = 2**20
+UNKNOWN = -2  # the code of an unknown label
+_TOL = 1e-12  # duality gap of inference; small, because L-BFGS compares losses that are close
+_WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
+
+
+_OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
+
+
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, _OUT))
+def _residuals_of_ranges(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, cuts, out):
+    """Compute the weighted losses of ranges of samples, and their gradients.
+
+    A limit of 0 in the memory stops the call; results are then incomplete.
+
+    Parameters
+    ----------
+    loss_of_target : compiled function
+    oracle, solvers, form, memory
+        As in `loss_of_sample`.
+    scores : array of shape (n_rows * n_outputs,)
+    additional : array of shape (n_additional,)
+        With the mask.
+    targets : Targets
+    cuts : int array of shape (n_ranges + 1,)
+        Range r has the samples cuts[r]..cuts[r + 1].
+    out : tuple of arrays
+        Outputs, of shapes (n_rows * n_outputs,) and (n_ranges, 2 + n_additional): gradients with respect to the scores;
+        and, added to zeros for each range, the weighted loss, the number of samples whose inference did not converge,
+        and the gradient with respect to the additional scores.
+    """
+    residuals, sums = out
+    n_outputs = scores.shape[0] // targets.row_ptr[-1]
+    for r in range(cuts.shape[0] - 1):
+        own = sums[r]
+        for i in range(cuts[r], cuts[r + 1]):
+            if memory.limit[0] == 0:
+                return
+            first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
+            residual, weight = residuals[first:last], targets.weights[i]
+            loss, gap = loss_of_target(
+                oracle, solvers, form, targets, scores[first:last], additional, _TOL, memory, i, residual, own[2:]
+            )
+            for j in range(residual.shape[0]):
+                residual[j] *= weight
+            own[0] += weight * loss
+            own[1] += is_inexact(loss, gap)
+
+
+class StructureTask(Task):
+    """Samples of one structure.
+
+    Properties that depend on the loss or on the selection of samples are cached under names with an underscore, which
+    `Task.copy` drops. `layout` is kept, and `take` replaces it.
+
+    Parameters
+    ----------
+    structure : Structure
+    X : RaggedArray
+        Features. Only the numbers of rows, and `shapes` if known, are used here.
+    n_outputs : int
+        Number of scores of a row: one for each label, or a single one.
+    """
+
+    sequential = True
+
+    def __init__(self, structure, X, n_outputs):
+        self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
+        self.additional_shapes = structure.learned_shapes(n_outputs)
+        self.n_additional = sum(map(prod, self.additional_shapes.values()))
+        self.varies, self.is_flat = not structure.fixed_size, structure.is_flat
+
+    @cached_property
+    def layout(self):
+        """The results of `Structure.dims` and `Structure.layout` for all samples, and the shapes of their scores.
+
+        A ValueError names the first sample whose shape is invalid for the structure.
+        """
+        sizes, first, which = np.unique(self.grids, axis=0, return_index=True, return_inverse=True)
+        layouts = []
+        for size, i in zip(sizes.tolist(), first.tolist()):
+            try:
+                shape = self.structure.scores_shape(tuple(size), self.n_outputs)
+                layouts.append((shape, *self.structure.layout(shape, self.additional_shapes)))
+            except ValueError as error:
+                raise ValueError(f"X[{i}]: {error}") from error
+        which, shapes, dims, sizes = which.ravel(), *zip(*layouts)
+        dims, sizes = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
+        return dims, sizes, [shapes[k] for k in which.tolist()]
+
+    def learn(self, gold, weights, loss, temperature=1.0, cost=None):
+        """Set gold structures and a loss; return the task.
+
+        Parameters
+        ----------
+        gold : sequence
+            The gold structure of each sample, in the form in which `structure` decodes.
+        weights : array of shape (n_samples,)
+        loss, temperature, cost
+            As in `FenchelYoungLoss`.
+        """
+        self._set_loss(loss, temperature, cost)
+        self.gold, self.weights = encode_gold(self.structure, self.layout, self.n_outputs, gold), weights
+        return self
+
+    def under(self, loss, temperature, cost=None):
+        """Return a task with a different loss."""
+        found = self.copy()
+        found._set_loss(loss, temperature, cost)
+        return found
+
+    def _set_loss(self, loss, temperature, cost):
+        self.loss, self.temperature, self.inference = loss, temperature, inference_of(self.structure, loss)
+        self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
+
+    def smoothness(self):
+        n_samples, largest = len(self.row_ptr) - 1, 1.0
+        if LOSSES[self.loss].argmax == "gibbs":
+            # The covariance of the parts is at most the squared norm of a structure.
+            largest = self.layout[1][:, 0].astype(np.float64) ** (2 if self.structure.repeats else 1)
+        return np.broadcast_to(largest / self.temperature, n_samples)
+
+    def take(self, samples):
+        found = super().take(samples)
+        dims, sizes, shapes = self.layout
+        found.layout = *(readonly(a[samples], np.int64) for a in (dims, sizes)), [shapes[i] for i in samples]
+        slots, additional = (RaggedArray(*pair)[samples] for pair in (self.gold[:2], self.gold[2:]))
+        arrays = slots.values, slots.indptr, additional.values, additional.indptr
+        found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
+        return found
+
+    @property
+    def targets(self):
+        """The targets, in the form that kernels take."""
+        dims, sizes, _ = self.layout
+        mask = readonly(np.zeros(self.n_additional) + self.mask)
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
+
+    def epochs(self, optimizer, X, remember=True):
+        memory = new_memory(self.layout[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
+        rows = optimizer.rows_of(X.values)
+        return partial(optimizer.epoch, self.inference, self.form, rows, self.targets, memory=memory)
+
+    @cached_property
+    def _of_all_samples(self):
+        """Arguments of kernels that are the same in each call of `loss_gradient`."""
+        memory = new_memory(self.layout[1], _WARM_START_BYTES if self.form.quadratic else 0)
+        return self.targets, memory, readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
+
+    def loss_gradient(self, scores, additional, n_jobs):
+        targets, memory, cuts = self._of_all_samples
+        residuals = np.empty_like(scores, order="C")
+        flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional + targets.mask)
+        sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
+        over_ranges(
+            lambda start, stop: _residuals_of_ranges(
+                loss_of_target, *self.inference, self.form, flat, additional, targets, memory,
+                cuts[start : stop + 1], (out, sums[start:stop]),
+            ),
+            self.n_outputs * np.diff(self.row_ptr[cuts]),
+            n_jobs,
+            _COST_PER_CALL,
+            limit=memory.limit,
+        )  # fmt: skip
+        return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
+
+    def _problems(self, scores, additional):
+        n, (dims, sizes, _) = len(self.row_ptr) - 1, self.layout
+        return Problems(
+            readonly(scores.ravel()),
+            readonly(self.row_ptr * self.n_outputs, np.int64),
+            readonly(additional),
+            readonly(np.zeros(n), np.int64),
+            readonly(np.full(n, len(additional)), np.int64),
+            dims,
+            sizes,
+        )
+
+    def predict(self, scores, additional, n_jobs):
+        if self.is_flat:
+            return scores.argmax(axis=1)
+        problems = self._problems(scores, additional)
+        slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
+        found = decode_problems(self.structure, problems, slots, slot_ptr)
+        if self.structure.labelled:
+            return np.concatenate(found)
+        return np.array(list(found)) if self.structure._decodes_alike else object_array(found)
+
+    def n_best(self, scores, additional, k, n_jobs):
+        return n_best_of_problems(self.structure, self._problems(scores, additional), k, n_jobs)
+
+    def difference(self, first, second):
+        (dims,), _, (shape,) = self.layout
+        kinds = zip(self.structure.encode(first, dims), self.structure.encode(second, dims))
+        return [
+            np.subtract(*(np.bincount(slots[slots >= 0], minlength=size) for slots in kind))
+            for kind, size in zip(kinds, (prod(shape), self.n_additional))
+        ]
+
+    def marginals(self, scores, additional, n_jobs):
+        problems = self._problems(scores, additional)
+        if LOSSES[self.loss].argmax == "gibbs":
+            marginals, _, _ = marginal_problems(self.structure, problems, n_jobs=n_jobs)
+            return self.in_shapes(marginals), None, None
+        marginals, statistics, _ = argmax_problems(self.structure, problems, n_jobs=n_jobs)
+        return self.in_shapes(marginals), statistics[:, GAP], statistics[:, OBJECTIVE]
+
+    def in_shapes(self, values):
+        """Split values for the scores of all samples into arrays in the shapes of the scores."""
+        if self.is_flat:
+            return values.reshape(-1, self.n_outputs)
+        flat, shapes = values.ravel(), self.layout[2]
+        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
+        return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
+
+    def agreement(self, gold, predicted, weights):
+        structure = self.structure
+        if structure.labelled:
+            codes = gold.values if isinstance(gold, RaggedArray) else gold
+            known = codes != UNKNOWN
+            if not known.any():
+                raise ValueError("all labels of y are None; at least one must be known")
+            weights = np.repeat(weights, np.diff(self.row_ptr))[known]
+            return float(np.average(predicted[known] == codes[known], weights=weights))
+        compared = []
+        for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):
+            try:
+                if structure.fixed_size:
+                    compared.append(structure.agreement(own, found, dims))
+                else:
+                    compared.append(tuple(structure.encode(s, dims)[0] for s in (own, found)))
+            except ValueError as error:
+                raise ValueError(f"y[{i}]: {error}") from error
+        return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)
+
+
+def object_array(samples):
+    """Return samples as a 1-D object array, even if all have the same shape."""
+    array = np.empty(len(samples), dtype=object)
+    for i, sample in enumerate(samples):
+        array[i] = sample
+    return array
