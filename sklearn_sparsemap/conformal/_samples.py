@@ -243,7 +243,9 @@ class ScoredLabelSets:
         return [[(self._shown(labels), labels) for labels in own] for own in lists]
 
     def _shown(self, labels):
-        return self.model.classes_[labels.argmax()] if self.model._single else labels.astype(np.int64)
+        if self.model._single:
+            return self.model.classes_[labels.argmax()]
+        return self.model._names_of(labels) if self.model._named else labels.astype(np.int64)
 
     def additional_bound(self, i):
         return np.abs(self.edge_scores).sum()

@@ -9,12 +9,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
-from ..._core.indicators import in_order, read_known
+from ..._core.indicators import as_indicator, in_order, label_sets, read_known
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
@@ -39,7 +40,8 @@ class LabelSetClassifier(
     """Prediction by `MultilabelLPSparseMAP`.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
-    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`ObservedLabelSets` or
+    `_learned`, whose model is a `Network`, `_single` (whether y had one label for each sample), `_named` (whether y
+    held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or
     None), `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
@@ -50,10 +52,12 @@ class LabelSetClassifier(
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
+    # Files of earlier versions lack this attribute.
+    _named = False
     # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training.
     _step_size = "eta0"
     _set_by_fit = (
-        "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
+        "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
         "alpha_", "n_violations_", "n_features_in_",
     )  # fmt: skip
 
@@ -123,7 +127,7 @@ class LabelSetClassifier(
         X = self._check_predict(X)
         return self._probabilities(self._evidence(self._learned.model, X, warn=True))
 
-    def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[NDArray[np.int64], float]]]:
+    def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[Any, float]]]:
         """Find the most probable label sets of each sample among those seen in training.
 
         Parameters
@@ -136,7 +140,7 @@ class LabelSetClassifier(
         -------
         structures : list of lists of (ndarray of shape (n_labels,), float)
             For each sample label sets with their probabilities, the most probable first. The probabilities of all sets
-            seen in training add up to 1.
+            seen in training add up to 1. Sets are tuples of names if the model was fitted with names.
 
         Raises
         ------
@@ -147,9 +151,14 @@ class LabelSetClassifier(
         check_positive("n_sets", n_sets, integer=True)
         check_parameters(self, ["threshold"])
         probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
-        return self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        lists = self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        if not self._named:
+            return lists
+        return [[(self._names_of(labels > 0), p) for labels, p in likeliest] for likeliest in lists]
 
-    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool = False) -> NDArray[Any]:
+    def predict(
+        self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool | None = None
+    ) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
@@ -160,8 +169,9 @@ class LabelSetClassifier(
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
             that names the samples and the largest possible loss. None sets no limit. A sample of 40 labels with random
             edge scores takes about 10 s.
-        names : bool, default=False
-            Whether to return the names of the labels instead of an indicator matrix.
+        names : bool, default=None
+            Whether to return the names of the labels instead of an indicator matrix. By default, names if the model was
+            fitted with names.
 
         Returns
         -------
@@ -175,12 +185,16 @@ class LabelSetClassifier(
         chosen = self._choose(self._learned.model, X, map_time_limit, warn=True)
         if self._single:
             return self.classes_[chosen.argmax(axis=1)]
-        if not names:
+        if not (self._named if names is None else names):
             return chosen.astype(np.int64)
         named = np.empty(len(chosen), object)
         for i, row in enumerate(chosen):
-            named[i] = tuple(self.classes_[row].tolist())
+            named[i] = self._names_of(row)
         return named
+
+    def _names_of(self, labels):
+        """Return the names of the labels that are on in a bool array of shape (n_labels,)."""
+        return tuple(self.classes_[labels].tolist())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -188,9 +202,9 @@ class LabelSetClassifier(
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Gold labels. In an indicator matrix, NaN marks labels that are not compared, and the ancestors of labels in
-            a hierarchy are added. The columns of a DataFrame are matched with `classes_` by their names.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+            Gold labels, as in `fit`. In an indicator matrix, NaN marks labels that are not compared, and the ancestors
+            of labels in a hierarchy are added. The columns of a DataFrame are matched with `classes_` by their names.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -202,9 +216,11 @@ class LabelSetClassifier(
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = add_ancestors(filled, self._fitted("_graph").constraints, known)
-        if known is None:
+        if self._single:
             return super().score(X, keep_text(filled), sample_weight)
-        predicted = self.predict(X)
+        predicted = self.predict(X, names=False)
+        if known is None:
+            return accuracy_score(filled, predicted, sample_weight=sample_weight)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
@@ -396,8 +412,13 @@ class LabelSetClassifier(
         return tuple(coef.shape[1] for coef in self.coefs_[:-1])
 
     def _in_order(self, y):
-        """Return an indicator matrix with its columns in the order of `classes_`, if they have names."""
-        return y if self._single else in_order(y, self.classes_, fitted=True)
+        """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""
+        if self._single:
+            return y
+        samples = label_sets(y, self._named)
+        if samples is not None:
+            return as_indicator(samples, self.classes_, "the labels that the model was fitted with")
+        return in_order(y, self.classes_, fitted=True)
 
     def _fitted(self, name):
         check_is_fitted(self)

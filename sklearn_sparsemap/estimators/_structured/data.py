@@ -33,10 +33,7 @@ from ..._training._structure_task import UNKNOWN, object_array
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
-SEVERAL_LABELS = (
-    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
-    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
-)
+SEVERAL_LABELS = "for sets of labels use MultilabelLPSparseMAP; for sequences name a structure, such as 'chain'"
 # Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Types with a length that are not sequences of labels.
