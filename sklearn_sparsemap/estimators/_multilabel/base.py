@@ -25,13 +25,14 @@ from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
-from .data import add_ancestors
+from .data import add_ancestors, read_indicator
 from .decisions import OLD_RULES, expected_cuts
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
 # Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-6
+_ROUNDING = 1e-12  # largest term of log odds that explanations omit
 
 
 class LabelSetClassifier(
@@ -359,37 +360,129 @@ class LabelSetClassifier(
             The source is "feature" (for networks "score", as a whole), "intercept", "label" (an edge's score times the
             marginal of the label at its other end), or "rules": the amount that constraints add to the label's
             marginal. The amounts of features and intercept add up to `decision_function`.
+
+        See Also
+        --------
+        sklearn_sparsemap.inspection.label_table : This table for a model in a pipeline or a search.
         """
-        X = self._check_predict(x)
+        X = self._check_one(x)
         check_positive("n_features", n_features, integer=True)
-        if X.shape[0] != 1:
-            raise ValueError(f"x must be one sample, of shape (1, {X.shape[1]}); got {X.shape[0]}")
         if feature_names is None:
             feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
-        values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0]
-        (scores,), (marginals,) = self._learned.model.scores(X), self._marginals(self._learned.model, X)
+        (marginals,) = self._marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
             shadow = copy(self)
-            shadow._graph = LabelGraph(len(scores), self._graph.edges)
+            shadow._graph = LabelGraph(len(marginals), self._graph.edges)
             (free,) = shadow._marginals(self._learned.model, X)
         table = []
         for j, label in enumerate(self.classes_.tolist()):
-            if len(self._learned.model.coefs) > 1:
-                table.append((label, "score", "network", float(scores[j])))
-            else:
-                amounts = values * self._learned.model.coefs[0][:, j]
-                named = [i for i in np.argsort(-np.abs(amounts), kind="stable")[:n_features] if amounts[i]]
-                table += [(label, "feature", str(feature_names[i]), float(amounts[i])) for i in named]
-                table.append((label, "feature", "others", float(amounts.sum() - amounts[named].sum())))
-                table.append((label, "intercept", "", float(self._learned.model.intercepts[0][j])))
-            for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
-                other = int(self.edges_[e].sum() - j)
-                amount = float(self.edge_scores_[e] * marginals[other])
-                table += [(label, "label", str(self.classes_[other]), amount)] if amount else []
+            amounts = self._amounts(X, j, marginals)
+            features = [(i, amount) for source, i, amount in amounts if source == "feature"]
+            features = sorted(features, key=lambda pair: -abs(pair[1]))
+            table += [
+                (label, "feature", str(feature_names[i]), amount) for i, amount in features[:n_features] if amount
+            ]
+            if features:
+                table.append((label, "feature", "others", sum(amount for _, amount in features[n_features:])))
+            for source, name, amount in amounts:
+                if source == "label":
+                    table += [(label, source, str(self.classes_[name]), amount)] if amount else []
+                elif source != "feature":
+                    table.append((label, source, name, amount))
             if self._graph.constraints:
                 table.append((label, "rules", "", float(marginals[j] - free[j])))
         return table
+
+    def _amounts(self, X, j, marginals):
+        """Return the terms of the score of label j of one sample, with its edges: list of (source, name, amount).
+
+        The name of a feature is its index, and that of another label the index of that label.
+        """
+        network = self._learned.model
+        if len(network.coefs) > 1:
+            terms = [("score", "network", float(network.scores(X)[0, j]))]
+        else:
+            values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0] * network.coefs[0][:, j]
+            terms = [("feature", i, amount) for i, amount in enumerate(values.tolist())]
+            terms.append(("intercept", "", float(network.intercepts[0][j])))
+        for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
+            other = int(self.edges_[e].sum() - j)
+            terms.append(("label", other, float(self.edge_scores_[e] * marginals[other])))
+        return terms
+
+    def _explain(self, X, against, feature_names):
+        """Return the predicted labels of one sample, other labels, and terms of the difference of their log odds.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (1, n_features)
+        against : object
+            Other labels as `fit` takes them. None means those with the highest sum of log odds.
+        feature_names : list of str
+
+        Returns
+        -------
+        predicted, rival : tuple of names, or names
+        difference : float
+        terms : list of (name, label, amount)
+        """
+        X, network, calibration = self._check_one(X), self._learned.model, self._calibration
+        labels, evidence = self.classes_.tolist(), self._evidence(network, X)
+        (odds,), (predicted,) = calibration.log_odds(evidence), self._choose(network, X)
+        rival = self._rival(odds, predicted) if against is None else self._as_labels(against)
+        marginals = self._marginals(network, X)[0] if len(self.edges_) else None
+
+        def name_of(source, name):
+            names = {"feature": feature_names, "label": [f"edge[{label}]" for label in labels]}
+            return names[source][name] if source in names else name or source
+
+        terms = []
+        for j in np.flatnonzero(predicted != rival).tolist():
+            sign, slope, offset = 1.0 if predicted[j] else -1.0, calibration.slopes[j], calibration.offsets[j]
+            own = self._amounts(X, j, marginals)
+            total = sum(amount for _, _, amount in own)
+            found = [(name_of(source, name), slope * amount) for source, name, amount in own]
+            # Under a hierarchy, the scores of related labels are averaged. Large log odds grow slowly.
+            found += [("offset", offset), ("rules", slope * (evidence[0, j] - total))]
+            found.append(("calibration", odds[j] - (slope * evidence[0, j] + offset)))
+            terms += [(name, labels[j], float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
+        difference = float(odds @ predicted - odds @ rival)
+        return self._shown(predicted), self._shown(rival), difference, terms
+
+    def _rival(self, odds, predicted):
+        """Return the set with the highest sum of log odds that satisfies all constraints, except the predicted set."""
+        graph = self._graph
+        if len(graph.edges):
+            graph = LabelGraph(graph.n_labels, graph.edges[:0], graph.constraints)
+        for labels in graph.n_best(odds, np.zeros(0), 2):
+            if (labels != predicted).any():
+                return labels
+        raise ValueError("there are no other labels that satisfy the constraints, and nothing to compare with")
+
+    def _as_labels(self, against):
+        """Return labels of one sample, as `fit` takes them, as a bool array of shape (n_labels,)."""
+        if self._single:
+            chosen = self.classes_ == against
+        else:
+            rows = self._in_order([against])
+            rows = read_indicator(rows if sparse.issparse(rows) else np.asarray(rows)).toarray()
+            chosen = rows[0] > 0.0 if rows.shape == (1, len(self.classes_)) else np.zeros(0, bool)
+            if len(chosen) and self._graph.violated(rows)[0]:
+                raise ValueError(f"against violates the constraints {[c for c, _ in self._graph.constraints]}")
+        if len(chosen) != len(self.classes_) or (self._single and not chosen.any()):
+            raise ValueError(f"against is {against!r}; it must be labels in classes_, in the form that fit takes")
+        return chosen
+
+    def _shown(self, labels):
+        return self.classes_.tolist()[labels.argmax()] if self._single else self._names_of(labels)
+
+    def _check_one(self, x):
+        """Return a single sample, checked as those of `predict`."""
+        X = self._check_predict(x)
+        if X.shape[0] != 1:
+            raise ValueError(f"x must be one sample, of shape (1, {X.shape[1]}); got {X.shape[0]}")
+        return X
 
     @property
     def edges_(self) -> NDArray[np.int64]:
