@@ -11,9 +11,9 @@ from .._training._data import encode_gold
 from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.data import codes_of, flatten_labels, rows_only
 from ..estimators._structured.restrictions import explain_infeasible
+from ..factors._assignments import gold_parts
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
-from ..losses._graphs import gold_parts
 
 
 def samples_of(model, X, argmax):
@@ -202,7 +202,7 @@ class ScoredGraphs:
 
     def parts(self, y):
         check_same_length(self.scores, y)
-        return self.task._parts(y)
+        return [None if len(wrong) else (u, joint) for u, joint, wrong in self.task.parts(y)]
 
 
 class ScoredLabelSets:

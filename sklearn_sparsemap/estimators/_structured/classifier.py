@@ -405,11 +405,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if on_new_labels == "add":
             classes = add_labels(self, self._check_params(), y, classes)
         task, X = self._prepare_stream(X, y, classes, sample_weight)
+        if task is None:
+            return self
         self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
+
+        The task is None if all samples are left out.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             solver, _ = pair_of(self.solver, None)
@@ -421,7 +426,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._learned = FittedState(
             optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
         )
-        return task, X
+        return task if len(X) else None, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
