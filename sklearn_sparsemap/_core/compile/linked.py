@@ -20,10 +20,12 @@ from numba.extending import models, register_model
 from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
-from .handles import CODE, FirstClass, FunctionTable, Handle
+from .handles import CODE, AddressTable, FirstClass, Handle
 from .references import switch_off_counts
 
 __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+
+FunctionTable = AddressTable
 
 
 class _LinkedLibrary(JITCodeLibrary):

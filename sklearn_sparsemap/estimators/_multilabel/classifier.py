@@ -524,7 +524,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _init_network(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
 
-    def _most_iter(self):
+    def _iteration_limit(self):
         return _MAX_EPOCHS if self.max_iter is None else self.max_iter
 
     def _check_params(self):
