@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from internals import Entry, with_modules
+
 from sklearn_sparsemap import sparsemap, structures
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
