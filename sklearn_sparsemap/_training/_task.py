@@ -9,7 +9,9 @@ from ..losses import LOSSES
 
 
 class Task:
-    """Samples for inference. `learn`, or the constructor of tasks of label sets and decisions, adds correct structures and a loss.
+    """Samples for inference; `learn` adds correct structures and a loss.
+
+    Tasks of label sets and of decisions have them from the start.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
