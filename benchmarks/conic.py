@@ -13,7 +13,7 @@ from scipy import sparse
 
 from sklearn_sparsemap.structures import LinearChain, Matching, Subset
 
-_MOST_VARIABLES = 2500
+_MAX_VARIABLES = 2500
 
 
 class _Program:
@@ -76,7 +76,7 @@ def project(structure, scores, transitions=None, start=None, end=None):
         linear[0] += 0.0 if start is None else start
         linear[-1] += 0.0 if end is None else end
     made = program_of(structure, scores.shape)
-    if made.n > _MOST_VARIABLES:
+    if made.n > _MAX_VARIABLES:
         return None
     edges = np.zeros(made.n - scores.size)
     if transitions is not None and len(scores) > 1:

@@ -23,7 +23,7 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, 
 SIZES = (1, 2, 3, 5, 8, 13, 20, 40, 60)
 # Fraction of the problems of each size: large ones are slow to check.
 SHARES = np.array([0.06, 0.1, 0.12, 0.16, 0.18, 0.16, 0.12, 0.07, 0.03])
-MOST_CALLS = 1000
+MAX_CALLS = 1000
 
 
 def biaffine(rng, shape, rank=8):
@@ -186,7 +186,7 @@ def main():
                 size = max(1.0, np.abs(finite).max(initial=0.0))
                 gap, most = max(gap, result.gap / size), max(most, result.n_iter)
                 counts["not ended"] += not result.converged
-                exact = sparsemap(solver="active_set", max_iter=MOST_CALLS, **problem)
+                exact = sparsemap(solver="active_set", max_iter=MAX_CALLS, **problem)
                 if exact.gap <= 1e-12 * size:
                     counts["compared"] += 1
                     away = max(away, np.abs(exact.marginals - result.marginals).max() / size)

@@ -3,7 +3,7 @@
     python benchmarks/solver_map.py [picture.png]
 
 Batches of random problems (normal scores; those of a chain's transitions are of the same scale), one thread, medians of
-three runs in turn. A solver is stopped after MOST_CALLS calls of the oracle; it is marked if its gap is
+three runs in turn. A solver is stopped after MAX_CALLS calls of the oracle; it is marked if its gap is
 above 1e-9 then. With a path, the map is also drawn (matplotlib).
 """
 
@@ -25,7 +25,7 @@ STRUCTURES = (
     ("chains", LinearChain(), [(10, 5), (20, 10), (50, 10), (100, 20)], "flow", "{0} x {1}"),
 )
 BY_STRUCTURES = ("active_set", "pairwise", "away_step", "cg")
-MOST_CALLS, TOL, REPEATS = 1000, 1e-9, 3
+MAX_CALLS, TOL, REPEATS = 1000, 1e-9, 3
 # Seconds for one problem; a solver that needs more is run once, on the first.
 PATIENCE = 0.05
 
@@ -37,7 +37,7 @@ def measure(structure, shape, scale, solver, rng):
     if isinstance(structure, LinearChain):
         problem["transitions"] = scale * rng.standard_normal((shape[1], shape[1]))
     if solver in BY_STRUCTURES:
-        problem["max_iter"] = MOST_CALLS
+        problem["max_iter"] = MAX_CALLS
     first = {**problem, "scores": problem["scores"][:1]}
     start = process_time()
     batch = sparsemap(structure, solver=solver, tol=TOL, **first)
@@ -82,7 +82,7 @@ def draw(found, path):
     for ax in axes[-1]:
         ax.set_xlabel("scale of the scores", fontsize=9)
     figure.colorbar(image, ax=axes, label="ms a problem", shrink=0.6, pad=0.01)
-    figure.suptitle(f"Time of one problem in ms; in brackets: gap above {TOL:g} after {MOST_CALLS} calls", fontsize=11)
+    figure.suptitle(f"Time of one problem in ms; in brackets: gap above {TOL:g} after {MAX_CALLS} calls", fontsize=11)
     figure.savefig(path, dpi=110)
 
 
@@ -106,7 +106,7 @@ def main():
                     found[name][solver][shape, scale] = ms, solved
                     line += f"{f'{ms:.3f}' if solved else f'({ms:.3f})':>16}"
                 ours, theirs = found[name]["auto"][shape, scale][0], found[name]["active_set"][shape, scale]
-                peer = "active set" if theirs[1] else f"active set, not solved after {MOST_CALLS:,} calls"
+                peer = "active set" if theirs[1] else f"active set, not solved after {MAX_CALLS:,} calls"
                 results.record("solvers", f"{name} {form.format(*shape)}, scale {scale:g}", "CPU time of solver='auto'",
                                ours, "ms", peer, theirs[0])  # fmt: skip
                 print(line, flush=True)

@@ -110,7 +110,7 @@ def test_a_stream_selects_at_any_time_however_it_is_cut():
 def test_memory_is_bounded(budget, monkeypatch):
     X, y, truth = sensors(4000)
     free = quick(**budget).fit(X, y)
-    replace(monkeypatch, "_training", "_MOST_WEIGHTS", 60)
+    replace(monkeypatch, "_training", "_MAX_WEIGHTS", 60)
     bounded = quick(**budget).fit(X, y)
     assert free.memory_curve_.max() == 2 * 36 and bounded.memory_curve_[-1] <= 20
     # Only half as many are kept, and the selected ones are among them.

@@ -64,8 +64,8 @@ def assert_close(wide, narrow):
 def store(request, monkeypatch):
     """Select how weights are stored."""
     if request.param != "dense":
-        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
-        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE", 0)
     if request.param == "merged":
         monkeypatch.setattr(_columns, "_MANY", 0)
 
@@ -103,7 +103,7 @@ def test_other_solvers_and_structures(monkeypatch):
     picks = [rows[3 * k : 3 * k + 3] for k in range(20)]
     wide, narrow = fit_both(picks, [x[:, 0] == x[:, 0].max() for x in picks], lambda x: graph, tol=0.0)
     assert_close(wide, narrow)
-    replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+    replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
     wide, narrow = fit_both(X, y, loss="hinge", solver="mira", tol=0.0)
     assert_close(wide, narrow)
 
@@ -113,7 +113,7 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
     X, y = make_text(40)
     structure, classes = "chain", {"classes": LABELS}
     if kind == "pairs":
-        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
     if kind == "graphs":
         graph = FactorGraph()
         graph.add(AtMostOne(graph.variables(2)))

@@ -200,7 +200,7 @@ def test_solutions_are_kept_for_derivatives(monkeypatch):
 
 
 def test_few_solutions_are_kept(monkeypatch):
-    replace(monkeypatch, "jax", "_MOST_BYTES", 1000)
+    replace(monkeypatch, "jax", "_MAX_BYTES", 1000)
     for seed in range(8):
         scores = jnp.array(np.random.default_rng(seed).normal(size=(2, 4, 4)))
         sparsemap(Matching(), scores)

@@ -37,11 +37,11 @@ MOST = {
     "sparsemap, one array": (35, 11, 7),
     "lp_sparsemap, one graph": (31, 10, 8),
     "partial_fit of groups": (121, 30, 12),
-    "fit of label sets": (148, 26, 13),
+    "fit of label sets": (147, 26, 13),
 }
-MOST_QUESTIONS = 1
-MOST_MIXINS_WITH_ONE_USER = 0
-MOST_CLASS_NAMES_TWICE = 2
+MAX_QUESTIONS = 1
+MAX_MIXINS_WITH_ONE_USER = 0
+MAX_CLASS_NAMES_TWICE = 0
 
 PACKAGE = Path(sys.modules["sklearn_sparsemap"].__file__).parent
 COMPREHENSIONS = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}
@@ -178,17 +178,17 @@ def class_names_twice():
 
 def test_few_places_ask_which_kind_of_problem_they_have():
     asked = lines_that_ask()
-    assert len(asked) <= MOST_QUESTIONS, asked
+    assert len(asked) <= MAX_QUESTIONS, asked
 
 
 def test_few_mixins_have_one_user():
     mixins = mixins_with_one_user()
-    assert len(mixins) <= MOST_MIXINS_WITH_ONE_USER, mixins
+    assert len(mixins) <= MAX_MIXINS_WITH_ONE_USER, mixins
 
 
 def test_few_class_names_occur_twice():
     twice = class_names_twice()
-    assert len(twice) <= MOST_CLASS_NAMES_TWICE, twice
+    assert len(twice) <= MAX_CLASS_NAMES_TWICE, twice
 
 
 def main(names):
@@ -198,9 +198,9 @@ def main(names):
         if name in names:
             print_tree(passed)
     for text, places, most in (
-        ("places that ask which kind of problem they have", lines_that_ask(), MOST_QUESTIONS),
-        ("mixins with one user", mixins_with_one_user(), MOST_MIXINS_WITH_ONE_USER),
-        ("class names that occur twice", class_names_twice(), MOST_CLASS_NAMES_TWICE),
+        ("places that ask which kind of problem they have", lines_that_ask(), MAX_QUESTIONS),
+        ("mixins with one user", mixins_with_one_user(), MAX_MIXINS_WITH_ONE_USER),
+        ("class names that occur twice", class_names_twice(), MAX_CLASS_NAMES_TWICE),
     ):
         print(f"{text}: {len(places)}, at most {most}: {', '.join(places)}")
 

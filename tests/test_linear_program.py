@@ -95,7 +95,7 @@ def test_each_way_to_a_solution_is_exact(draws, monkeypatch):
     everything = np.array(list(product((False, True), repeat=12)))
     nearby = replace(monkeypatch, "structures", "best_nearby", lambda *args: calls.append(nearby(*args)) or calls[-1])
     # All sets of the core, and few more.
-    replace(monkeypatch, "structures", "_MOST_SETS", 256)
+    replace(monkeypatch, "structures", "_MAX_SETS", 256)
     for trial in range(draws(90)):
         n, m = 12, int(rng.integers(1, 4))
         A = rng.uniform(1.0, 4.0, size=(m, n)) if trial % 4 else np.ones((1, n))

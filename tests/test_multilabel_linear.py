@@ -178,7 +178,7 @@ def test_the_seen_set_is_the_one_to_expect_most_from(n_likely, monkeypatch):
     gold, weights = (rng.random((14, 5)) < 0.4).astype(float), rng.integers(1, 5, 14).astype(float)
     probabilities = np.clip(rng.normal(0.4, 0.3, (60, 5)), 0.01, 0.99)
     replace(monkeypatch, "estimators", "N_LIKELY", n_likely)
-    replace(monkeypatch, "estimators", "_MOST_COMPARED", 2 * n_likely)
+    replace(monkeypatch, "estimators", "_MAX_COMPARED", 2 * n_likely)
     sets = ObservedLabelSets.of_samples(sparse.csr_array(gold), weights)
     assert_allclose(sets.lifts, [naive_lift(y, gold, weights) for y in sets.sets.toarray()])
     seen = {tuple(row) for row in gold.astype(int).tolist()}

@@ -576,7 +576,7 @@ def test_curves_are_bounded(monkeypatch):
     course, records, rng = BoundedCurve(mean_of), BoundedCurve(highest_of), np.random.default_rng(0)
     values = rng.normal(size=1000)
     with monkeypatch.context() as patch:
-        replace(patch, "_training", "MOST_ENTRIES", 8)
+        replace(patch, "_training", "MAX_ENTRIES", 8)
         for n, value in enumerate(values, 1):
             course.append(value)
             assert len(course.entries) == -(-n // course._per_entry) <= 8
@@ -590,7 +590,7 @@ def test_curves_are_bounded(monkeypatch):
     model = quick(budget=2, shrink_every=1, max_iter=2).fit(X, y)
     assert len(model.memory_curve_) == len(model.memory_steps_) < 9000
     assert (np.diff(model.memory_steps_) >= 0).all() and model.memory_curve_[-1] == model.n_nonzero_coefs_
-    replace(monkeypatch, "_training", "MOST_ENTRIES", 16)
+    replace(monkeypatch, "_training", "MAX_ENTRIES", 16)
     stream = quick(shrink_every=2)
     for i in range(0, 300, 3):
         stream.partial_fit(X[i : i + 3], y[i : i + 3], classes=["a", "b", "c"])

@@ -37,7 +37,7 @@ def as_large(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            replace(patch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
+            replace(patch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
             return function()
 
     return call

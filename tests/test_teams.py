@@ -130,8 +130,8 @@ def test_columns_stand_for_equal_ones(ones):
 )
 def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
     if large:
-        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
-        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE", 0)
     X, y = make_text(60)
     merged, plain = merging(lambda: new_model(**parameters).fit(X, y))
     assert sparse.issparse(merged.coef_) == large
@@ -144,8 +144,8 @@ def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
 def test_weights_do_not_depend_on_the_number_of_threads(parameters, many, large, threads, monkeypatch):
     monkeypatch.setattr(_columns, "_MANY", many)
     if large:
-        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 0)
-        replace(monkeypatch, "estimators", "_MOST_DENSE", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 0)
+        replace(monkeypatch, "estimators", "_MAX_DENSE", 0)
     X, y = make_text(60)
     model = new_model(**parameters).fit(X, y)
     assert set(threads) == {1}

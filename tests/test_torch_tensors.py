@@ -349,7 +349,7 @@ def test_samples_that_need_too_many_structures_are_left_to_the_compiled_solver(m
     scores, additional = random_chains(np.random.default_rng(6), (4, 7, 4), "all", scale=0.05)
     additional["transitions"] *= 0.05
     scores[1:3] *= 400.0
-    replace(monkeypatch, "_numerics", "_MOST_WIDTH", 8)
+    replace(monkeypatch, "_numerics", "_MAX_WIDTH", 8)
     case = LinearChain(), scores, additional
     assert_alike(solve_by("native", *case), solve_by("compiled", *case), 1e-8)
     assert set(mended) == {0, 3}
@@ -370,7 +370,7 @@ def test_large_rankings_are_split(monkeypatch):
 
     scores = torch.randn(7, 40, dtype=torch.double)
     whole = sparsemap(Ranking(), scores, backend="native")
-    replace(monkeypatch, "structures", "_MOST_MEANS", 2 * 40 * 40)
+    replace(monkeypatch, "structures", "_MAX_MEANS", 2 * 40 * 40)
     assert torch.equal(sparsemap(Ranking(), scores, backend="native"), whole)
 
 

@@ -59,7 +59,7 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request, monkeypatch):
     if request.param == "adagrad, pairs":
-        replace(monkeypatch, "estimators", "_MOST_DENSE_WEIGHTS", 1)
+        replace(monkeypatch, "estimators", "_MAX_DENSE_WEIGHTS", 1)
     return CASES[request.param]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 # Largest number of columns; kernels hold columns as int32.
-_MOST_COLUMNS = np.iinfo(np.int32).max
+_MAX_COLUMNS = np.iinfo(np.int32).max
 _REMEDY = "make it again from its rows and columns (check_format(full_check=True) of CSR and CSC finds such faults)"
 
 
@@ -28,9 +28,9 @@ def check_sparse(matrix, name="X", name_row=None):
         Function of a row, or of None for the whole matrix, that returns its name in messages.
     """
     found = _FAULTS[matrix.format](matrix)
-    if found is None and matrix.shape[-1] > _MOST_COLUMNS:
+    if found is None and matrix.shape[-1] > _MAX_COLUMNS:
         raise ValueError(
-            f"{name} has {matrix.shape[-1]} columns; at most {_MOST_COLUMNS} are possible; "
+            f"{name} has {matrix.shape[-1]} columns; at most {_MAX_COLUMNS} are possible; "
             "hash features into fewer columns"
         )
     if found is not None:

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._core.jit import readonly
 from .._core.threads import over_ranges
-from .._numerics.solver import MOST_STRUCTURE_CALLS
+from .._numerics.solver import MAX_STRUCTURE_CALLS
 from .choice import structure_solvers
 from .faces import MIN_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
 from .projection import Products, project_range, pull_back_range, small_project_range
@@ -72,7 +72,7 @@ class GraphJacobian:
             none = np.zeros(0)
             self._face_arrays = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
         if self._face_arrays is None:
-            arguments, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
+            arguments, optima, limits = _with_structures(layout), self._optima(), np.array([0, MAX_STRUCTURE_CALLS])
             pools = self._over_samples(
                 lambda start, stop: find_faces_range(*arguments, optima, directions, limits, start, stop), limits
             )
@@ -150,7 +150,7 @@ def _optima_of(problems, solutions, snaps):
 
 def structures_of(problem, solution, f):
     """Return the structures that factor `f` selects in a sample: list of (structure, probability)."""
-    layout, limits = problem.layout, np.array([0, MOST_STRUCTURE_CALLS])
+    layout, limits = problem.layout, np.array([0, MAX_STRUCTURE_CALLS])
     arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
     index = int(np.searchsorted(arrays.structures, f))
     slots, weights = support_of_structure(*_with_structures(layout), optima, 0, index, limits)

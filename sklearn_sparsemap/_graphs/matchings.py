@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, entry, kernel
-from .._numerics.facets import MOST_STEPS
+from .._numerics.facets import MAX_STEPS
 from .._numerics.newton import largest_violation, maximise_dual, new_cuts, new_rows
 from .._numerics.sparsemax import lower_to_zero
 from .arrays import FORBIDDEN
@@ -81,7 +81,7 @@ def matching_multipliers_range(table, scores, warm, limits, start, stop, multipl
         if not feasible or limits[0] == 0:
             continue
         n_free = table.exact[0]
-        n_steps[i, 0] = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limits[0]))
+        n_steps[i, 0] = maximise_dual(rows, cuts, m, n_free, size, min(MAX_STEPS, limits[0]))
         if largest_violation(cuts.multiplier, cuts.slope, m, n_free) <= _SUM_TOL * (1.0 + size):
             for r in range(n):
                 out[table.lines[r]] = rows.threshold[r] + top[r]

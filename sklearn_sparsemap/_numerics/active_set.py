@@ -28,7 +28,7 @@ from .support import (
 )
 
 # If the gap is good enough, continue as long as it falls below this fraction of the best gap within this many calls.
-_GETS_ON, _MOST_IDLE = 0.7, 12
+_GETS_ON, _MAX_IDLE = 0.7, 12
 # If the gap has not halved for this many rounds, queries move towards the best dual point, which gets this weight.
 _SLOW_AFTER, _INNER = 20, 0.8
 
@@ -281,7 +281,7 @@ def active_set(
             best_gap, idle = gap, 0
         elif gap <= tol:
             idle += 1
-        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MOST_IDLE:
+        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MAX_IDLE:
             break
         k, weight, pivot_squared = _project(support, k, slots, additional_slots)
         if pivot_squared == 0.0:

@@ -32,7 +32,7 @@ from .._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, FirstClass, kern
 from .support import add_exactly, rounding_of_gap
 
 # Maximum number of Newton steps. Solvers that converge need a third of it; the active set takes over for the others.
-MOST_STEPS = 60
+MAX_STEPS = 60
 # An entry whose reduced score is this close to the threshold of its row may belong to the support: a tie.
 TIE = 1e-9
 # Difference of scores above which rounding can hide a tie. Derivatives then use the face spanned by structures, of

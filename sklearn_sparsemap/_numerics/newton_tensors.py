@@ -11,9 +11,9 @@ import torch
 # Gradient steps of each round, and the largest number of Newton steps after them. Few samples need a second round.
 _GRADIENT_STEPS, _NEWTON_STEPS = (25, 50, 100, 200, 400), 8
 # Largest numbers of trials along a direction, and of times that entries are fixed in it.
-_MOST_TRIALS, _MOST_FIXED = 10, 8
+_MAX_TRIALS, _MAX_FIXED = 10, 8
 # Damping of a step, relative to the diagonal of the curvature, if the violation is 1.
-_LEAST_DAMPING, _MOST_DAMPING = 0.01, 10.0
+_LEAST_DAMPING, _MAX_DAMPING = 0.01, 10.0
 
 
 def _violation(multipliers, slope, lower, upper):
@@ -86,7 +86,7 @@ def _newton_steps(evaluate, curvature_of, lower, upper, multipliers, goal):
         state = multipliers, value, slope, u
         (multipliers, value, slope, u), t = _search(evaluate, lower, upper, state, d, fixed, violation, left)
         # A short step was too long for the quadratic model.
-        damping = torch.where(t < 0.1, 10.0 * damping, 0.1 * damping).clamp(_LEAST_DAMPING, _MOST_DAMPING)
+        damping = torch.where(t < 0.1, 10.0 * damping, 0.1 * damping).clamp(_LEAST_DAMPING, _MAX_DAMPING)
         violation = _violation(multipliers, slope, lower, upper)
     return (multipliers, value, slope, u), violation
 
@@ -124,7 +124,7 @@ def _direction(curvature, ridge, slope, room, chosen):
     """
     fixed, d, ends = torch.zeros_like(chosen), torch.zeros_like(slope), torch.zeros_like(slope)
     matrix = curvature + torch.diag_embed(ridge.unsqueeze(-1).expand_as(slope))
-    for _ in range(_MOST_FIXED):
+    for _ in range(_MAX_FIXED):
         open_ = chosen & ~fixed
         right = torch.where(open_, slope - (matrix @ ends.unsqueeze(-1)).squeeze(-1), 0.0)
         both = open_.unsqueeze(1) & open_.unsqueeze(2)
@@ -158,7 +158,7 @@ def _search(evaluate, lower, upper, state, d, fixed, violation, left):
     rise, slack = (slope * d).sum(-1), 1e-12 * (1.0 + value.abs())
     t, searching, best = torch.ones_like(value), left.clone(), list(state)
     ahead = torch.where(d < 0.0, lower, upper)
-    for attempt in range(_MOST_TRIALS):
+    for attempt in range(_MAX_TRIALS):
         moved = multipliers + t.unsqueeze(-1) * d
         arrives = fixed & (t >= 1.0).unsqueeze(-1)
         trial = torch.where(arrives, ahead, moved.clamp(lower, upper))

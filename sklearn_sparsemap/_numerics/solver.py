@@ -31,7 +31,7 @@ BY_STRUCTURES, BY_FACETS, INFEASIBLE, GAVE_UP = range(4)
 AIM = 1e-3
 # Duality gap and maximum number of oracle calls of a structure in a factor graph, which is solved many times.
 STRUCTURE_TOL = 1e-10
-MOST_STRUCTURE_CALLS = 100_000
+MAX_STRUCTURE_CALLS = 100_000
 
 SOLVER_SIGNATURE = types.Tuple(
     (PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_OUT, types.int64, types.float64, types.float64, types.int64)

@@ -19,9 +19,9 @@ from .face import FACE_TOLERANCE
 from .support import DEPENDENT, EPS
 
 # Initial and largest number of structures of a sample. Samples that need more are left to the compiled solver.
-_WIDTH, _MOST_WIDTH = 8, 256
+_WIDTH, _MAX_WIDTH = 8, 256
 # Samples that have not converged after this many rounds are left to the compiled solver.
-_MOST_ROUNDS = 2000
+_MAX_ROUNDS = 2000
 # A structure whose coefficient in an affinely dependent one is at most this cannot be replaced by it.
 _NO_SHARE = 1e-6
 # Steps along a direction in which structures on the face of a solution are sought: the smaller one for samples in
@@ -204,10 +204,10 @@ def find_supports(best, batch):
     own, support = batch.take(live), done.take(live)
     state = reference[live], floor[live], torch.ones_like(live)
     n_used = 1
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if not len(live):
             break
-        if n_used == support.used.shape[1] < _MOST_WIDTH:
+        if n_used == support.used.shape[1] < _MAX_WIDTH:
             support = support.widened(2 * n_used)
         support, asks, ended, good = _round(best, own, support, state)
         state = *state[:2], state[2] + asks
@@ -256,7 +256,7 @@ def span_faces(best, batch, support):
     generator = torch.Generator(scores.device).manual_seed(0)
     fruitless, small = torch.zeros_like(live), torch.zeros_like(live, dtype=torch.bool)
     n_left, n_used = _count(small, support)
-    while n_left and done.used.shape[1] <= _MOST_WIDTH:
+    while n_left and done.used.shape[1] <= _MAX_WIDTH:
         if n_used == done.used.shape[1]:
             done = done.widened(2 * n_used)
         own, support = batch.take(live), done.take(live)

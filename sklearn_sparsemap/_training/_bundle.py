@@ -16,15 +16,15 @@ import numpy as np
 _SERIOUS, _VERY_GOOD = 0.1, 0.5
 # Memory limit of the planes in bytes, and their minimum and maximum number.
 _PLANE_BYTES = 64 * 2**20
-_FEWEST_PLANES, _MOST_PLANES = 20, 200
+_MIN_PLANES, _MAX_PLANES = 20, 200
 # Smallest weight of the quadratic term, which keeps the division by it finite.
 _SMALLEST_PROXIMITY = 1e-10
 # Predicted gains up to this, relative to the loss, are rounding errors.
 _ROUNDING = 16 * np.finfo(float).eps
 # Largest possible gain, relative to the loss, at which to stop: the accuracy of losses.
 _NOTHING = 1e-12
-# The method fails if `_MOST_IDLE` calls together gain less than the fraction `_IDLE_GAIN` of tol, relative to the loss.
-_MOST_IDLE, _IDLE_GAIN = 100, 1e-3
+# The method fails if `_MAX_IDLE` calls together gain less than the fraction `_IDLE_GAIN` of tol, relative to the loss.
+_MAX_IDLE, _IDLE_GAIN = 100, 1e-3
 # Relative rounding error of the optimality conditions of the multipliers, and ridge of their equations.
 _SLACK, _RIDGE = 1e-15, 1e-13
 
@@ -81,7 +81,7 @@ class _Planes:
 
     def __init__(self, gradient, penalised):
         self.penalised = penalised
-        self.most = int(np.clip(_PLANE_BYTES // gradient.nbytes, _FEWEST_PLANES, _MOST_PLANES))
+        self.most = int(np.clip(_PLANE_BYTES // gradient.nbytes, _MIN_PLANES, _MAX_PLANES))
         self.gradients = np.empty((self.most, len(gradient)))
         self.gradients[0] = gradient
         self.n = 1
@@ -172,7 +172,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
             return x, value, largest, ""
         if noted - value > _IDLE_GAIN * tol * scale:
             noted, noted_at = value, n_calls
-        if not promised > _ROUNDING * scale or n_calls - noted_at >= _MOST_IDLE:
+        if not promised > _ROUNDING * scale or n_calls - noted_at >= _MAX_IDLE:
             return x, value, largest, "the objective no longer moves"
         if n_calls >= most_calls:
             return x, value, largest, "it reached max_iter"

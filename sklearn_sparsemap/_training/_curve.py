@@ -1,12 +1,12 @@
 """Records of a training in bounded memory."""
 
-MOST_ENTRIES = 2048  # maximum number of entries of a curve, even
+MAX_ENTRIES = 2048  # maximum number of entries of a curve, even
 
 
 class BoundedCurve:
     """A curve along training, in a bounded number of entries.
 
-    If there are `MOST_ENTRIES`, pairs of entries are merged, and each entry then represents twice as many records.
+    If there are `MAX_ENTRIES`, pairs of entries are merged, and each entry then represents twice as many records.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class BoundedCurve:
             self.entries[-1] = self.merge(self.entries[-1], entry, self._in_last, 1)
             self._in_last += 1
             return
-        if len(self.entries) == MOST_ENTRIES:
+        if len(self.entries) == MAX_ENTRIES:
             n = self._per_entry
             self.entries[:] = [self.merge(a, b, n, n) for a, b in zip(self.entries[::2], self.entries[1::2])]
             self._per_entry = 2 * n

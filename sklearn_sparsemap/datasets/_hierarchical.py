@@ -15,7 +15,7 @@ from ._lines import MAX_BYTES, Source, check_size, sources_of
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
 # The name of the root in some files. It is not a class, because all rows have it.
 _ROOT = "root"
-_MOST_LEVELS = 100  # levels of a path; the memory for the names of classes grows with the square of the levels
+_MAX_LEVELS = 100  # levels of a path; the memory for the names of classes grows with the square of the levels
 
 
 def load_hierarchical_arff(
@@ -173,9 +173,9 @@ def _edges_of_path(name, path):
     steps = name.split("/")
     if "" in steps:
         raise ValueError(f"{path}: the class {quoted(name)} has an empty level; write levels as a/b")
-    if len(steps) > _MOST_LEVELS:
+    if len(steps) > _MAX_LEVELS:
         raise ValueError(
-            f"{path}: the class {quoted(name)} has {len(steps)} levels, but paths are read up to {_MOST_LEVELS}; "
+            f"{path}: the class {quoted(name)} has {len(steps)} levels, but paths are read up to {_MAX_LEVELS}; "
             f"list edges parent/child, with {_ROOT!r} at the top"
         )
     prefixes = ["/".join(steps[:depth]) for depth in range(1, len(steps) + 1)]

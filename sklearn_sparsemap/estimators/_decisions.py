@@ -49,7 +49,7 @@ _MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
 # Default of `tol` for L-BFGS: largest entry of the gradient, in units of `scale_`.
 _LBFGS_TOL = 1e-4
 # Maximum number of times that the pool grows by the solutions for the current model. Regrets were alike with 0 to 3.
-_MOST_ROUNDS = 1
+_MAX_ROUNDS = 1
 
 
 class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin, BaseEstimator):
@@ -271,7 +271,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept)
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
         task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
-        progress = Progress(self, X, y, self._most_iter(solver))
+        progress = Progress(self, X, y, self._iteration_limit(solver))
         monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
         self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, rng)
         monitor.store()
@@ -286,7 +286,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             monitor.run(self._learner(solver, task, X, zeros, rng))
             return
         model, pool = zeros, np.unique(task.gold > 0.0, axis=0)
-        for left in range(_MOST_ROUNDS, -1, -1):
+        for left in range(_MAX_ROUNDS, -1, -1):
             own = task.over(decisions_of(Pool(pool), self._shape))
             monitor.run(self._learner(solver, own, X, model, rng))
             if left == 0 or monitor.stopped:
@@ -303,10 +303,10 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
 
     def _learner(self, solver, task, X, model, rng):
         if solver == "adagrad":
-            return learn_online(self, task, X, model, self._most_iter(solver), rng)
+            return learn_online(self, task, X, model, self._iteration_limit(solver), rng)
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return LBFGSLearner(
-            task, X, model, alpha=self.alpha, tol=tol, max_iter=self._most_iter(solver),
+            task, X, model, alpha=self.alpha, tol=tol, max_iter=self._iteration_limit(solver),
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
@@ -322,7 +322,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             return "lbfgs" if smooth else "adagrad"
         return self._solver
 
-    def _most_iter(self, solver):
+    def _iteration_limit(self, solver):
         return _MAX_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _loss(self, rng):

@@ -26,7 +26,7 @@ ONLINE_TOL = 1e-8
 # Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Maximum number of linearisations of the loss of samples with unknown labels.
-_MOST_ROUNDS = 10
+_MAX_ROUNDS = 10
 # Duality gap of inference in training, as a fraction of the mean loss of the previous samples. Larger values save time
 # for chains with many labels. Up to 0.1, held-out scores for chunks, entities, letters and trees differ by less than
 # those of two seeds.
@@ -37,10 +37,10 @@ _FIRST_PARTS = 0.01, 0.1
 # AdaGrad's step size, if the estimator's `solver` does not give one.
 _ADAGRAD_STEP = 0.1
 # Maximum number of weights of merged columns that an online optimiser stores in a dense array.
-_MOST_DENSE = 2**22
+_MAX_DENSE = 2**22
 # Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
-_MOST_DENSE_WEIGHTS = 2**24
+_MAX_DENSE_WEIGHTS = 2**24
 
 
 class Learner:
@@ -222,7 +222,7 @@ class PartialLBFGSLearner(LBFGSLearner):
         message = super().run(on_iteration)
         if LOSSES[self.task.loss].argmax == "gibbs":
             return message
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             left, best = self.max_iter - len(self.losses), self.losses[-1]
             if left < 1 or self._is_stopped:
                 break
@@ -240,7 +240,7 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
+    is_large = n_outputs > 2 and n_features * n_outputs > _MAX_DENSE_WEIGHTS
     few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
     sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
@@ -315,7 +315,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
     columns, is_sparse = find_duplicates(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
     if columns is not None:
         shape = len(columns.multiplicity), task.n_outputs
-        large = is_sparse and np.prod(shape) > _MOST_DENSE
+        large = is_sparse and np.prod(shape) > _MAX_DENSE
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
@@ -14,26 +15,22 @@ from sklearn.exceptions import ConvergenceWarning
 from .._core.annotations import Any, Callable
 from ._failures import check_finite_loss, commit_if, warn_of_inference, warn_user
 
-if TYPE_CHECKING:
-    # scikit-learn has no type annotations, so its decorator would hide those of the methods.
-    Method = TypeVar("Method")
+Method = TypeVar("Method")
 
-    class CallbackSupportMixin:
-        pass
 
-    def with_callbacks(method: Method) -> Method:
-        return method
+class CallbackSupportMixin:
+    """Placeholder for versions of scikit-learn without callbacks."""
 
-else:
-    try:
-        from sklearn.callback import CallbackSupportMixin, with_callbacks
-    except ImportError:
 
-        class CallbackSupportMixin:
-            """Placeholder for versions of scikit-learn without callbacks."""
+def with_callbacks(method: Method) -> Method:
+    """Return the method: the placeholder of a decorator, too."""
+    return method
 
-        def with_callbacks(method):
-            return method
+
+# scikit-learn has no type annotations, so its decorator would hide those of the methods from type checkers.
+if not TYPE_CHECKING:
+    with suppress(ImportError):
+        from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: F401
 
 
 logger = logging.getLogger("sklearn_sparsemap")

@@ -127,9 +127,10 @@ def flat_labels(y):
 
 
 class PartitionsMixin:
-    """Gives an estimator `fit_partitions`.
+    """Gives an estimator `fit_partitions`; rounds of `distributed` call its private methods, too.
 
-    A subclass has `_prepare_stream`, `_check_params`, `_labels_in`, `_most_iter`, and may replace these attributes.
+    A subclass has `_prepare_stream`, `_check_params`, `_labels_in` and `_iteration_limit`, and may replace these
+    attributes.
     """
 
     # The class of the monitor that watches training, `Monitor` or a subclass.
@@ -221,7 +222,7 @@ class PartitionsMixin:
         self._configure_epoch(n_samples)
         optimizer = self._learned.optimizer
         validate = None if held is None else partial(self._mean_score, held)
-        max_iter = self._most_iter()
+        max_iter = self._iteration_limit()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
         monitor.run(OnlineLearner(optimizer, partial(source.run_epoch, self, optimizer, rng), max_iter))
         monitor.store()

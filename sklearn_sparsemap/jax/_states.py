@@ -11,7 +11,7 @@ from itertools import count
 import numpy as np
 
 # bytes of the scores of all stored batches; their solutions take a few times as much
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 # number of stored batches; small ones take about 30 kB, with the operator of a graph that is no longer used elsewhere
 _MOST = 1024
 
@@ -26,7 +26,7 @@ def remember(solved, scores):
         while len(_states) > _MOST:
             _states.popitem(last=False)
         total = sum(kept.nbytes for _, kept in _states.values())
-        while total > _MOST_BYTES and len(_states) > 1:
+        while total > _MAX_BYTES and len(_states) > 1:
             total -= _states.popitem(last=False)[1][1].nbytes
     return np.column_stack([np.full(len(scores), number), np.arange(len(scores))]).astype(np.int32)
 

@@ -54,7 +54,7 @@ MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FL
 # in training.
 _MAX_ITER = 1000
 # Maximum number of stored structures of a sample. More take memory, and warm starts are hardly better.
-_MOST_STORED = 16
+_MAX_STORED = 16
 # Largest duality gap, relative to 1 + loss, of a converged loss.
 _INEXACT = 1e-4
 
@@ -289,7 +289,7 @@ def new_memory(sizes, max_bytes):
     """
     n = len(sizes)
     a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n
-    capacity = min(_MOST_STORED, max_bytes // max(a_structure, 1))
+    capacity = min(_MAX_STORED, max_bytes // max(a_structure, 1))
     if capacity < 2:
         capacity = 0
     starts = [readonly(np.concatenate([[0], np.cumsum(capacity * sizes[:, c])[:-1]]), np.int64) for c in (0, 1)]

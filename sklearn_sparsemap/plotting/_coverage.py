@@ -13,7 +13,7 @@ from .._core.validation import check_same_length
 from ._base import Display
 from ._style import COLORS, INK, MUTED, round_ticks
 
-_MOST_SIZES = 6  # with more different sizes, ticks are round numbers
+_MAX_SIZES = 6  # with more different sizes, ticks are round numbers
 
 
 class ConformalCoverageDisplay(Display):
@@ -129,7 +129,7 @@ class ConformalCoverageDisplay(Display):
         (self.size_line_,) = second.plot(self.levels, self.sizes, color=COLORS[1], lw=1.5, marker="o", ms=4)
         second.set(xlabel="confidence level", ylabel="median size of a set", yscale="symlog")
         sizes = np.unique(self.sizes)
-        if len(sizes) > _MOST_SIZES:
+        if len(sizes) > _MAX_SIZES:
             zero = [0.0] if sizes[0] == 0.0 else []
             sizes = [*zero, *round_ticks(sizes[len(zero)], sizes[-1])]
         second.set_yticks(sizes, [f"{size:g}" for size in sizes])

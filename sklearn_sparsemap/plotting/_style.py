@@ -11,7 +11,7 @@ DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 # The signs of scores of pairs.
 ATTRACTS, REPELS = {"color": COLORS[3], "linestyle": "-"}, {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 HATCHES = ("", "////", "....", "xxxx")
-MOST_STRUCTURES = len(COLORS)
+MAX_STRUCTURES = len(COLORS)
 _SMALLEST = 5.0  # points; smaller texts of cells are left out
 _READABLE = 8.0  # points; names of ticks are rotated rather than smaller
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top

@@ -12,7 +12,7 @@ import numpy as np
 # Size of the core; larger gives a lower limit, at twice the cost for each variable more.
 _CORE = 8
 # Largest number of sets of variables, and of variables in them. If more are open, a solver has to branch.
-_MOST_SETS, _MOST_OPEN = 4096, 64
+_MAX_SETS, _MAX_OPEN = 4096, 64
 # Largest violation of a constraint by a solution; HiGHS's tolerance.
 FEASIBLE = 1e-6
 # Rounding of sums, relative to the sum of absolute costs.
@@ -47,7 +47,7 @@ def best_nearby(costs, allowed, below, equal, duals, equal_duals):
     sizes = np.where(allowed, np.abs(reduced), np.inf)
     near, limit, best = np.argsort(sizes, kind="stable")[: min(_CORE, allowed.sum())], np.inf, None
     for _ in range(2):
-        sets = _sets_within(sizes[near], limit) if len(near) <= _MOST_OPEN else None
+        sets = _sets_within(sizes[near], limit) if len(near) <= _MAX_OPEN else None
         if sets is None:
             return None
         changes = sets * np.where(first[near], -1.0, 1.0)
@@ -72,6 +72,6 @@ def _sets_within(sizes, limit):
         larger = sets[fits]
         larger[:, j] = True
         sets, totals = np.concatenate([sets, larger]), np.concatenate([totals, totals[fits] + size])
-        if len(sets) > _MOST_SETS:
+        if len(sets) > _MAX_SETS:
             return None
     return sets

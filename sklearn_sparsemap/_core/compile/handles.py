@@ -1,6 +1,6 @@
 """First-class functions whose addresses are looked up once, not at each call from Python.
 
-`FirstClass` and `FunctionTable` have twins in plain.py and interpreted.py. `numba.typeof` reads `_numba_type_`."""
+`FirstClass` and `AddressTable` have twins in plain.py and interpreted.py. `numba.typeof` reads `_numba_type_`."""
 
 import numpy as np
 from numba import types, version_info
@@ -49,7 +49,7 @@ def _unbox_handle(typ, handle, context):
     return NativeValue(_function_at(context.context, context.builder, typ, address))
 
 
-class FunctionTable:
+class AddressTable:
     """Tables of any number of functions of one type: arrays of their addresses. `at` is for kernels."""
 
     type = types.Array(types.int64, 1, "C", readonly=True)

@@ -15,7 +15,7 @@ def by_address(fields, cls):
     return types.BaseTuple.from_types(tuple(fields), cls)
 
 
-class FunctionTable:
+class FreeTable:
     """Tables of any number of functions: tuples."""
 
     def __init__(self, function_type):
@@ -24,6 +24,9 @@ class FunctionTable:
     def of(self, functions, spare):
         """Return a table."""
         return tuple(functions)
+
+
+FunctionTable = FreeTable
 
 
 class _Interpreted:

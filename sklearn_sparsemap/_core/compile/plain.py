@@ -18,7 +18,7 @@ def by_address(fields, cls):
     return types.BaseTuple.from_types(tuple(fields), cls)
 
 
-class FunctionTable:
+class TupleTable:
     """Tables of at most four functions of one type: tuples. `at` is for kernels."""
 
     _SIZE = 4
@@ -32,6 +32,9 @@ class FunctionTable:
         if len(functions) > self._SIZE:
             raise ValueError(f"with plain Numba a graph can hold at most {self._SIZE} kinds of structures")
         return (*functions, *[spare()] * (self._SIZE - len(functions)))
+
+
+FunctionTable = TupleTable
 
 
 class _Argument(type(njit(lambda: None))):

@@ -20,8 +20,8 @@ _AFTER_KINK = 1e-2
 _ROUNDING = 8 * np.finfo(float).eps
 # The descent is too slow if `_CREEPS_AFTER` steps together gain at most the fraction `_CREEPING` of the objective.
 _CREEPS_AFTER, _CREEPING = 40, 1e-6
-# L-BFGS takes over after `_STABLE` steps without a change of the support, and takes at most `_MOST_SMOOTH` steps.
-_STABLE, _MOST_SMOOTH = 4, 200
+# L-BFGS takes over after `_STABLE` steps without a change of the support, and takes at most `_MAX_SMOOTH` steps.
+_STABLE, _MAX_SMOOTH = 4, 200
 
 
 class SupportDescent:
@@ -127,7 +127,7 @@ class SupportDescent:
             strengths = np.zeros(len(last.x))
             strengths[:n] = penalty.l1_ratio * penalty.alpha
             descent = OrthantDescent(value_gradient, last.x, strengths, moves, self.step)
-        for _ in range(_MOST_SMOOTH):
+        for _ in range(_MAX_SMOOTH):
             before = descent.value
             if not descent.step() or not np.isfinite(descent.value):
                 return False

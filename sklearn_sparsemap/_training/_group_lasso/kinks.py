@@ -13,13 +13,13 @@ from .._bundle import minimize_bundle, simplex_qp
 from .problem import ADDITIONAL_RIDGE
 
 # Maximum number of evaluations of the bundle method, and of gradients that are averaged; and their memory limit.
-_MOST_CALLS, _MOST_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
+_MAX_CALLS, _MAX_GRADIENTS, _BYTES = 300, 100, 256 * 2**20
 # Accuracy of the minimum over the free weights.
 _SETTLED = 1e-8
 # Rounds that gain at most this fraction of the objective, and their maximum number in sequence.
-_IDLE_GAIN, _MOST_IDLE = 1e-14, 20
+_IDLE_GAIN, _MAX_IDLE = 1e-14, 20
 # Maximum number of rounds.
-_MOST_ROUNDS = 50
+_MAX_ROUNDS = 50
 
 
 def minimize_unpenalized(problem, point, tol):
@@ -39,7 +39,7 @@ def minimize_unpenalized(problem, point, tol):
     """
     n, ridge, found = problem.n_coefs, problem.ridge, []
     scores = problem.features.scores(problem.without_free(point.x))
-    most = int(np.clip(_BYTES // scores.nbytes, 2, _MOST_GRADIENTS))
+    most = int(np.clip(_BYTES // scores.nbytes, 2, _MAX_GRADIENTS))
 
     def distances():
         """Return the distance of each tangent plane from the loss at the lowest point."""
@@ -59,7 +59,7 @@ def minimize_unpenalized(problem, point, tol):
     # Entries of this size in the averaged gradient contribute a tenth of `tol` to the gap.
     accuracy = np.sqrt(0.2 * tol / np.sum(1.0 / ridge))
     minimize_bundle(
-        value_gradient, start, is_additional, alpha=ADDITIONAL_RIDGE, tol=accuracy, most_calls=_MOST_CALLS,
+        value_gradient, start, is_additional, alpha=ADDITIONAL_RIDGE, tol=accuracy, most_calls=_MAX_CALLS,
         after_step=lambda x, value: False,
     )  # fmt: skip
     _, loss, _, free, _ = min(found, key=lambda each: each[0])
@@ -93,14 +93,14 @@ def descend_by_turns(problem, descent, tol, is_done):
         Whether the gap was reached, or the objective decreased.
     """
     first, n_idle, accuracy = descent.point.value, 0, min(0.3 * tol, _SETTLED)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         before = descent.point.value
         descent.move_to(minimize_unpenalized(problem, descent.point, accuracy))
         if is_done(descent.point):
             return True
         # The objective hardly changes near the minimum, but the bound still may.
         n_idle = 0 if before - descent.point.value > _IDLE_GAIN * abs(before) else n_idle + 1
-        if n_idle > _MOST_IDLE:
+        if n_idle > _MAX_IDLE:
             break
         problem.fixes_additional = True
         descent.run(is_done)

@@ -8,7 +8,7 @@ import numpy as np
 # Number of pairs (step, change of the gradient) that are kept.
 _N_PAIRS = 10
 # A step is accepted if the objective falls by this fraction of the decrease that the slope predicts; else it is halved.
-_SUFFICIENT, _MOST_HALVINGS = 1e-4, 30
+_SUFFICIENT, _MAX_HALVINGS = 1e-4, 30
 
 
 class OrthantDescent:
@@ -78,7 +78,7 @@ class OrthantDescent:
         """Take a step along a direction, halved until it is accepted; return whether there is one."""
         signs = np.where(self.x != 0.0, np.sign(self.x), -np.sign(slope))
         length = 1.0
-        for _ in range(_MOST_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             x = self.x + length * direction
             x[(x * signs < 0.0) & (self._strengths > 0.0)] = 0.0
             step = x - self.x

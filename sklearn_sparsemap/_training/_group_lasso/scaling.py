@@ -15,11 +15,11 @@ from .._quasi_newton.descent import Descent
 # Time to find the scale, in evaluations of the loss of all samples, about; and the minimum number of samples.
 COST, _FEWEST = 50, 100
 # Maximum number of free weights, whose scale is a dense matrix.
-MOST_WEIGHTS = 1000
+MAX_WEIGHTS = 1000
 # Change of scores for differences of gradients, and the smallest second derivative, as a fraction of the largest one.
 _STEP, _FLAT = 1e-3, 1e-6
 # Maximum number of steps over the free weights alone.
-_MOST_STEPS = 30
+_MAX_STEPS = 30
 
 
 def find_scale(problem, point):
@@ -88,7 +88,7 @@ def minimize_smooth_unpenalized(problem, point, tol):
         return found[0] + 0.5 * float(problem.ridge * free @ free), out
 
     descent = Descent(value_gradient, point.x[problem.n_coefs :], problem.n_jobs)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not descent.step() or not np.isfinite(descent.value):
             return point
         x = point.x.copy()

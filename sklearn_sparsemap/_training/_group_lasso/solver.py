@@ -13,7 +13,7 @@ from .._objective import features_of
 from .descent import SupportDescent
 from .kinks import descend_by_turns
 from .problem import WorkingProblem
-from .scaling import COST, MOST_WEIGHTS, curvature_of, find_scale, minimize_smooth_unpenalized
+from .scaling import COST, MAX_WEIGHTS, curvature_of, find_scale, minimize_smooth_unpenalized
 from .screening import excluded_groups, squared_norms
 
 # Columns with which a working set begins, and the factor by which it may grow.
@@ -179,7 +179,7 @@ class GroupLassoSolver:
             return problem.gap(point, 1.0) <= target and problem.gap(point) <= target
 
         settled_at = 0
-        has_kinks, can_scale = self.task.has_kinks, len(problem.ridge) <= MOST_WEIGHTS and not self.task.has_kinks
+        has_kinks, can_scale = self.task.has_kinks, len(problem.ridge) <= MAX_WEIGHTS and not self.task.has_kinks
 
         def is_slow():
             return can_scale and problem.n_evaluations > self._patience

@@ -25,10 +25,10 @@ _ENTRIES_PER_SAMPLE = 100
 # Maximum number of weights, of 20 bytes each, if shrinkages are deferred and less than half of the weights are
 # selected. Larger values take more memory, and fewer groups restart from zero. Of 72 chunking templates, 2**19 and
 # 2**20 select the same ones, and 2**18 almost the same.
-_MOST_WEIGHTS = 2**19
+_MAX_WEIGHTS = 2**19
 # Maximum number of times that the number of weights is examined in one call; each takes time linear in the number of
 # samples.
-_MOST_PARTS = 32
+_MAX_PARTS = 32
 
 
 class GroupOptimizer(OnlineOptimizer):
@@ -62,7 +62,7 @@ class GroupOptimizer(OnlineOptimizer):
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
         if np.shape(group_weights) != (groups._check().n_groups,):
             raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
-        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, _MOST_WEIGHTS
+        self.mira, self.columns, self._options, self._deferred, self._limit = mira, columns, None, None, _MAX_WEIGHTS
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
             groups.atom_of, groups.n_atoms, n_outputs, np.zeros(n_outputs + n_additional),
@@ -166,7 +166,7 @@ class GroupOptimizer(OnlineOptimizer):
             self._steps.end(self.rule, self.store, self.counters, -1, -1)
             self._deferred = budget
         # Memory is examined at fixed numbers of samples in total, which do not depend on the sizes of calls.
-        every = max(PAPER_SCHEDULE, len(order) // _MOST_PARTS)
+        every = max(PAPER_SCHEDULE, len(order) // _MAX_PARTS)
         first, total = every - self.n_steps % every, 0.0
         for part in np.split(order, range(first, len(order), every)):
             total += super()._run_epoch(inference, form, rows, targets, part, memory)
@@ -214,7 +214,7 @@ class GroupOptimizer(OnlineOptimizer):
         selected, features = self._selected(), self.store.features
         counts = np.abs(features[selected[features[:, ATOM]], COUNT], dtype=np.int64)
         # While there are fewer weights than this, the selected weights need not be counted again.
-        self._limit = max(_MOST_WEIGHTS, 2 * int(counts.sum()))
+        self._limit = max(_MAX_WEIGHTS, 2 * int(counts.sum()))
         if self.n_held > self._limit:
             self._discard(selected | self._survivors(self.store.rho, self._limit // 2))
 

@@ -137,7 +137,7 @@ class OnlineOptimizer:
         Ctrl-C takes effect immediately; the current sample is then omitted.
         """
         # `stop` writes to the counters, so they must exist before it can be called.
-        n_new = max(0, self._most_threads - len(self._all_counters))
+        n_new = max(0, self._max_threads - len(self._all_counters))
         self._all_counters = np.concatenate([self._all_counters, *[NEW_COUNTERS] * n_new])
         self.counters = self._all_counters[0]
         self.counters[STOP] = 0
@@ -159,7 +159,7 @@ class OnlineOptimizer:
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
-        n_threads = min(self._most_threads, n_pieces) if is_worth_it else 1
+        n_threads = min(self._max_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
         team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
@@ -209,7 +209,7 @@ class OnlineOptimizer:
         return begins_of_pieces(rows, cuts)
 
     @property
-    def _most_threads(self):
+    def _max_threads(self):
         """Maximum number of threads in an epoch. With more threads than cores they would wait for each other."""
         if not self._steps_by_columns:
             return 1

@@ -26,9 +26,9 @@ DECREASE, CURVATURE = 1e-3, 0.9
 # Smallest width of the interval of a minimum, relative to its end.
 _NARROW = 0.1
 _LONGEST = 1e10  # maximum step
-_MOST_CALLS = 20  # maximum number of evaluations
+_MAX_CALLS = 20  # maximum number of evaluations
 # Smallest and largest extrapolation while no minimum is bracketed, as multiples of the last move.
-_LEAST_GROWTH, _MOST_GROWTH = 1.1, 4.0
+_LEAST_GROWTH, _MAX_GROWTH = 1.1, 4.0
 # Fraction to which the interval must shrink in two rounds; also the largest fraction of the way to its far end that a
 # step may go.
 _SHRINKING = 0.66
@@ -229,7 +229,7 @@ class LineSearch:
         self.step, self.succeeded = min(step, _LONGEST), False
         self._bracketed, self._decreasing, self._n_calls = False, True, 0
         self._width, self._width_before = _LONGEST, 2.0 * _LONGEST
-        self._low, self._high = 0.0, (1.0 + _MOST_GROWTH) * self.step
+        self._low, self._high = 0.0, (1.0 + _MAX_GROWTH) * self.step
 
     def propose(self, value, slope):
         """Process the function's value and slope at `step`; return whether to evaluate a new step."""
@@ -242,7 +242,7 @@ class LineSearch:
         at_maximum = self.step == _LONGEST and value <= allowed and slope <= promised
         meets_conditions = value <= allowed and abs(slope) <= -CURVATURE * self.start.slope
         self.succeeded = meets_conditions or at_maximum or self._is_exhausted()
-        if self.succeeded or self._n_calls >= _MOST_CALLS:
+        if self.succeeded or self._n_calls >= _MAX_CALLS:
             return False
         best, end = self.best, self._end
         is_reduced = self._decreasing and allowed < value <= best.value
@@ -267,7 +267,7 @@ class LineSearch:
             self._low, self._high = sorted((self.best.step, self._end.step))
         else:
             further = step - self.best.step
-            self._low, self._high = step + _LEAST_GROWTH * further, step + _MOST_GROWTH * further
+            self._low, self._high = step + _LEAST_GROWTH * further, step + _MAX_GROWTH * further
         self.step = min(max(step, 0.0), _LONGEST)
         if self._is_exhausted():
             self.step = self.best.step

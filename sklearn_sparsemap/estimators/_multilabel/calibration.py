@@ -13,9 +13,9 @@ _UNFITTED = {"sparsemap": (4.0, -2.0), "logistic": (1.0, 0.0), "hinge": (2.0, 0.
 # larger log odds, and the slow growth keeps probabilities distinct in double precision.
 _STEEP_UP_TO = 14.0
 # Fisher scoring ends if no parameter changes by more than `_PRECISION`; no step exceeds `_LONGEST_STEP`.
-_PRECISION, _LONGEST_STEP, _MOST_STEPS = 1e-6, 2.0, 100
+_PRECISION, _LONGEST_STEP, _MAX_STEPS = 1e-6, 2.0, 100
 # Maximum number of halvings of a step, and the relative rise of the objective that is taken for rounding.
-_MOST_HALVINGS, _ROUNDING = 40, 1e-13
+_MAX_HALVINGS, _ROUNDING = 40, 1e-13
 # Number of bins for the scores of a label (samples in a bin count as one), and number of scores in a block of labels.
 _N_BINS, _CELLS = 128, 2**18
 # Maximum of the logarithm of a slope divided by the common slope, or of its inverse. It avoids overflow.
@@ -167,10 +167,10 @@ def _descend(start, values_at, steps_at, lowest, highest):
         Bounds.
     """
     point, values = start, values_at(start)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         steps = steps_at(point)
         steps *= np.minimum(1.0, _LONGEST_STEP / np.maximum(np.abs(steps).max(axis=0), _PRECISION))
-        for _ in range(_MOST_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             tried = np.clip(point + steps, lowest, highest)
             tried_values = values_at(tried)
             rises = tried_values > values + _ROUNDING * np.abs(values)

@@ -258,6 +258,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     array([[1, 1, 1]])
     """
 
+    # `solvers.py` calls `_init_network`, `_configure`, `_iteration_limit`, `_calibrate`, `_store_label_sets`,
+    # `_tunes_threshold`, `_choose_rule`, `_validate` and `_held_out_loss`, and sets `_rule` and `threshold_`.
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "label_graph": "no_validation",
@@ -535,7 +537,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _init_network(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
 
-    def _most_iter(self):
+    def _iteration_limit(self):
         return _MAX_EPOCHS if self.max_iter is None else self.max_iter
 
     def _check_params(self):

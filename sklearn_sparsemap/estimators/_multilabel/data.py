@@ -22,7 +22,7 @@ _SEVERAL_LABELS = "pass an indicator matrix of 0 and 1, or a set of names for ea
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
-_MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
+_MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
 # Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
 # by generalisation bounds. Cross-validation chooses a multiple of it.
 _STRENGTH = 0.02
@@ -330,7 +330,7 @@ def read_edges(label_graph, names, Y, weights, loops=True):
     """
     n = len(names)
     if isinstance(label_graph, str):
-        if label_graph == "full" and n <= _MOST_WHOLE:
+        if label_graph == "full" and n <= _MAX_WHOLE:
             return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
         if label_graph == "full" and loops:
             return strongest_pairs(Y, weights, _PAIRS_PER_LABEL * n)

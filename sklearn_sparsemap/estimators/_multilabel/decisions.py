@@ -24,18 +24,18 @@ LIFT = 0.5
 # Number of the most probable sets that are compared with each other; all sets if there are at most twice as many.
 N_LIKELY = 32
 # Maximum number of entries of the sets for which a dense copy is stored, which is faster.
-_MOST_DENSE = 2**14
+_MAX_DENSE = 2**14
 # Maximum discount: the number that is subtracted from the count of a set.
-_MOST_DISCOUNT = 0.98
+_MAX_DISCOUNT = 0.98
 # Maximum number of sets; the most frequent ones are kept.
-_MOST_SETS = 10_000
+_MAX_SETS = 10_000
 # Decimals of the values that are compared. Of sets that tie up to rounding, the first one is the best.
 _DECIMALS = 10
 # Smallest threshold, at which all labels are predicted.
 _LEAST = np.finfo(np.float64).tiny
 # Number of values in a block of samples; maximum number of sets that are compared with each other; number of samples in
 # a comparison; number of values that fit into the processor's cache.
-_BLOCK, _MOST_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
+_BLOCK, _MAX_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
 
 
 def expected_cuts(probabilities, threshold=0.5):
@@ -164,14 +164,14 @@ class ObservedLabelSets:
             raise ValueError(f"there are {sets.shape[0]} label sets, but lifts has shape {np.shape(lifts)}")
         self.sets, self.lifts = sets, lifts
         self.sizes = np.diff(sets.indptr).astype(np.float64)
-        self._dense = sets.toarray() if np.prod(sets.shape) <= _MOST_DENSE else None
+        self._dense = sets.toarray() if np.prod(sets.shape) <= _MAX_DENSE else None
         self._mutual = None
         if len(self.sizes) <= 2 * N_LIKELY:
             self._mutual = example_f1((sets @ sets.T).toarray(), self.sizes[:, None] + self.sizes)
         # Number of samples that are compared at the same time.
         self._block_size = max(1, _BLOCK // max(*sets.shape, N_LIKELY**2))
-        if sets.shape[0] > _MOST_COMPARED:
-            self._block_size = min(self._block_size, _MOST_COMPARED // N_LIKELY)
+        if sets.shape[0] > _MAX_COMPARED:
+            self._block_size = min(self._block_size, _MAX_COMPARED // N_LIKELY)
 
     @classmethod
     def of_samples(cls, gold, weights):
@@ -188,7 +188,7 @@ class ObservedLabelSets:
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
         # Ties in frequency: smaller sets first, then by content, so that the order of samples has no effect.
-        chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MOST_SETS]]
+        chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MAX_SETS]]
         sets = sparse.csr_array(gold[first[chosen]])
         odds = logit((weights @ gold + 0.5) / (frequency.sum() + 1.0))
         independent = sets @ odds + np.log(expit(-odds)).sum()
@@ -297,7 +297,7 @@ def _lifts(frequencies, frequency, independent):
     """
     total, once, twice = frequencies.sum(), (frequencies <= 1.0 + 1e-9).sum(), (frequencies <= 2.0 + 1e-9).sum()
     # The leave-one-out estimate of the discount, n1 / (n1 + 2 n2).
-    discount = min(once / max(2.0 * twice - once, 1.0), _MOST_DISCOUNT)
+    discount = min(once / max(2.0 * twice - once, 1.0), _MAX_DISCOUNT)
     left = discount * np.minimum(frequencies, 1.0).sum() / total
     kept = np.log((frequency - discount * np.minimum(frequency, 1.0)) / total) - independent
     return kept if left == 0.0 else np.logaddexp(kept, np.log(left))

@@ -171,7 +171,7 @@ def epochs_of(estimator, X, task, hidden, rng, n_epochs=None):
     optimizer = MinibatchOptimizer(estimator._init_network(X.values, hidden, rng), rng)
     estimator._configure(optimizer, len(X))
     run_epoch = make_epoch(estimator, optimizer, task, X, rng)
-    return OnlineLearner(optimizer, run_epoch, n_epochs or estimator._most_iter(), is_enough=n_epochs is not None)
+    return OnlineLearner(optimizer, run_epoch, n_epochs or estimator._iteration_limit(), is_enough=n_epochs is not None)
 
 
 class LBFGSCrossValidation:

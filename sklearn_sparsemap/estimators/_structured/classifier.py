@@ -59,7 +59,7 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # minimum. Chosen on held-out parts of training data, like `_epoch_tol`.
 _LBFGS_TOL = 1e-3
 # Maximum number of weights for which L-BFGS is preferred: it is exact and needs no tuning.
-_MOST_BATCH_WEIGHTS = 50_000
+_MAX_BATCH_WEIGHTS = 50_000
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
@@ -353,14 +353,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Return the learner of `fit`, which starts from a model."""
         solver, _ = pair_of(self.solver, None)
         if solver == "auto":
-            is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
+            is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[task.loss].argmax != "map" else "adagrad"
         if isinstance(task, PartialTask) and LOSSES[task.loss].margin:
             raise ValueError(
                 f"y has labels of None, for which the cost of loss={task.loss!r} is not defined; use 'sparsemap', "
                 "'perceptron' or 'crf'"
             )
-        max_iter = self._most_iter(solver)
+        max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
             return learn_online(self, task, X, model, max_iter, check_random_state(self.random_state))
         kind = PartialLBFGSLearner if isinstance(task, PartialTask) else LBFGSLearner
@@ -436,7 +436,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _configure_epoch(self, n_samples, number=0):
         adjust_optimizer(self, self._learned.optimizer)
 
-    def _most_iter(self, solver="online"):
+    def _iteration_limit(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 

@@ -14,7 +14,7 @@ from .._failures import warn_user
 # Approximate memory of training in bytes, for each column and for each group.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
 # Largest index of a column, a 32-bit integer.
-_MOST_COLUMNS = 2**31 - 1
+_MAX_COLUMNS = 2**31 - 1
 # Largest ratio of the scales of two columns without a warning. In the selection of 2 of 10 columns from 300 samples,
 # nothing is lost if the two informative ones have a tenth of the scale of the others. With a thirtieth one of them is
 # lost, with a hundredth both.
@@ -23,7 +23,7 @@ _LARGEST_RATIO = 20.0
 # nothing is lost; with 9, accuracy falls from 0.85 to 0.64.
 _LARGEST_OFFSET = 7.5
 # Minimum number of values of a column, and number of samples that are examined.
-_FEWEST_VALUES, _MOST_SAMPLES = 10, 10_000
+_MIN_VALUES, _MAX_SAMPLES = 10, 10_000
 
 
 class GroupsMixin:
@@ -105,8 +105,8 @@ def _check_memory(n_columns, of_each):
     except (AttributeError, ValueError, OSError):
         # The size of the memory is unknown on this system.
         present = np.inf
-    if n_columns > _MOST_COLUMNS or needed > present:
-        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
+    if n_columns > _MAX_COLUMNS or needed > present:
+        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MAX_COLUMNS}"
         remedy = "pass groups of columns, or hash features" if of_each else "hash features"
         each = ", with groups=None a group each," if of_each else ""
         raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
@@ -134,7 +134,7 @@ def warn_of_scales(X):
     X : array or CSR of shape (n_rows, n_features)
         The first rows that an estimator learns from.
     """
-    columns, scales, offsets = column_scales(X[:: max(1, -(-X.shape[0] // _MOST_SAMPLES))])
+    columns, scales, offsets = column_scales(X[:: max(1, -(-X.shape[0] // _MAX_SAMPLES))])
     if not len(columns):
         return
     low, high, offset = scales.argmin(), scales.argmax(), offsets.argmax()
@@ -187,5 +187,5 @@ def column_scales(X):
         deviations[deviations <= 1e-12 * means] = 0.0
         scales[full] = deviations
         offsets[full] = np.divide(means, deviations, out=np.zeros(len(means)), where=deviations > 0.0)
-    kept = (counts >= _FEWEST_VALUES) & (scales > 0.0)
+    kept = (counts >= _MIN_VALUES) & (scales > 0.0)
     return columns[kept], scales[kept], offsets[kept]

@@ -17,7 +17,7 @@ from .._fields import hash_values
 from .token_pairs import TokenPairs
 
 # Columns are numbered in int32.
-_MOST_COLUMNS = 2**31 - 1
+_MAX_COLUMNS = 2**31 - 1
 
 
 class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
@@ -74,7 +74,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     _parameter_constraints = {
         "separator": [str],
         "min_count": [POSITIVE_INT],
-        "n_features": [Number(Integral, 1, _MOST_COLUMNS, closed="both"), None],
+        "n_features": [Number(Integral, 1, _MAX_COLUMNS, closed="both"), None],
         "dtype": "no_validation",
     }
 
@@ -168,7 +168,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             row_ptr = np.concatenate([[0], np.cumsum(used)])[row_ptr]
             codes = codes[used]
         indices, values = columns[codes], weights[codes]
-        if row_ptr[-1] < _MOST_COLUMNS:
+        if row_ptr[-1] < _MAX_COLUMNS:
             row_ptr = row_ptr.astype(np.int32)
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
         rows.sum_duplicates()

@@ -17,7 +17,7 @@ _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 # Pairs are numbered by form (tuple of attribute names) if there are at most this many forms, or on average at least
 # this many tokens for each. The columns of most rows then ascend.
-_MOST_FORMS, _TOKENS_PER_FORM = 64, 100
+_MAX_FORMS, _TOKENS_PER_FORM = 64, 100
 # Separator of the attribute within strings of a list, as in "word.lower=the".
 _OF_STRINGS = "="
 
@@ -143,7 +143,7 @@ class TokenPairs:
         if numbers is None or not _are_all(numbers, _SINGLE):
             return None
         form_of, forms = _number_equal(map(tuple, tokens), len(tokens))
-        by_form = len(forms) <= max(_MOST_FORMS, len(tokens) // _TOKENS_PER_FORM)
+        by_form = len(forms) <= max(_MAX_FORMS, len(tokens) // _TOKENS_PER_FORM)
         order, ranked = np.arange(len(tokens)), forms
         if by_form:
             order = np.argsort(form_of, kind="stable")

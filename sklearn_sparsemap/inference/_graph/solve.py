@@ -12,7 +12,7 @@ from ..._graphs.choice import graph_solver, small_solver
 from ..._graphs.matchings import matching_multipliers_range
 from ..._graphs.rows import CONVERGED, INFEASIBLE, TOO_LARGE
 from ..._graphs.samples import N_ITER, STATUS, GraphSolutions, SampleArrays
-from ..._numerics.solver import MOST_STRUCTURE_CALLS
+from ..._numerics.solver import MAX_STRUCTURE_CALLS
 from ...structures import Simplex
 from .clipping import LARGE, MAX_SIZE, Clipping
 from .contradictions import least_contradiction, list_rules
@@ -139,7 +139,7 @@ class GraphSolver(NamedTuple):
         aim = self.tol * _AIM["pairwise" if self.method == "newton" and layout.only_pairs else self.method]
         if self.method == "newton" and len(arrays.structures):
             aim = max(aim, min(self.tol, _MIN_AIM))
-        limits = np.array([min(int(self.max_iter), np.iinfo(np.int64).max), MOST_STRUCTURE_CALLS])
+        limits = np.array([min(int(self.max_iter), np.iinfo(np.int64).max), MAX_STRUCTURE_CALLS])
         # If links are not kept, the time of a sample depends on its fractional pairs.
         n_links = len(arrays.links) if self.keep == "all" else len(arrays.pairs) // 10
         costs, n_steps = np.full(n, layout.n_variables + n_links), None

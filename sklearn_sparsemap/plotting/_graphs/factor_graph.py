@@ -17,7 +17,7 @@ from .layout import FONT, SMALL, Box, GraphLayout
 if TYPE_CHECKING:
     from ...factors import FactorGraph
 
-MOST_VARIABLES, MOST_FACTORS = 200, 400
+MAX_VARIABLES, MAX_FACTORS = 200, 400
 _LAYOUTS = ("auto", "grid", "distance", "heatmap")
 _MARGIN, _NARROWEST = 8.0, 80.0  # points
 _LARGEST = 18.0, 14.0  # inches
@@ -254,10 +254,10 @@ class FactorGraphDisplay(Drawing):
     def _check_size(self):
         n_factors = len(self._boxed) + sum(factor.count for factor in [*self._pairs, *self._tables])
         n_circles = len(self.names)
-        if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
+        if n_circles > MAX_VARIABLES or n_factors > MAX_FACTORS:
             raise ValueError(
                 f"the graph has {n_circles} variables and {n_factors} factors; a picture of more than "
-                f'{MOST_VARIABLES} and {MOST_FACTORS} cannot be read. Draw its marginals with layout="heatmap", or a '
+                f'{MAX_VARIABLES} and {MAX_FACTORS} cannot be read. Draw its marginals with layout="heatmap", or a '
                 "smaller graph of its kind"
             )
 

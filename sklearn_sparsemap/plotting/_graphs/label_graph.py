@@ -11,13 +11,13 @@ from ..._core.validation import check_choice, check_positive
 from .._base import Drawing, unwrap_fitted
 from .._style import ATTRACTS, INK, REPELS, import_library, size_in_points, text_width, write
 
-MOST_LABELS = 200
+MAX_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
 _FONT, _MARGIN, _GAP, _DOT = 10.0, 8.0, 5.0, 2.6
 _ROW = 1.35 * _FONT  # points; the least distance of names on one side
 _WIDEST = 2.0  # factor by which a ring grows at most in large axes
 _BELOW = 24.0  # points for the legend
-_FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height of a ring, and its largest width
+_MIN_ROWS, _MAX_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height of a ring, and its largest width
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
@@ -159,9 +159,9 @@ class LabelGraphDisplay(Drawing):
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
             used = self._given_order(order, used)
-        if len(used) > MOST_LABELS:
+        if len(used) > MAX_LABELS:
             raise ValueError(
-                f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
+                f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MAX_LABELS} "
                 "cannot be read. Lower n_edges"
             )
         if order is None:
@@ -272,9 +272,9 @@ def _ring(n):
     """
     n_right = (n + 1) // 2
     sides = np.where(np.arange(n) < n_right, 1.0, -1.0)
-    height = max(n_right, _FEWEST_ROWS) * _ROW
+    height = max(n_right, _MIN_ROWS) * _ROW
     # A circle, or for very many labels an oval, which is no wider than a page.
-    width = min(height, _MOST_ROWS_ACROSS * _ROW)
+    width = min(height, _MAX_ROWS_ACROSS * _ROW)
     down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n - n_right)]
     y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
     x = np.sqrt(1.0 - y**2) * sides

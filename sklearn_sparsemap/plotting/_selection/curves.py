@@ -23,7 +23,7 @@ from .._style import (
 _FIELDS = "budgets", "labels", "n_nonzero_coefs", "scores", "split_scores", "unit"  # of a GroupPath
 _MARKERS = "o", "s", "^", "D"
 _ROOM = 11.0  # points from a label to the next one above it; closer ones are left out
-_MOST_RECORDS = 300  # records of a curve; denser curves are drawn as bands
+_MAX_RECORDS = 300  # records of a curve; denser curves are drawn as bands
 
 
 class MemoryCurveDisplay(Display):
@@ -125,7 +125,7 @@ class MemoryCurveDisplay(Display):
             # All curves begin without weights.
             x, y = np.concatenate([[0], steps]), np.concatenate([[0], weights])
             order = {"zorder": 3 - 0.1 * place}
-            if len(x) > _MOST_RECORDS:
+            if len(x) > _MAX_RECORDS:
                 x, low, y = _envelope(x, y)
                 ax.fill_between(x, low, y, color=look["color"], alpha=0.3, lw=0, **order)
             elif len(self.curves) == 1:
@@ -159,7 +159,7 @@ class MemoryCurveDisplay(Display):
 
 def _envelope(x, y):
     """Return places along a dense curve, and the lowest and highest values near each."""
-    starts = np.unique(np.linspace(0, len(x), _MOST_RECORDS // 2, endpoint=False).astype(int))
+    starts = np.unique(np.linspace(0, len(x), _MAX_RECORDS // 2, endpoint=False).astype(int))
     middles = np.add.reduceat(x, starts) / np.diff([*starts, len(x)])
     middles[0], middles[-1] = x[0], x[-1]
     return middles, np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)

@@ -11,7 +11,7 @@ from ..._core.annotations import Any, Self, Sequence
 from .._base import Drawing, check_names, unwrap_fitted
 from .._style import COLORS, INK, MUTED, import_library, text_width, write
 
-_MOST_GROUPS = 200
+_MAX_GROUPS = 200
 # In points, at full size.
 _FONT, _ROW, _BOX, _PAD, _HEAD, _MARGIN = 9.0, 19.0, 14.5, 9.0, 22.0, 12.0
 _PALE = "#c4c4c4"
@@ -64,9 +64,9 @@ class GroupOrderDisplay(Drawing):
 
         if not isinstance(order, GroupOrder):
             raise ValueError(f"order must be a GroupOrder or GroupTree; got {type(order).__name__}")
-        if order.n_groups > _MOST_GROUPS:
+        if order.n_groups > _MAX_GROUPS:
             raise ValueError(
-                f"the order has {order.n_groups} groups; a picture of more than {_MOST_GROUPS} cannot be read"
+                f"the order has {order.n_groups} groups; a picture of more than {_MAX_GROUPS} cannot be read"
             )
         self.order = order
         self.names = check_names("names", order.names if names is None else names, order.n_groups)

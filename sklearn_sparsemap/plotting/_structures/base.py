@@ -8,7 +8,7 @@ from ..._core.annotations import Any, ArrayLike, Self
 from ..._core.unwrap import transformed
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
-from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
+from .._style import COLORS, DASHES, MAX_STRUCTURES, MUTED, as_text
 
 
 class StructuresDisplay(Display):
@@ -55,7 +55,7 @@ class StructuresDisplay(Display):
         *,
         y_true: Any = None,
         ax: Any = None,
-        max_structures: int | None = MOST_STRUCTURES,
+        max_structures: int | None = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw the structures of a result of `sparsemap`.
@@ -89,7 +89,7 @@ class StructuresDisplay(Display):
         marginals: Any = None,
         y_true: Any = None,
         ax: Any = None,
-        max_structures: int | None = MOST_STRUCTURES,
+        max_structures: int | None = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw structures and their probabilities, such as those of `predict_structures` for a sample.
@@ -126,7 +126,7 @@ class StructuresDisplay(Display):
         y_true: Any = None,
         *,
         ax: Any = None,
-        max_structures: int | None = MOST_STRUCTURES,
+        max_structures: int | None = MAX_STRUCTURES,
         **names: Any,
     ) -> Self:
         """Draw the structures that a fitted estimator selects for one sample.

@@ -23,7 +23,7 @@ from .._style import (
 )
 from .base import StructuresDisplay, as_ints
 
-MOST_STEPS = 12  # of a chain in one line; longer ones are wrapped
+MAX_STEPS = 12  # of a chain in one line; longer ones are wrapped
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
 _FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
 
@@ -120,7 +120,7 @@ class ChainDisplay(StructuresDisplay):
         *,
         max_structures: int | None = 4,
         all_states: bool = True,
-        max_steps: int | None = MOST_STEPS,
+        max_steps: int | None = MAX_STEPS,
     ) -> Self:
         """Draw the paths.
 

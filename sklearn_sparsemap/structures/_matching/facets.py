@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
-from ..._numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, TIE, is_feasible
+from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, TIE, is_feasible
 from ..._numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ..._numerics.polytope_solver import PolytopeSolver, as_preference
 from ..._numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
@@ -54,7 +54,7 @@ def matching_facets(
         for c in range(m):
             cuts.multiplier[c] = warm_weights[c] if warm_weights[c] != _SOME else 0.0
     n_free = m if n == m else np.int64(0)
-    n_iter = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limit[0]))
+    n_iter = maximise_dual(rows, cuts, m, n_free, size, min(MAX_STEPS, limit[0]))
     write_rows(rows, steps, marginals)
     objective, gap, floor = certify_rows(scores, marginals, rows, cuts, m)
     if not is_in_polytope(rows, cuts, m, n_free) or not gap <= max(tol, 4.0 * floor):

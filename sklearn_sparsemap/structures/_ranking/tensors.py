@@ -12,7 +12,7 @@ from ..._numerics.facets import TIE
 from ..._numerics.support import EPS, FEASIBLE
 
 # Largest number of means in memory at once; larger batches are split.
-_MOST_MEANS = 2**23
+_MAX_MEANS = 2**23
 
 
 def _levels(y, allowed):
@@ -21,7 +21,7 @@ def _levels(y, allowed):
     sums = torch.nn.functional.pad(torch.where(allowed, y, 0.0).cumsum(-1), (1, 0))
     place = torch.arange(n, device=y.device)
     size = (place + 1 - place.unsqueeze(1)).clamp(min=1)
-    levels, step = torch.zeros_like(y), max(1, _MOST_MEANS // (n * n))
+    levels, step = torch.zeros_like(y), max(1, _MAX_MEANS // (n * n))
     for first in range(0, n_samples, step):
         chosen = slice(first, first + step)
         means = (sums[chosen, None, 1:] - sums[chosen, :-1, None]) / size

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._numerics.certificate import certify_rows, is_in_polytope
-from ..._numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, is_feasible
+from ..._numerics.facets import BINDING, HIDES_TIES, MAX_STEPS, is_feasible
 from ..._numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ..._numerics.polytope_solver import PolytopeSolver, as_preference
 from ..._numerics.rows import has_ties, lower_rows, read_rows, write_rows
@@ -22,7 +22,7 @@ from .separation import minimum_cuts
 from .sets import add_set, find_set, have_crossing, read_set
 from .ties import decide_kink
 
-_MOST_ROUNDS = 200
+_MAX_ROUNDS = 200
 _FEW_PARTS = 20  # `PolytopeSolver.few_parts`; so few arcs, as of four words, never reach `_ENOUGH`
 
 
@@ -107,7 +107,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
     steps = maximise_dual(rows, cuts, k, np.int64(single_root), size, limit)
     if n == 1:
         return k, steps
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if steps >= limit:
             return -1, steps
         since = k
@@ -166,7 +166,7 @@ def tree_facets(
         k = _warm_cuts(cuts, k, warm_slots, warm_weights)
     objective, gap, floor = 0.0, np.inf, 0.0
     n_free = np.int64(single_root)
-    k, n_iter = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
+    k, n_iter = cut_trees(rows, cuts, k, single_root, size, min(MAX_STEPS, limit[0]))
     if k >= 0:
         write_rows(rows, steps, marginals)
         if is_in_polytope(rows, cuts, k, n_free):

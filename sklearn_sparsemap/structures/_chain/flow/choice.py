@@ -18,7 +18,7 @@ from .solver import chain_flow_solver, chain_products
 # it needs more calls than expected.
 _CLEARLY_LESS = 0.6
 _FEW_PARTS = 60  # `PolytopeSolver.few_parts`; up to here the active set takes at most 1.06 of the time with a choice
-_FEWEST_CALLS = 16  # least number of calls after which the active set is stopped, if it is tried
+_MIN_CALLS = 16  # least number of calls after which the active set is stopped, if it is tried
 
 
 @kernel
@@ -81,7 +81,7 @@ def calls_of_active_set_range(problems, start, stop, most, is_tried):
             dims,
         )
         time = _time_of_flow(dims[0], dims[1], spread)
-        calls = _FEWEST_CALLS
+        calls = _MIN_CALLS
         while _time_of_paths(dims[0], dims[1], calls) < time:
             calls += 1 + calls // 8
         most[i] = calls

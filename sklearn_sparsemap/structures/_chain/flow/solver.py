@@ -17,7 +17,7 @@ from .start import add_candidates, first_candidates, plant, sweep
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
 # Maximum number of rounds. Chains that converge need up to half as many.
-_MOST_ROUNDS = 600
+_MAX_ROUNDS = 600
 
 
 @kernel
@@ -93,8 +93,8 @@ def _solve(chain, forest):
     candidates, n_removals = first_candidates(chain, forest, prices, best), np.zeros(chain.n_steps, np.int64)
     plant(chain, forest, candidates, prices, best)
     n_rounds, is_solved = np.int64(0), False
-    while n_rounds < _MOST_ROUNDS and not is_solved:
-        n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MOST_ROUNDS - n_rounds)
+    while n_rounds < _MAX_ROUNDS and not is_solved:
+        n_rounds += pivot(chain, forest, candidates, prices, n_removals, _MAX_ROUNDS - n_rounds)
         is_solved, tolerance = True, tolerance_of(chain, forest)
         price_forward(chain, forest, every, prices, 0.0)
         price_backward(chain, forest, every, prices, 0.0)
@@ -105,7 +105,7 @@ def _solve(chain, forest):
             add_candidates(chain, forest, prices, 0.0, candidates)
     # Once more from the last potentials, which removes rounding errors.
     solve_forest(chain, forest, 1.0)
-    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MOST_ROUNDS
+    return 1.0 if _has_ties(chain, forest, prices) else 0.0, n_rounds, is_solved and n_rounds < _MAX_ROUNDS
 
 
 @kernel
