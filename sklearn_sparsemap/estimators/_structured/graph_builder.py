@@ -13,11 +13,11 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 def resolve_structure(structure):
     """Return the Structure or `GraphBuilder` for the parameter `structure`."""
-    if isinstance(structure, Structure):
-        return structure
+    if isinstance(structure, Structure | FactorGraph):
+        return GraphBuilder(structure) if structure.uses_graphs else structure
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
-    if isinstance(structure, FactorGraph) or (callable(structure) and not isinstance(structure, type)):
+    if callable(structure) and not isinstance(structure, type):
         return GraphBuilder(structure)
     raise ValueError(
         f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
@@ -54,20 +54,25 @@ class GraphBuilder:
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes
 
+    @property
+    def graph(self):
+        """The graph of all samples; None if a function makes that of each."""
+        return None if callable(self.function) else self.function
+
     def for_training(self):
         return self
 
     def __eq__(self, other):
         if not isinstance(other, GraphBuilder):
             return False
-        return self.function == other.function or _are_alike(self.function, other.function)
+        return self.function == other.function or _are_alike(self.graph, other.graph)
 
     def __hash__(self):
         return hash(repr(self))
 
     def __repr__(self):
-        if isinstance(self.function, FactorGraph):
-            return repr(self.function)
+        if self.graph is not None:
+            return repr(self.graph)
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
@@ -112,9 +117,9 @@ class GraphBuilder:
 
     def _graph(self, i, X):
         """Return the graph of a sample; errors name the sample."""
-        if isinstance(self.function, FactorGraph):
+        if self.graph is not None:
             self._check_grid(i, X)
-            return self.function
+            return self.graph
         sample = _sample_of(X, i)
         try:
             return self.function(*sample)
@@ -127,10 +132,10 @@ class GraphBuilder:
 
     def _check_grid(self, i, X):
         """Raise ValueError unless the rows of a sample, if they form a grid, have the shape of the variables."""
-        shapes = list(self.function.shapes.values())
+        shapes = list(self.graph.shapes.values())
         if X.shapes is None or len(shapes) != 1:
             return
-        found, is_single = tuple(X.shapes[i].tolist()), not self.function.n_states
+        found, is_single = tuple(X.shapes[i].tolist()), not self.graph.n_states
         wanted = shapes[0] if is_single else shapes[0][:-1]
         if found not in (wanted, shapes[0]):
             raise ValueError(
@@ -147,9 +152,9 @@ class GraphBuilder:
             The features.
         extras : list of tuple, or None
         """
-        if isinstance(self.function, FactorGraph):
+        if self.graph is not None or isinstance(X, RaggedArray) or not hasattr(X, "__len__"):
             return X, None
-        if isinstance(X, RaggedArray) or not hasattr(X, "__len__") or not any(isinstance(x, tuple) for x in X):
+        if not any(isinstance(x, tuple) for x in X):
             return X, None
         for i, x in enumerate(X):
             if not isinstance(x, tuple) or not x:
@@ -175,9 +180,7 @@ class GraphBuilder:
 
 def _are_alike(graph, other):
     """Return whether two graphs have the same variables and factors, as a copy in a clone of an estimator has."""
-    if not (isinstance(graph, FactorGraph) and isinstance(other, FactorGraph)):
-        return False
-    if (graph.shapes, graph.n_states) != (other.shapes, other.n_states):
+    if graph is None or other is None or (graph.shapes, graph.n_states) != (other.shapes, other.n_states):
         return False
     layout, same = graph.layout(), other.layout()
     return (
