@@ -251,7 +251,7 @@ def test_collections_of_names_equal_indicators(data, reference, form):
     assert any(own == () for own in named) and any(len(own) > 1 for own in named)
     np.testing.assert_array_equal(model.predict(X, names=False), reference.predict(X))
     assert model.score(X, y) == model.score(X, Y) == reference.score(X, y) == reference.score(X, Y)
-    assert model.score(X, named) == 1.0
+    assert model.score(X, named) == 1.0 and model.score(X, Y[sorted(NAMES)].to_numpy().tolist()) == model.score(X, y)
     weights = np.arange(len(X))
     assert model.score(X, y, weights) == reference.score(X, Y, weights)
     again = pickle.loads(pickle.dumps(model))
@@ -386,6 +386,8 @@ def test_numbers_as_names(data):
         model = MultilabelLPSparseMAP(random_state=0).fit(X, numbers[form])
         assert model.classes_.tolist() == [0, 1, 5]
         assert model.predict(X).tolist() == [tuple(sorted(own)) for own in model.predict(X)]
+        assert model.score(X, numbers["sets"]) == model.score(X, numbers["lists"])
+        assert model.score(X[:2], [[5, 1], [0, 1]]) == model.score(X[:2], [{5, 1}, {0, 1}])
     # Lists of 0 and 1 are rows of an indicator matrix, and sets are not.
     rows, sets = [[0, 1], [1, 0]] * 30, [{0}, {1}] * 30
     assert MultilabelLPSparseMAP(random_state=0).fit(X[:60], rows).predict(X).shape == (120, 2)

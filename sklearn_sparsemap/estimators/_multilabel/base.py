@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
-from ..._core.indicators import as_indicator, in_order, label_sets, read_known
+from ..._core.indicators import as_indicator, in_order, label_sets, names_in, read_known
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
@@ -42,8 +42,8 @@ class LabelSetClassifier(
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
     `_learned`, whose model is a `Network`, `_single` (whether y had one label for each sample), `_named` (whether y
-    held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or
-    None), `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
+    held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
+    ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -375,16 +375,16 @@ class LabelSetClassifier(
             shadow = copy(self)
             shadow._graph = LabelGraph(len(marginals), self._graph.edges)
             (free,) = shadow._marginals(self._learned.model, X)
-        table = []
+        table, row = [], sparse.csr_array(X)
         for j, label in enumerate(self.classes_.tolist()):
-            amounts = self._amounts(X, j, marginals)
+            amounts = self._amounts(row, j, marginals)
             features = [(i, amount) for source, i, amount in amounts if source == "feature"]
             features = sorted(features, key=lambda pair: -abs(pair[1]))
             table += [
                 (label, "feature", str(feature_names[i]), amount) for i, amount in features[:n_features] if amount
             ]
-            if features:
-                table.append((label, "feature", "others", sum(amount for _, amount in features[n_features:])))
+            if len(self._learned.model.coefs) == 1:
+                table.append((label, "feature", "others", sum((amount for _, amount in features[n_features:]), 0.0)))
             for source, name, amount in amounts:
                 if source == "label":
                     table += [(label, source, str(self.classes_[name]), amount)] if amount else []
@@ -395,7 +395,7 @@ class LabelSetClassifier(
         return table
 
     def _amounts(self, X, j, marginals):
-        """Return the terms of the score of label j of one sample, with its edges: list of (source, name, amount).
+        """Return the terms of the score of label j of one sample, a CSR matrix: list of (source, name, amount).
 
         The name of a feature is its index, and that of another label the index of that label.
         """
@@ -403,8 +403,8 @@ class LabelSetClassifier(
         if len(network.coefs) > 1:
             terms = [("score", "network", float(network.scores(X)[0, j]))]
         else:
-            values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0] * network.coefs[0][:, j]
-            terms = [("feature", i, amount) for i, amount in enumerate(values.tolist())]
+            values = X.data * network.coefs[0][X.indices, j]
+            terms = [("feature", i, amount) for i, amount in zip(X.indices.tolist(), values.tolist())]
             terms.append(("intercept", "", float(network.intercepts[0][j])))
         for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
             other = int(self.edges_[e].sum() - j)
@@ -430,7 +430,7 @@ class LabelSetClassifier(
         X, network, calibration = self._check_one(X), self._learned.model, self._calibration
         labels, evidence = self.classes_.tolist(), self._evidence(network, X)
         (odds,), (predicted,) = calibration.log_odds(evidence), self._choose(network, X)
-        rival = self._rival(odds, predicted) if against is None else self._as_labels(against)
+        rival, row = self._rival(odds, predicted) if against is None else self._as_labels(against), sparse.csr_array(X)
         marginals = self._marginals(network, X)[0] if len(self.edges_) else None
 
         def name_of(source, name):
@@ -440,7 +440,7 @@ class LabelSetClassifier(
         terms = []
         for j in np.flatnonzero(predicted != rival).tolist():
             sign, slope, offset = 1.0 if predicted[j] else -1.0, calibration.slopes[j], calibration.offsets[j]
-            own = self._amounts(X, j, marginals)
+            own = self._amounts(row, j, marginals)
             found = [(name_of(source, name), slope * a) for source, name, a in own if source != "intercept"]
             # The intercept of a score and the offset of its calibration mostly cancel, so they are a single term.
             found.append(("intercept", offset + slope * sum(a for source, _, a in own if source == "intercept")))
@@ -509,7 +509,11 @@ class LabelSetClassifier(
         """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""
         if self._single:
             return y
-        samples = label_sets(y, self._named)
+        samples = label_sets(y)
+        if samples is None and self._named:
+            # Lists of numbers hold names if the model knows these.
+            samples = label_sets(y, named=True)
+            samples = None if samples is None or names_in(samples).keys() - {*self.classes_.tolist()} else samples
         if samples is not None:
             return as_indicator(samples, self.classes_, "the labels that the model was fitted with")
         return in_order(y, self.classes_, fitted=True)

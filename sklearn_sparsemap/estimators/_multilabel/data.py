@@ -26,7 +26,7 @@ _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
 # Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
 # by generalisation bounds. Cross-validation chooses a multiple of it.
 _STRENGTH = 0.02
-_MOST_SHOWN = 5  # constraints that a warning lists
+_MAX_SHOWN = 5  # constraints that a warning lists
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
@@ -444,7 +444,7 @@ def _count_violations(graph, gold):
         n = int(LabelGraph(graph.n_labels, graph.edges[:0], [pair]).violated(gold).sum())
         counts[repr(pair[0])] = counts.get(repr(pair[0]), 0) + n
     shown = [f"{name} ({n})" for name, n in sorted(counts.items(), key=lambda item: -item[1]) if n]
-    return f": {', '.join(shown[:_MOST_SHOWN])}" + (", ..." if len(shown) > _MOST_SHOWN else "")
+    return f": {', '.join(shown[:_MAX_SHOWN])}" + (", ..." if len(shown) > _MAX_SHOWN else "")
 
 
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):

@@ -35,7 +35,7 @@ from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
 SEVERAL_LABELS = "for sets of labels use MultilabelLPSparseMAP; for sequences name a structure, such as 'chain'"
-_MOST_SHOWN = 5  # rules and samples that a warning lists
+_MAX_SHOWN = 5  # rules and samples that a warning lists
 # Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Types with a length that are not sequences of labels.
@@ -297,7 +297,7 @@ def without_violations(X, gold, task, stream=False):
 
 def _some(shown):
     """Join the first of some texts, and say how many there are if there are more."""
-    return ", ".join(shown[:_MOST_SHOWN]) + (f", ... {len(shown)} in all" if len(shown) > _MOST_SHOWN else "")
+    return ", ".join(shown[:_MAX_SHOWN]) + (f", ... {len(shown)} in all" if len(shown) > _MAX_SHOWN else "")
 
 
 def rows_only(X):
