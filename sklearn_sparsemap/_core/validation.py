@@ -246,8 +246,9 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         (an array with one more axis).
     n_features : int, default=None
         Number of features the model was fitted with.
-    n_axes : int, default=1
-        With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
+    n_axes : int or None, default=1
+        With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. With None, they may have any
+        number of axes of rows. The result has `shapes`.
     dtype : {float64, float32} or None, default=float64
         With float32 all values are converted to float32. None is float32 if all of X is float32, else float64.
     allow_empty : bool, default=False
@@ -262,7 +263,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         X._check("X[{}]")
     else:
         X = _as_sequence(X, n_axes)
-        if n_axes > 1:
+        if n_axes != 1:
             X, shapes = _flatten_grids(X, n_axes)
             X = check_samples(X, n_features, dtype=dtype)
             return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
@@ -330,8 +331,9 @@ def _as_sequence(X, n_axes):
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
         # Other tools that pass blocks of samples may support 2-D arrays only, hence the object array of one column.
         X = X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
-    elif isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
-        X = list(X)
+    elif isinstance(X, np.ndarray) and X.dtype != object and X.ndim >= 3:
+        if X.ndim == 3 or n_axes in (None, X.ndim - 2):
+            X = list(X)
     elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
         X = X.tolist()
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
@@ -349,6 +351,7 @@ def _as_sequence(X, n_axes):
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
     samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
+    n_axes = max(2, *(x.ndim - 1 for x in samples)) if n_axes is None else n_axes
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
         return samples, None

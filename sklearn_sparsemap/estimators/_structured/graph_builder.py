@@ -1,7 +1,10 @@
-"""The parameter `structure` of estimators, which may be a function that makes a factor graph of each sample."""
+"""The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
+
+import numpy as np
 
 from ..._core.ragged import RaggedArray
 from ..._training._graph_task import GraphTask
+from ...factors import FactorGraph
 from ...losses._graphs import check_graph, learned_shapes
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 
@@ -14,24 +17,25 @@ def resolve_structure(structure):
         return structure
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
-    if callable(structure) and not isinstance(structure, type):
+    if isinstance(structure, FactorGraph) or (callable(structure) and not isinstance(structure, type)):
         return GraphBuilder(structure)
     raise ValueError(
         f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "or a function from a sample to a FactorGraph"
+        "a FactorGraph, or a function from a sample to one"
     )
 
 
 class GraphBuilder:
-    """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
+    """A `FactorGraph`, or a function from a sample to one, with the attributes of a `Structure` that estimators read.
 
     Additional scores are tied by name.
 
     Parameters
     ----------
-    function : callable
-        Maps a sample to its graph. Its arguments are the features, an array or CSR matrix with one row for each
-        variable (or an array with one more axis, if the variables form a grid), and the sample's extra arguments.
+    function : FactorGraph or callable
+        The graph of all samples, or a function that maps a sample to its graph. Its arguments are the features, an
+        array or CSR matrix with one row for each variable (or an array with more axes, if the variables form a grid),
+        and the sample's extra arguments.
     shapes : dict of str -> tuple of int, default=None
         Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
@@ -40,8 +44,8 @@ class GraphBuilder:
     uses_graphs = True
     # Each layout has its own value.
     fixed_size = False
-    # The rows of a sample may form a grid.
-    score_ndim = 2
+    # The rows of a sample may form a grid with any number of axes.
+    score_ndim = None
     row_outputs = None
     parts_can_be_known = False
     marginal_oracle = None
@@ -54,12 +58,16 @@ class GraphBuilder:
         return self
 
     def __eq__(self, other):
-        return isinstance(other, GraphBuilder) and self.function == other.function
+        if not isinstance(other, GraphBuilder):
+            return False
+        return self.function == other.function or _are_alike(self.function, other.function)
 
     def __hash__(self):
-        return hash(self.function)
+        return hash(repr(self))
 
     def __repr__(self):
+        if isinstance(self.function, FactorGraph):
+            return repr(self.function)
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
@@ -85,7 +93,7 @@ class GraphBuilder:
         """
         graphs, layouts, first = [], [], None
         for i in range(len(X)):
-            graph = self._graph(i, _sample_of(X, i))
+            graph = self._graph(i, X)
             try:
                 n_outputs = check_graph(graph, X.lengths[i])
                 first = n_outputs if first is None else first
@@ -102,8 +110,12 @@ class GraphBuilder:
             graphs.append(graph)
         return GraphTask(X.indptr, graphs, layouts, self.shapes, first)
 
-    def _graph(self, i, sample):
-        """Call the user's function; errors name the sample."""
+    def _graph(self, i, X):
+        """Return the graph of a sample; errors name the sample."""
+        if isinstance(self.function, FactorGraph):
+            self._check_grid(i, X)
+            return self.function
+        sample = _sample_of(X, i)
         try:
             return self.function(*sample)
         except ValueError as error:
@@ -113,8 +125,20 @@ class GraphBuilder:
                 f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
             ) from error
 
-    @staticmethod
-    def split(X):
+    def _check_grid(self, i, X):
+        """Raise ValueError unless the rows of a sample, if they form a grid, have the shape of the variables."""
+        shapes = list(self.function.shapes.values())
+        if X.shapes is None or len(shapes) != 1:
+            return
+        found, is_single = tuple(X.shapes[i].tolist()), not self.function.n_states
+        wanted = shapes[0] if is_single else shapes[0][:-1]
+        if found not in (wanted, shapes[0]):
+            raise ValueError(
+                f"X[{i}] has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; "
+                "give a sample this shape and one more axis, of features"
+            )
+
+    def split(self, X):
         """Split samples that are tuples into features and extra arguments of the function; see `check_samples`.
 
         Returns
@@ -123,6 +147,8 @@ class GraphBuilder:
             The features.
         extras : list of tuple, or None
         """
+        if isinstance(self.function, FactorGraph):
+            return X, None
         if isinstance(X, RaggedArray) or not hasattr(X, "__len__") or not any(isinstance(x, tuple) for x in X):
             return X, None
         for i, x in enumerate(X):
@@ -145,6 +171,20 @@ class GraphBuilder:
         unknown = [name for name in shapes if name not in self.shapes]
         if unknown:
             raise ValueError(f"its graph has a factor named {unknown[0]!r}, which the first graph does not have")
+
+
+def _are_alike(graph, other):
+    """Return whether two graphs have the same variables and factors, as a copy in a clone of an estimator has."""
+    if not (isinstance(graph, FactorGraph) and isinstance(other, FactorGraph)):
+        return False
+    if (graph.shapes, graph.n_states) != (other.shapes, other.n_states):
+        return False
+    layout, same = graph.layout(), other.layout()
+    return (
+        list(map(repr, graph.factors)) == list(map(repr, other.factors))
+        and layout.oracles == same.oracles
+        and all(map(np.array_equal, layout.arrays, same.arrays))
+    )
 
 
 def _sample_of(X, i):
