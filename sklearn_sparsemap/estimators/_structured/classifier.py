@@ -181,6 +181,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     log-probability of all completions together.) It need not be convex. The losses sparsemap, perceptron and crf
     support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
 
+    Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
+    them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
+    its loss is ``sum_k (v_k - v_(k-1)) L_k``. Here L_k is the loss over the label sequences that equal gold in all
+    steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
+    the others. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
+    weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
+    the steps. It is convex. The label of a step of weight 0 is not learned; it is only context. In means over the
+    samples, the weight of a sequence is the mean of its weights.
+
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
     (n_rows, n_cols, n_features), or n * n rows if it is square. A `RaggedArray` may carry such `shapes`. `y` holds
@@ -226,6 +235,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     """
 
     _readable_states = ("online", "mira", "minibatch")
+    _weighs_steps = True
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
     _epoch_tol = 7e-3
@@ -313,8 +323,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures; see the notes of the class.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
+            Weights of the samples. For label sequences, an array may hold a weight for each step; see the notes of the
+            class.
 
         Returns
         -------
