@@ -88,7 +88,8 @@ def _loss_of_steps(
     """Compute the loss of a sample whose steps have weights, and its gradient; see `loss_of_sample`.
 
     For each distinct weight, in ascending order, the steps of less weight are fixed to their gold labels. The loss is
-    the sum of the losses of these problems, each multiplied by the difference of the weight from the previous one.
+    the sum of the losses of these problems, each multiplied by the difference of the weight from the previous one. The
+    gap is the mean with these factors, because it is compared with the tolerance of a single inference.
     """
     n = residual.shape[0]
     scores, own = new_floats(n), new_floats(n)
@@ -118,7 +119,8 @@ def _loss_of_steps(
         for j in range(n):
             residual[j] += factor * own[j]
         least, level = level, _heavier(step_weights, level)
-    return loss, gap
+    # At the end, `least` is the largest weight, the sum of all factors.
+    return loss, gap / least
 
 
 def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
