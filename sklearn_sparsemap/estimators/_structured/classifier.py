@@ -106,7 +106,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps.
+        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
+        steps is rare, use weights of steps instead; see the notes.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool or float, default=False
