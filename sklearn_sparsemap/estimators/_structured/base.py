@@ -388,6 +388,28 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             If the data are not as described, or no sample has a step.
         """
         structure, X = self._check_predict(X)
+        return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
+
+    def _samples_to_score(self, structure, X, y, sample_weight=None):
+        """Lay out samples for `score`.
+
+        Parameters
+        ----------
+        structure : Structure or GraphBuilder
+        X : RaggedArray
+            Checked features.
+        y, sample_weight
+            As in `score`.
+
+        Returns
+        -------
+        task : Task
+        X : RaggedArray
+        gold : array or RaggedArray
+            Codes of labels, -1 for those that are not in `classes_`, or structures.
+        weights : array of shape (n_samples,)
+            Of the samples with rows.
+        """
         if structure.is_flat:
             check_target(y, SEVERAL_LABELS)
             y = column_or_1d(keep_text(y))
@@ -410,7 +432,11 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         task = self._task(X)
         if step_weights is not None:
             task.step_weights = step_weights
-        return task.agreement(y, self._predict_codes(task, X, self._learned.model), weights[X.lengths > 0])
+        return task, X, y, weights[X.lengths > 0]
+
+    def _agreement(self, task, X, gold, weights, model):
+        """Return the score of a model on samples, in the form that `_samples_to_score` returns."""
+        return task.agreement(gold, self._predict_codes(task, X, model), weights)
 
     @property
     def coef_(self) -> Any:

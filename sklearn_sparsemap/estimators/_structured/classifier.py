@@ -33,6 +33,7 @@ from .._learners import (
     PartialLBFGSLearner,
     adjust_optimizer,
     check_finite_weights,
+    check_validation,
     hold_out,
     learn_online,
     new_optimizer,
@@ -44,6 +45,7 @@ from .._learners import (
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .base import LOSS
+from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .stream import LinearStructuredClassifier
@@ -114,7 +116,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
         return the best model. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction to hold out with ``early_stopping=True``.
+        The fraction to hold out with ``early_stopping=True``, unless `fit` gets validation samples.
     n_iter_no_change : int, default=5
         Number of epochs over which `tol` averages; with early stopping, the number of epochs or iterations without a
         higher score after which training stops.
@@ -315,7 +317,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     @with_callbacks
     @restore_on_error
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
+    ) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -327,6 +331,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
             Weights of the samples. For label sequences, an array may hold a weight for each step; see the notes of the
             class.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping. Training stops when the `score` on them no longer improves, and the
+            best model is kept, as with ``early_stopping=True``, but no samples of `X` are held out.
 
         Returns
         -------
@@ -335,7 +342,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are not as described; the message names the sample.
+            If a parameter is out of range, or the data are not as described; the message names the sample. Also if
+            `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         structure = self._check_params()
         data = X, y
@@ -346,11 +354,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = model.dense() if solver == "lbfgs" else model
         else:
             model = zero_weights(task, X.values, solver)
-        held_out = None
-        if self.early_stopping:
+        held_out, is_given = None, X_val is not None or y_val is not None
+        if is_given:
+            check_validation(self, X_val, y_val)
+        elif self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, gold, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
+        if is_given:
+            held_out = self._given_validation(structure, X_val, y_val, model)
         learner = self._learner(task, X, model)
         validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -469,18 +481,24 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
         return X[train], task.take(train), (held_task, X_held, gold_held, weights)
 
+    def _given_validation(self, structure, X_val, y_val, model):
+        """Return arguments of `_validation` for the user's validation samples; training starts from `model`."""
+        self._learned = FittedState(model)
+        try:
+            return self._samples_to_score(structure, check_features(self, structure, X_val), y_val)
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+
     def _validation(self, task, X, gold, weights, columns):
         """Return a function that maps a model to its score on held-out samples.
 
         Parameters
         ----------
-        task : Task
-        X : RaggedArray
-        gold : array or RaggedArray
-        weights : array of shape (n_samples,)
+        task, X, gold, weights
+            As in `_agreement`.
         columns : DuplicateColumns or None
             The merged columns of the model, if any.
         """
         if columns is not None:
             X = RaggedArray(columns.transform(X.values), X.indptr, shapes=X.shapes)
-        return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)
+        return partial(self._agreement, task, X, gold, weights)
