@@ -184,6 +184,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Learned scores: positive if the labels attract each other, negative if they repel each other.
     coefs_, intercepts_ : lists of ndarray
         Weights of the layers.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights of linear scores; a model with hidden layers has none.
+    feature_importances_ : ndarray of shape (n_features,)
+        Sum of the absolute weights of each feature over all labels; with hidden layers, of the products of absolute
+        weights along all paths from the feature to a label. Comparable if features have the same scale. With `coef_` or
+        this attribute, `SelectFromModel` and `RFE` of scikit-learn select features for all labels together.
     threshold_ : float
         The given threshold, or the tuned one.
     hidden_layer_sizes_ : tuple of int
