@@ -1,8 +1,10 @@
 """Computed content of the site: methods of a page, related objects, order of the examples, tables of the papers."""
 
 import csv
+import functools
 import importlib
 import inspect
+import logging
 import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -24,6 +26,14 @@ def offline_mathjax():
         return [str(file.locate()) for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js"]
     except PackageNotFoundError:
         return []
+
+
+def pages_at_the_top():
+    """Return the names of pages beside `index` without pages below them; their left sidebar would be empty."""
+    folder = Path(__file__).parent
+    below = re.compile(r"^\.\. (toctree|autosummary)::", re.M)
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.rst")}
+    return ["index", "search", "genindex", *(name for name, text in texts.items() if not below.search(text))]
 
 
 def _resolve(fullname):
@@ -153,6 +163,27 @@ def link_public_name(app, env, node, content):
     if len(found) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
+
+
+def _is_empty(ax):
+    """Return whether axes show a frame with nothing in it."""
+    drawn = ax.has_data() or ax.texts or ax.artists or ax.tables or ax.get_legend()
+    return ax.axison and ax.get_visible() and not drawn
+
+
+def warn_of_empty_axes(figure_class):
+    """Make saved figures warn of empty axes: a gallery saves and closes a figure at the end of its block."""
+    save = figure_class.savefig
+
+    @functools.wraps(save)
+    def save_and_warn(figure, file, *args, **kwargs):
+        for number, ax in enumerate(figure.axes):
+            if _is_empty(ax):
+                # Sphinx counts warnings of loggers of this name.
+                logging.getLogger("sphinx.pictures").warning("%s: axes %d are empty", Path(file).name, number)
+        return save(figure, file, *args, **kwargs)
+
+    figure_class.savefig = save_and_warn
 
 
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",

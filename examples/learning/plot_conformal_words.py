@@ -67,7 +67,7 @@ for i in (easy, difficult):
     readings = ["".join(map(str, digits)) for digits, _ in sets[i]]
     print("".join(map(str, y_test[i])), "is read as", " ".join(readings))
 
-figure, axes = plt.subplots(1, 4, figsize=(13.0, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.5, 1.8), layout="constrained")
 for ax, i in zip(axes, (easy, difficult)):
     ax.imshow(np.hstack(X_test[i].reshape(3, 8, 8)), cmap="gray_r")
     ax.set_title(f"a set of {sizes[i]}")
@@ -78,5 +78,5 @@ for ax, i in zip(axes, (easy, difficult)):
 # --------------
 # The coverage is close to the level, except that it is never below the fraction of numbers that are correct at once.
 
-ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test, ax=axes[2:])
+ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test)
 plt.show()
