@@ -62,14 +62,13 @@ for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
     lessons = [*lesson[:, am], *lesson[:, pm]]
     graph.add(OrOut([*lessons, opened[d]], name="a day with lessons is open"))
-    # Physics leaves the laboratory to chemistry.
-    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))
-    # Nobody sings after sports.
-    graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]]))
-# One mathematics in the afternoon at most.
-graph.add(Budget([*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]], 1))
-# Heating costs.
-graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0))
+    laboratory = [lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]
+    graph.add(Imply(laboratory, name="physics leaves the laboratory to chemistry"))
+    singing = [lesson[SPORTS, am], ~lesson[MUSIC, pm]]
+    graph.add(Imply(singing, name="nobody sings after sports"))
+mathematics = [*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]]
+graph.add(Budget(mathematics, 1, name="one mathematics in the afternoon"))
+graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0, name="heating costs"))
 # Art after sports is welcome.
 graph.add(Pair(lesson[SPORTS, ::2], lesson[ART, 1::2], name="then art"))
 print(graph, "\n")
@@ -89,7 +88,8 @@ before = lp_sparsemap(graph, scores, additional=additional)
 # (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but bounds marginals
 # less.)
 for s in range(len(SLOTS)):
-    graph.add(Budget([*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]], s))
+    earlier = [*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]]
+    graph.add(Budget(earlier, s, name="geometry after algebra"))
 after = lp_sparsemap(graph, scores, additional=additional)
 for name, result in (("before", before), ("after", after)):
     print(f"{name:8}{result}")
@@ -102,7 +102,8 @@ graph.add(Budget(opened[:4], 0, name="lessons on Friday only"))
 try:
     lp_sparsemap(graph, scores, additional=additional)
 except ValueError as error:
-    print(f"\n{error}")
+    names = str(error).split("'")[1::2]
+    print("these contradict each other:", *names, sep="\n- ")
 
 # %%
 # The picture
