@@ -277,7 +277,7 @@ def paper_table(paper):
 
 
 def api_lists():
-    """Return the objects of all pages of `api`, in the order of the table in `api.rst`, as lines of reStructuredText."""
+    """Return the objects of all pages of `api`, in the order of its table, as lines of reStructuredText."""
     folder = Path(__file__).parent
     lines = []
     for page in re.findall(r"^:doc:`api/(\w+)`", (folder / "api.rst").read_text(encoding="utf-8"), re.M):

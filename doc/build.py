@@ -4,7 +4,8 @@ The checks (`_checks.py`) are about links, pictures and searches; the latter nee
 
 ``--quick`` executes no example of the gallery. ``--serve`` shows the site at http://localhost:8000 afterwards.
 ``--clean`` removes earlier builds first. ``--pictures`` copies the pictures of the gallery to `doc/images`.
-``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn (needs the network).
+``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn, and ``--versions`` to other versions of the site;
+both need the network. `publish.py` puts a built site among the published versions.
 """
 
 import argparse
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("--serve", action="store_true", help="show the site at http://localhost:8000 afterwards")
     parser.add_argument("--no-tests", action="store_true", help="leave out the doctests of the pages")
     parser.add_argument("--intersphinx", action="store_true", help="link to other projects' pages (needs the network)")
+    parser.add_argument("--versions", action="store_true", help="offer the other published versions (network)")
     parser.add_argument("--pictures", action="store_true", help="only copy the pictures of the gallery to doc/images")
     options = parser.parse_args()
     if options.pictures:
@@ -115,6 +117,8 @@ def main():
             shutil.rmtree(DOC / folder, ignore_errors=True)
     if options.intersphinx:
         os.environ["SPHINX_INTERSPHINX"] = "1"
+    if options.versions:
+        os.environ["SPHINX_VERSIONS"] = "1"
     quick = ["-D", "plot_gallery=0"] if options.quick else []
     run("sphinx", "-W", "--keep-going", "-b", "html", *quick, "doc", str(SITE))
     check(SITE)

@@ -12,6 +12,7 @@ import _site
 from matplotlib.figure import Figure
 
 from sklearn_sparsemap import __version__
+from sklearn_sparsemap._core.doc_link import SITE
 
 project = "sklearn-sparsemap"
 author = "the sklearn_sparsemap developers"
@@ -52,6 +53,12 @@ html_theme_options = {
 }
 # Pages at the top have no neighbours to list.
 html_sidebars = {page: [] for page in _site.pages_at_the_top()}
+# Other versions are asked for, as they need the network: python doc/build.py --versions
+if os.environ.get("SPHINX_VERSIONS"):
+    html_theme_options["switcher"] = {"json_url": f"{SITE}/versions.json", "version_match": release}
+    html_theme_options["check_switcher"] = False
+    html_theme_options["navbar_end"] = ["theme-switcher", "version-switcher", "navbar-icon-links"]
+html_baseurl = f"{SITE}/"
 if _site.offline_mathjax():
     mathjax_path = "tex-svg.js"
 

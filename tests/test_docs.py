@@ -1,6 +1,7 @@
 """What the documentation says of itself: every public object has a page, every page is found, every name exists."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -141,6 +142,54 @@ def test_progress_of_a_build_is_a_line_a_tenth():
     lines = ["Running Sphinx\n", *reading, "WARNING: no page\n", "writing output... [ 10%] index\n"]
     kept = [0, 1, 4, 6, 7, 8]
     assert list(progress(lines)) == [lines[k] for k in kept]
+
+
+@pytest.fixture
+def publish():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOC))
+        yield importlib.import_module("publish").publish
+        del sys.modules["publish"]
+
+
+def test_versions_of_the_site_are_published_side_by_side(tmp_path, publish):
+    published = tmp_path / "published"
+    (published / ".git").mkdir(parents=True)
+    for version in ("0.9.0", "0.10.0", "0.9.1", "0.10.0"):
+        built = tmp_path / "built"
+        (built / "_static").mkdir(parents=True, exist_ok=True)
+        (built / "index.html").write_text(version)
+        (built / f"only-in-{version}.html").touch()
+        publish(built, published, version, "https://site")
+        for file in built.glob("only-*"):
+            file.unlink()
+    versions = ["0.10.0", "0.9.1", "0.9.0"]
+    for version in versions:
+        assert (published / version / "index.html").read_text() == version
+    # An earlier version that is published later stays in its folder.
+    assert (published / "index.html").read_text() == "0.10.0"
+    assert [path.name for path in published.glob("only-*")] == ["only-in-0.10.0.html"]
+    listed = json.loads((published / "versions.json").read_text())
+    assert [entry["version"] for entry in listed] == versions
+    assert [entry["url"] for entry in listed] == ["https://site/", "https://site/0.9.1/", "https://site/0.9.0/"]
+    assert [entry.get("preferred", False) for entry in listed] == [True, False, False]
+    assert (published / ".git").is_dir() and (published / ".nojekyll").is_file()
+    with pytest.raises(ValueError, match=r"has the form 1\.2\.3; got 'v1'"):
+        publish(built, published, "v1", "https://site")
+
+
+def test_the_address_of_the_site_is_the_same_everywhere():
+    link = (ROOT / "sklearn_sparsemap" / "_core" / "doc_link.py").read_text(encoding="utf-8")
+    address = re.search(r'^SITE = "(https://[^"]+)"', link, re.M)[1]
+    for name in ("README.md", "CITATION.cff", "doc/index.rst", "doc/citing.rst"):
+        assert address in (ROOT / name).read_text(encoding="utf-8"), name
+    workflow = ROOT / ".github" / "workflows" / "site.yml"
+    if not workflow.is_file():
+        pytest.skip("a source distribution has no workflows")
+    workflow = workflow.read_text(encoding="utf-8")
+    build = (DOC / "build.py").read_text(encoding="utf-8")
+    options = re.search(r"python doc/build\.py (.*)", workflow)[1].split()
+    assert options and all(f'"{option}"' in build for option in options)
 
 
 def test_code_of_examples_is_narrow():

@@ -154,7 +154,8 @@ for (tag, step), probability in np.ndenumerate(table):
             fontsize=9,
             color=INK,
         )
-left.scatter(range(n), truth, s=900, marker="s", facecolors="none", edgecolors="#d55e00")
+frame = {"marker": "s", "facecolors": "none", "edgecolors": "#d55e00"}
+left.scatter(range(n), truth, s=900, **frame)
 left.set_xticks(range(n), [f"w{word}" for word in words[shown, :n].tolist()])
 left.set_yticks(range(len(TAGS)), TAGS)
 left.set_title("marginals of a sentence; true tags are framed", color=INK)
