@@ -1,8 +1,8 @@
 """Put a built site among the published versions: ``python doc/publish.py BUILT PUBLISHED VERSION``.
 
-PUBLISHED is a checkout of the branch from which the project's pages are served. Each version has a folder. The newest one
-is at the root as well, to which estimators link (`_core/doc_link.py`). ``versions.json`` lists the versions for the switch in
-the head of each page.
+PUBLISHED is a checkout of the branch from which the project's pages are served. Each version has a folder. The newest
+one is at the root as well, to which estimators link (`_core/doc_link.py`). ``versions.json`` lists the versions for the
+switch in the head of each page.
 """
 
 import json
