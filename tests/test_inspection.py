@@ -76,6 +76,8 @@ def test_contributions_add_up_for_each_kind_of_structure():
             assert np.array_equal(why.predicted, model.predict([x])[0])
             against = explain(model, x, against=best[-1][0])
             assert against.score_difference == pytest.approx(why.score_difference, abs=1e-9)
+            places = {label for label in why.labels if str(label).startswith("[")}
+            assert bool(places) == isinstance(model._structure, DependencyTree | Matching)
             kinds.add(type(model._structure))
             sizes += "size" in why.names
             table = why.table(3)
@@ -253,7 +255,7 @@ def test_explanations_of_label_sets_add_up(options):
         assert why.score_difference == pytest.approx(value[frozenset(why.predicted)] - max(others), abs=1e-9)
         changed = set(why.predicted) ^ set(why.rival)
         assert {*why.labels} <= changed and (why.rows <= 0).all() and "<table>" in why._repr_html_()
-        extra = {"intercept", "offset", "network", "rules", "calibration", *(f"edge[{name}]" for name in classes)}
+        extra = {"intercept", "network", "rules", "calibration", *(f"edge[{name}]" for name in classes)}
         assert {*why.names} <= names | extra
         n_negative += why.score_difference < 0
         seen |= {*why.names}
@@ -320,7 +322,7 @@ def test_names_of_columns_behind_a_column_transformer():
         assert {*feature_table(model)["feature"]} <= set(names)
         for x in (X.iloc[3], X.iloc[[3]]):
             why = explain(model, x)
-            assert {*why.names} <= {*names, "intercept", "offset"}
+            assert {*why.names} <= {*names, "intercept"}
             assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
         # Without its pipeline, a model has the names only if the transformer returns a table.
         model[0].set_params(onehotencoder__sparse_output=False).set_output(transform="pandas")

@@ -48,8 +48,9 @@ def parts_and_violations(graph, layout, y):
     u : array of shape (n_variables,)
     joint : array of shape (n_additional,)
         Marginals of the additional scores.
-    wrong : int array of shape (n_violated,)
-        Numbers of the violated factors, in the solvers' count: rules first, then structures.
+    wrong : int array
+        Numbers of the violated factors, in the solvers' count: rules first, then structures. A rule may be there for
+        each of its rows.
 
     Raises
     ------
@@ -59,8 +60,8 @@ def parts_and_violations(graph, layout, y):
     arrays, u = layout.arrays, read_assignment(graph, layout, y)
     rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
     excess = rows @ u - arrays.row_bounds
-    is_high, is_low = (excess > _ROUNDING) & (arrays.row_high > 0), (excess < -_ROUNDING) & (arrays.row_low < 0)
-    wrong = np.unique(arrays.row_factors[is_high | is_low])
+    is_wrong = ((excess > _ROUNDING) & (arrays.row_high > 0)) | ((excess < -_ROUNDING) & (arrays.row_low < 0))
+    wrong = arrays.row_factors[is_wrong]
     joint = np.zeros(layout.n_additional)
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
@@ -69,8 +70,10 @@ def parts_and_violations(graph, layout, y):
         is_wrong = np.zeros(len(arrays.structures))
         add_structure_parts(arrays, layout.all_oracles(layout.oracles[0]), readonly(u), joint, is_wrong)
         wrong = np.concatenate([wrong, arrays.structures[is_wrong > 0.0]])
-    # Tables are no rules. Only an assignment whose variables do not have one value each violates them.
-    return u, joint, wrong[~layout.of_tables[wrong]]
+    if len(wrong):
+        # Tables are no rules. Only an assignment whose variables do not have one value each violates them.
+        wrong = wrong[~layout.of_tables[wrong]]
+    return u, joint, wrong
 
 
 def read_assignment(graph, layout, y, partly=False):

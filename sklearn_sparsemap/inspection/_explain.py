@@ -29,11 +29,12 @@ class Explanation:
         The source of each contribution: the name of a feature, ``intercept``, an additional score such as
         ``transitions[N, V]``, or ``size`` (the amount that the objective of the loss subtracts from each part). For
         label sets also ``edge[jazz]`` (the edge to this label), ``network`` (the score of a label by hidden layers),
-        ``offset`` and ``calibration`` (of the calibrated probabilities), and ``rules`` (of a hierarchy).
+        ``rules`` (of a hierarchy), and ``calibration`` (the excess of large log odds, which grow slowly).
     rows : ndarray of shape (n_contributions,)
         The row of features, step or part; -1 for additional scores.
     labels : list
-        The label of the weight; of factor graphs the variable, such as ``links[0, 1]``; else None.
+        The label of the weight; of factor graphs the variable, such as ``links[0, 1]``; of other structures whose
+        scores have two axes the position in these, such as ``[0, 1]``; else None.
     """
 
     def __init__(self, predicted, rival, score_difference, entries):
@@ -159,7 +160,8 @@ def _of_structures(steps, last, X, against, feature_names):
     parts, joint = (_nonzero(signs) for signs in task.difference(first, rival))
     names = check_feature_names(steps, last, feature_names, last.n_features_in_)
     graph = task.graphs[0] if structure.uses_graphs else None
-    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)), graph)
+    label_of = _labels_of_parts(last, structure, X, graph)
+    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)), label_of)
     values = [sign * float(scores.flat[part]) for part, sign in parts]
     classes = last.classes_.tolist() if structure.labelled else None
     shown = _names_of(task.additional_shapes, classes, graph)
@@ -205,19 +207,31 @@ def _names_of(shapes, classes, graph=None):
     return names
 
 
-def _of_parts(last, X, scores, parts, names, varies, graph):
+def _labels_of_parts(last, structure, X, graph):
+    """Return a function from the number of a part to its label: a name or, of several axes, its position."""
+    n_outputs = len(last._current.intercept)
+    if graph is not None:
+        return graph.describe
+    if structure.labelled:
+        classes = last.classes_.tolist()
+        return lambda part: classes[part % n_outputs]
+    if n_outputs > 1 or structure.score_ndim == 1:
+        return lambda part: part % n_outputs if n_outputs > 1 else None
+    shape = structure.scores_shape(tuple(X.grids[0].tolist()), 1)
+    return lambda part: str([int(i) for i in np.unravel_index(part, shape)])
+
+
+def _of_parts(last, X, scores, parts, names, varies, label_of):
     """Return the contributions of features and intercepts."""
     rows = sparse.csr_array(X.values)
     coef, intercepts = last._current.coef, last._current.intercept.tolist()
-    classes = last.classes_.tolist() if last._structure.labelled else range(len(intercepts))
     entries = []
     for part, sign in parts:
         row, output = divmod(part, len(intercepts))
         x, weights = rows[[row]], coef[:, [output]]
         weights = weights.toarray() if sparse.issparse(weights) else weights
         products = x.data * weights[x.indices, 0]
-        label, intercept = classes[output] if len(intercepts) > 1 else None, intercepts[output]
-        label = label if graph is None else graph.describe(part)
+        label, intercept = label_of(part), intercepts[output]
         entries += [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
         if intercept:
             entries.append(("intercept", row, label, sign * intercept))

@@ -442,10 +442,11 @@ class LabelSetClassifier(
         for j in np.flatnonzero(predicted != rival).tolist():
             sign, slope, offset = 1.0 if predicted[j] else -1.0, calibration.slopes[j], calibration.offsets[j]
             own = self._amounts(X, j, marginals)
-            total = sum(amount for _, _, amount in own)
-            found = [(name_of(source, name), slope * amount) for source, name, amount in own]
+            found = [(name_of(source, name), slope * a) for source, name, a in own if source != "intercept"]
+            # The intercept of a score and the offset of its calibration mostly cancel, so they are a single term.
+            found.append(("intercept", offset + slope * sum(a for source, _, a in own if source == "intercept")))
             # Under a hierarchy, the scores of related labels are averaged. Large log odds grow slowly.
-            found += [("offset", offset), ("rules", slope * (evidence[0, j] - total))]
+            found.append(("rules", slope * (evidence[0, j] - sum(a for _, _, a in own))))
             found.append(("calibration", odds[j] - (slope * evidence[0, j] + offset)))
             terms += [(name, labels[j], float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
         difference = float(odds @ predicted - odds @ rival)

@@ -26,6 +26,7 @@ _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
 # Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
 # by generalisation bounds. Cross-validation chooses a multiple of it.
 _STRENGTH = 0.02
+_MOST_SHOWN = 5  # constraints that a warning lists
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
@@ -436,6 +437,16 @@ def add_ancestors(gold, constraints, known=None):
     return gold, None if known is None else known | (dense(gold) > 0.0)
 
 
+def _count_violations(graph, gold):
+    """List the constraints that label sets violate, with numbers of samples, for a message."""
+    counts = {}
+    for pair in graph.constraints:
+        n = int(LabelGraph(graph.n_labels, graph.edges[:0], [pair]).violated(gold).sum())
+        counts[repr(pair[0])] = counts.get(repr(pair[0]), 0) + n
+    shown = [f"{name} ({n})" for name, n in sorted(counts.items(), key=lambda item: -item[1]) if n]
+    return f": {', '.join(shown[:_MOST_SHOWN])}" + (", ..." if len(shown) > _MOST_SHOWN else "")
+
+
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     """Drop the samples whose labels violate a constraint, with a warning.
 
@@ -454,9 +465,10 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
+    counts = _count_violations(graph, gold[np.flatnonzero(wrong)]) if known is None else ""
     warn_user(
         f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{rows}); correct these labels, or weaken the constraints"
+        f"{rows}){counts}; correct these labels, or weaken the constraints"
     )
     kept = np.flatnonzero(~wrong)
     return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n
