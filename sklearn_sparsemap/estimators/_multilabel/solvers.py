@@ -56,7 +56,7 @@ _MIN_STANDARD_ERRORS = 2.0
 _STRIDE = 5
 
 
-def choose_solver(estimator, X, task, hidden):
+def choose_solver(estimator, X, task, hidden, held_out=None):
     """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
@@ -66,6 +66,8 @@ def choose_solver(estimator, X, task, hidden):
     task : LabelTask
     hidden : list of int or None
         Sizes of the hidden layers. With None, linear scores or a network, whichever is better on held-out samples.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples.
 
     Raises
     ------
@@ -77,6 +79,7 @@ def choose_solver(estimator, X, task, hidden):
         "label_graph": len(estimator._graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
+        "X_val": held_out is not None,
     }
     named = [name for name, is_there in obstacles.items() if is_there]
     if estimator.solver == "lbfgs" and named:
@@ -85,7 +88,7 @@ def choose_solver(estimator, X, task, hidden):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamTraining(estimator, X, task, hidden or [])
+        return AdamTraining(estimator, X, task, hidden or [], held_out=held_out)
     return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
 
 
@@ -327,6 +330,8 @@ class AdamTraining:
         Sizes of the hidden layers.
     comparison : NetworkComparison, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples. By default, some samples are held out if the estimator asks for it.
 
     Attributes
     ----------
@@ -336,17 +341,18 @@ class AdamTraining:
         As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, X, task, hidden, comparison=None):
+    def __init__(self, estimator, X, task, hidden, comparison=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
         self.estimator, self.hidden, self.whole, self.comparison = estimator, hidden, task, comparison
-        self.held_out = None
-        self.X, self.training_part = (X, task) if comparison is not None else self._hold_out(X, task, rng)
+        self.held_out, self.X, self.training_part = held_out, X, task
+        if comparison is None and held_out is None:
+            self.X, self.training_part = self._hold_out(X, task, rng)
         self.task = _for_epochs(copy(self.training_part))
         self.watch = {"watch_loss": comparison is None}
-        if estimator.early_stopping and self.held_out:
+        if self.held_out and (estimator.early_stopping or held_out is not None):
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
