@@ -36,7 +36,7 @@ from ..structures import Structure
 from ..structures._pool import Pool
 from ._failures import restore_on_error
 from ._learners import LBFGSLearner, check_validation, hold_out, learn_online, relative
-from ._monitor import Monitor, Progress
+from ._monitor import Monitor, Progress, report
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
@@ -106,7 +106,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     n_jobs : int, default=None
         Number of threads over the samples. Results do not depend on it.
     verbose : bool or int, default=False
-        Whether to log each iteration.
+        1 reports the first ten iterations and every tenth, and parts of the optimal decisions if computing them takes
+        long; 2 reports all.
 
     Attributes
     ----------
@@ -275,7 +276,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
-        gold = problems.best(flat, self.n_jobs)
+        gold = self._best(problems, flat)
         rows = np.flatnonzero(weights)
         validate = None
         if X_val is not None or y_val is not None:
@@ -310,15 +311,29 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             monitor.run(self._learner(solver, own, X, model, rng))
             if left == 0 or monitor.stopped:
                 return
+            if self.verbose:
+                report(
+                    self, "pool of solutions, round", _MAX_ROUNDS - left + 1, _MAX_ROUNDS, f", {len(pool)} solutions"
+                )
             model = monitor.model()
             predicted = task.predicted(X.values @ model.coef + model.intercept)
             # The loss over all solutions is attained at the best decisions for these scores, so these join the pool.
             scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
             scores = np.where(task.values > -np.inf, scores, -np.inf)
-            found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
+            found = np.unique(np.vstack([pool, self._best(task.problems, scores) > 0.0]), axis=0)
             if len(found) == len(pool):
                 return
             pool = found
+
+    def _best(self, problems, values):
+        """Return optimal decisions. If that takes long and the estimator is verbose, ten parts of them are reported."""
+        if not (self.verbose and problems.is_slow):
+            return problems.best(values, self.n_jobs)
+        parts, found = np.array_split(np.arange(len(values)), min(10, len(values))), []
+        for k, rows in enumerate(parts):
+            report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
+            found.append(problems.take(rows).best(values[rows], self.n_jobs))
+        return np.concatenate(found)
 
     def _learner(self, solver, task, X, model, rng):
         if solver == "adagrad":

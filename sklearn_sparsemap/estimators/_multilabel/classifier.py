@@ -166,7 +166,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 reports the first epochs and every tenth, 2 reports all.
+        1 reports each strength and fold of the cross-validation, and the first epochs and every tenth of each phase; 2
+        reports all.
     solver : {"auto", "lbfgs", "adam"}, default="auto"
         Optimiser.
 

@@ -16,6 +16,7 @@ from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
+from .._monitor import report
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds
 from .decisions import ObservedLabelSets
@@ -114,7 +115,7 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets = None if estimator._single else sets
+        self.sets, self.n_done = None if estimator._single else sets, 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
@@ -142,7 +143,12 @@ class NetworkComparison:
     def _run_epochs(self, n_epochs):
         """Train for some epochs; return whether the loss is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return all(np.isfinite(self.learner.run_epoch()) for _ in range(n_epochs))
+            for _ in range(n_epochs):
+                self.n_done += 1
+                report(self.estimator, "network for comparison, epoch", self.n_done, f"at most {self.learner.max_iter}")
+                if not np.isfinite(self.learner.run_epoch()):
+                    return False
+        return True
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
@@ -257,6 +263,9 @@ class LBFGSCrossValidation:
         for alpha in alphas:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
+                if estimator.verbose:
+                    steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
+                    report(estimator, "cross-validation, strength", len(losses) + 1, steps)
                 learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
                 learner.run(partial(_has_stalled, learner.losses))
                 models[k] = learner.model()
@@ -397,7 +406,8 @@ class AdamTraining:
             part, task = whole.take(train), whole.take(held)
             sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
-            for _ in range(estimator.n_iter_):
+            for k in range(estimator.n_iter_):
+                report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
                 twin.run_epoch()
             evidence = estimator._evidence(twin.model(), X.values[held])
         return evidence, task, sets if task.known is None else None
