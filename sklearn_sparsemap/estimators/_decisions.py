@@ -35,8 +35,8 @@ from ..metrics import normalized_regret
 from ..structures import Structure
 from ..structures._pool import Pool
 from ._failures import restore_on_error
-from ._learners import LBFGSLearner, hold_out, learn_online, relative
-from ._monitor import Monitor, Progress
+from ._learners import LBFGSLearner, check_validation, hold_out, learn_online, relative
+from ._monitor import Monitor, Progress, report
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
@@ -98,7 +98,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         Whether to hold out samples, and to return the model with the lowest regret on them. A number is the fraction to
         hold out.
     validation_fraction : float, default=0.1
-        Fraction of the samples that ``early_stopping=True`` holds out.
+        Fraction of the samples that ``early_stopping=True`` holds out, unless `fit` gets validation samples.
     n_iter_no_change : int, default=5
         Number of iterations or epochs without improvement after which training stops.
     random_state : int, RandomState or None, default=None
@@ -106,7 +106,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     n_jobs : int, default=None
         Number of threads over the samples. Results do not depend on it.
     verbose : bool or int, default=False
-        Whether to log each iteration.
+        1 reports the first ten iterations and every tenth, and parts of the optimal decisions if computing them takes
+        long; 2 reports all.
 
     Attributes
     ----------
@@ -233,7 +234,15 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.verbose = verbose
 
     @restore_on_error
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> Self:
         """Learn from samples with features and true values.
 
         Parameters
@@ -245,6 +254,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             True values V, which are maximised: costs are negative values. -inf forbids a part.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples in the mean loss.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
 
         Returns
         -------
@@ -253,7 +264,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are not as described; the message names the sample.
+            If a parameter is out of range, or the data are not as described; the message names the sample. Also if
+            `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         check_parameters(self)
         solver = self._resolve_solver()
@@ -264,12 +276,16 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
-        gold = problems.best(flat, self.n_jobs)
+        gold = self._best(problems, flat)
         rows = np.flatnonzero(weights)
         validate = None
-        if self.early_stopping:
+        if X_val is not None or y_val is not None:
+            check_validation(self, X_val, y_val)
+            validate = partial(self._validate, *self._given_validation(X_val, y_val, is_shared))
+        elif self.early_stopping:
             rows, held = (rows[part] for part in hold_out(self, len(rows), rng))
-            validate = partial(self._validate, X[held], values[held], structures, held, weights[held])
+            own = [structures[i] for i in held] if isinstance(structures, list) else structures
+            validate = partial(self._validate, X[held], values[held], own, weights[held])
         features, weights = rows_of(X[rows]), relative(weights[rows])
         of_samples = None if sample_weight is None else weights
         self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept, of_samples)
@@ -295,15 +311,29 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             monitor.run(self._learner(solver, own, X, model, rng))
             if left == 0 or monitor.stopped:
                 return
+            if self.verbose:
+                report(
+                    self, "pool of solutions, round", _MAX_ROUNDS - left + 1, _MAX_ROUNDS, f", {len(pool)} solutions"
+                )
             model = monitor.model()
             predicted = task.predicted(X.values @ model.coef + model.intercept)
             # The loss over all solutions is attained at the best decisions for these scores, so these join the pool.
             scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
             scores = np.where(task.values > -np.inf, scores, -np.inf)
-            found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
+            found = np.unique(np.vstack([pool, self._best(task.problems, scores) > 0.0]), axis=0)
             if len(found) == len(pool):
                 return
             pool = found
+
+    def _best(self, problems, values):
+        """Return optimal decisions. If that takes long and the estimator is verbose, ten parts of them are reported."""
+        if not (self.verbose and problems.is_slow):
+            return problems.best(values, self.n_jobs)
+        parts, found = np.array_split(np.arange(len(values)), min(10, len(values))), []
+        for k, rows in enumerate(parts):
+            report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
+            found.append(problems.take(rows).best(values[rows], self.n_jobs))
+        return np.concatenate(found)
 
     def _learner(self, solver, task, X, model, rng):
         if solver == "adagrad":
@@ -346,12 +376,22 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         intercept = self.scale_ * (self._start.intercept + model.intercept)
         return coef, intercept
 
-    def _validate(self, X, values, structures, held, weights, model):
+    def _given_validation(self, X_val, y_val, is_shared):
+        """Return arguments of `_validate` for the user's validation samples."""
+        try:
+            X = self._check_X(X_val, reset=False)
+            structures, values = check_training(self.structure, X, y_val)
+            if values.shape[1:] != self._shape or (X.ndim > 2) != is_shared:
+                raise ValueError(f"the shapes are {X.shape} and {values.shape}; only the number of samples may differ")
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+        return X, values, structures, None
+
+    def _validate(self, X, values, structures, weights, model):
         coef, intercept = self._weights(model)
         predicted = (rows_of(X) @ coef + intercept).reshape(values.shape)
-        own = [structures[i] for i in held] if isinstance(structures, list) else structures
-        decisions = decide(own, predicted, values > -np.inf, self.n_jobs)
-        return -normalized_regret(values, decisions, own, sample_weight=weights)
+        decisions = decide(structures, predicted, values > -np.inf, self.n_jobs)
+        return -normalized_regret(values, decisions, structures, sample_weight=weights)
 
     def _outcome(self, monitor, model):
         """Return the fitted attributes for a model."""

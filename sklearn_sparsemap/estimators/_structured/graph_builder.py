@@ -68,7 +68,7 @@ class GraphBuilder:
         return self
 
     def __eq__(self, other):
-        return isinstance(other, GraphBuilder) and self.function == other.function
+        return type(other) is GraphBuilder and self.function == other.function
 
     def __hash__(self):
         return hash(self.function)

@@ -32,7 +32,7 @@ from ...penalties import Groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
 from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
-from .._monitor import CallbackSupportMixin, Progress, with_callbacks
+from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
@@ -492,7 +492,13 @@ default=None
         rng = check_random_state(self.random_state)
         run_epoch = make_epoch(self, last, *self._data_of(last, task, X), rng, remember=False)
         phase = GroupPhase(self, first, last, run_epoch, self.debias_max_iter)
-        phase.run(partial(check_finite_loss, step_size=self._step_size))
+        tell = reporter(self, "debiasing, epoch", self.debias_max_iter)
+
+        def on_iteration(loss):
+            check_finite_loss(loss, self._step_size)
+            return tell(loss)
+
+        phase.run(on_iteration)
         warn_of_inference(last.unconverged)
         return last
 
