@@ -90,7 +90,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     constraints : list of constraints, default=None
         Logical constraints on labels: `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from
         `sklearn_sparsemap.factors`. They hold in training (except with ``loss="logistic"``) and in every prediction.
-        The ancestors of true labels in a `Hierarchy` are added. Training samples that violate other constraints are
+        The ancestors of gold labels in a `Hierarchy` are added. Training samples that violate other constraints are
         left out, with a warning that counts them.
     hidden_layer_sizes : tuple of int or "auto", default="auto"
         Sizes of the hidden layers (ReLU). An empty tuple means scores that are linear in the features. ``"auto"`` means
@@ -341,7 +341,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            True labels: an indicator matrix, or one label for each sample. NaN in an indicator matrix is an unknown
+            Gold labels: an indicator matrix, or one label for each sample. NaN in an indicator matrix is an unknown
             label. Unknown labels are free, except if a hierarchy implies them.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
@@ -356,7 +356,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ------
         ValueError
             If a parameter is out of range, the data are not as described, no label set satisfies the constraints, or
-            the true labels of no sample do.
+            the gold labels of no sample do.
         """
         hidden, data = self._check_params(), (X, y)
         X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
