@@ -70,7 +70,7 @@ def run(*command):
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         cwd=DOC.parent,
-        env={**os.environ, "PYTHONPATH": "."},
+        env={**os.environ, "PYTHONPATH": ".", "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

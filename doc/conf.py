@@ -74,6 +74,7 @@ if os.environ.get("SPHINX_INTERSPHINX"):
 # Names in single backticks are links, if they are public; `_site.link_public_name` finds short ones.
 default_role = "py:obj"
 toc_object_entries_show_parents = "hide"
+add_function_parentheses = False  # they would break lines of the narrow sidebars
 autosummary_generate = True
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
 suppress_warnings = ["config.cache", "myst.header"]

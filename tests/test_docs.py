@@ -124,6 +124,16 @@ def test_figures_with_empty_axes_are_named(tmp_path, site, caplog):
     assert len(caplog.records) == 1 and (tmp_path / "page-1.png").stat().st_size
 
 
+def test_the_table_of_the_jobs_has_the_figures_of_their_pages():
+    table = (DOC / "jobs" / "index.rst").read_text(encoding="utf-8")
+    rows = re.findall(r"^   \* - :doc:`[^`]*<(\w+)>`\n((?:     - .*\n)+)", table, re.M)
+    assert len(rows) == 6
+    for page, cells in rows:
+        printed = re.findall(r"\d\.\d+", (DOC / "jobs" / f"{page}.rst").read_text(encoding="utf-8"))
+        quoted = re.findall(r"\d\.\d\d\b", cells)
+        assert len(quoted) >= 2 and set(quoted) <= set(printed), page
+
+
 def test_searches_that_are_tried_lead_to_pages(checks):
     """The build runs them in the built index, by the JavaScript of the site."""
     examples = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in EXAMPLES}

@@ -79,10 +79,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         samples; a callable maps each sample to its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the score of gold exceeds that of each other structure by the number of wrong parts. If structures
-        differ in their number of parts, missing parts count, too. For structures made of labels, a pair
+        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
+        structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if gold has the label of the row, in the order of `classes_`.
+        predicting the label of the column if the label of the row is true, in the order of `classes_`.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -141,7 +141,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
-        `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
+        `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
 
     Attributes
     ----------
