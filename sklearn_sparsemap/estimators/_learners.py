@@ -252,13 +252,13 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    is_large = n_outputs > 2 and n_features * n_outputs > _most_dense(n_outputs, _MAX_DENSE_WEIGHTS)
+    is_large = n_outputs > 2 and n_features * n_outputs > _max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
     few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
     sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
 
 
-def _most_dense(n_outputs, usual):
+def _max_dense(n_outputs, usual):
     """Return the maximum number of weights in a dense array, given the maximum for few outputs."""
     return min(usual, _MAX_DENSE_OF_MANY) if n_outputs >= _MANY_OUTPUTS else usual
 
@@ -356,7 +356,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
     columns, is_sparse = find_duplicates(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
     if columns is not None:
         shape = len(columns.multiplicity), task.n_outputs
-        large = is_sparse and np.prod(shape) > _most_dense(task.n_outputs, _MAX_DENSE)
+        large = is_sparse and np.prod(shape) > _max_dense(task.n_outputs, _MAX_DENSE)
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)
