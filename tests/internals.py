@@ -104,16 +104,13 @@ from sklearn_sparsemap.inference._sampling import draw_structures
 # Label sets and forests of labels, against lp_sparsemap and enumeration.
 from sklearn_sparsemap.inference._labels import Forest, LabelGraph, OneLabel, forest_of, n_best_in_forest
 
-# --- factors
-# Gold assignments as losses take them.
-from sklearn_sparsemap.factors._assignments import gold_parts
-
 # --- losses
 # Losses of graphs that are known roughly, or start from a solution, as in mini-batches.
 from sklearn_sparsemap.losses._graphs import (
     FORBIDDEN,
     ROUGH,
     as_graph_problems,
+    gold_parts,
     graph_losses,
     learned_shapes,
 )

@@ -259,6 +259,20 @@ def test_collections_of_names_equal_indicators(data, reference, form):
         assert other.predict(X).tolist() == named.tolist()
 
 
+def test_collections_equal_those_of_multilabelbinarizer(data):
+    X, _ = data
+    rng = np.random.default_rng(1)
+    names = np.array(["z", "a", "é", "ab", "B", "10", "9"])
+    y = [set(names[rng.random(7) < 0.3].tolist()) for _ in X]
+    binarizer = MultiLabelBinarizer().fit(y)
+    model, peer = (MultilabelLPSparseMAP(random_state=0).fit(X, own) for own in (y, binarizer.transform(y)))
+    assert model.classes_.tolist() == binarizer.classes_.tolist()
+    np.testing.assert_array_equal(model.predict_proba(X), peer.predict_proba(X))
+    assert model.predict(X).tolist() == binarizer.inverse_transform(peer.predict(X))
+    f1 = f1_score(binarizer.transform(y), peer.predict(X), average="samples", zero_division=1.0)
+    assert example_f1_score(y, model.predict(X)) == pytest.approx(f1)
+
+
 def test_collections_in_tools_of_scikit_learn(data):
     X, Y = data
     y, lists = collections_of(Y)["sets"], collections_of(Y)["lists"]
