@@ -64,7 +64,6 @@ class FactorGraph:
 
     # The following attributes are those of `Structure`, for code that takes both.
     labelled = repeats = False
-    uses_graphs = True
     marginal_oracle = None
     no_marginals = (
         "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
