@@ -62,10 +62,10 @@ for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
     lessons = [*lesson[:, am], *lesson[:, pm]]
     graph.add(OrOut([*lessons, opened[d]], name="a day with lessons is open"))
-    # Physics leaves the laboratory to chemistry.
-    physics = lesson[PHYSICS, am]
-    graph.add(Imply([physics, lesson[CHEMISTRY, pm]], name="then chemistry"))
-    graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]], name="no singing then"))
+    laboratory = [lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]
+    graph.add(Imply(laboratory, name="physics leaves the laboratory to chemistry"))
+    singing = [lesson[SPORTS, am], ~lesson[MUSIC, pm]]
+    graph.add(Imply(singing, name="nobody sings after sports"))
 mathematics = [*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]]
 graph.add(Budget(mathematics, 1, name="one mathematics in the afternoon"))
 graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0, name="heating costs"))
@@ -89,8 +89,8 @@ timetable = map_inference(graph, scores, additional=additional).structure
 # (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but bounds marginals
 # less.)
 for s in range(len(SLOTS)):
-    both = [*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]]
-    graph.add(Budget(both, s, name="geometry after algebra"))
+    earlier = [*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]]
+    graph.add(Budget(earlier, s, name="geometry after algebra"))
 after = lp_sparsemap(graph, scores, additional=additional)
 for name, result in (("before", before), ("after", after)):
     print(f"{name:8}{result}")
@@ -115,7 +115,8 @@ graph.add(Budget(opened[:4], 0, name="lessons on Friday only"))
 try:
     lp_sparsemap(graph, scores, additional=additional)
 except ValueError as error:
-    print(f"\n{error}")
+    names = str(error).split("'")[1::2]
+    print("these contradict each other:", *names, sep="\n- ")
 
 # %%
 # The picture

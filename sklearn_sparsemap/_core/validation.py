@@ -297,7 +297,15 @@ def _join_samples(X, n_features, dtype, allow_empty):
         none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
         X = [none if without_rows else x for x, without_rows in zip(X, empty.tolist())]
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
-    _check_widths(samples, n_features)
+    widths = np.array([x.shape[1] for x in samples])
+    if n_features is not None:
+        expected, whose = n_features, "the model was fitted with"
+    else:
+        values, counts = np.unique(widths, return_counts=True)
+        expected, whose = int(values[counts.argmax()]), "other samples have"
+    wrong = np.flatnonzero(widths != expected)
+    if len(wrong):
+        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
     is_single = all(x.dtype == np.float32 for x in samples)
     if is_single and (dtype is None or all(map(sparse.issparse, samples))):
         dtype = np.float32
@@ -406,19 +414,6 @@ def _check_sample(x, i):
     if array.ndim != 2:
         raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features")
     return array
-
-
-def _check_widths(samples, n_features):
-    """Raise ValueError for a sample whose number of features differs from the model's, or from that of most samples."""
-    widths = np.array([x.shape[1] for x in samples])
-    if n_features is not None:
-        expected, whose = n_features, "the model was fitted with"
-    else:
-        values, counts = np.unique(widths, return_counts=True)
-        expected, whose = int(values[counts.argmax()]), "other samples have"
-    wrong = np.flatnonzero(widths != expected)
-    if len(wrong):
-        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
 
 
 def check_magnitude(X, dtype=np.float64):

@@ -82,7 +82,7 @@ class GraphOperator(Operator):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.
 
         None for graphs with structures or tables as factors, and for those whose pair scores are products of features.
-        See `graphs.tensors.solve`.
+        See `_graphs.tensors.solve`.
         """
         if len(layout.arrays.structures) or layout.tables is not None or layout.mixes:
             return None

@@ -145,7 +145,7 @@ class Rounds(Learner):
     """
 
     def __init__(self, training, phase, state, n_rounds):
-        self.training, self.phase, self.state, self.n_rounds = training, phase, state, n_rounds
+        self.training, self.phase, self.state, self.max_iter = training, phase, state, n_rounds
         self.step_name = "debiasing, round" if phase.number else "round"
 
     @property
@@ -164,7 +164,7 @@ class Rounds(Learner):
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
         # A phase may have millions of columns, so it is sent to each worker only once.
         there = engine.submit(_same, phase)
-        for number in range(self.n_rounds):
+        for number in range(self.max_iter):
             loss = weight = 0.0
             for piece in range(n_pieces):
                 turn = Turn(training.seed, number, piece, n_pieces, training._fraction(number * n_pieces + piece))

@@ -64,7 +64,6 @@ class FactorGraph:
 
     # The following attributes are those of `Structure`, for code that takes both.
     labelled = repeats = False
-    uses_graphs = True
     marginal_oracle = None
     no_marginals = (
         "Gibbs marginals are sums over all assignments, which are #P-hard. Use the loss 'sparsemap' or 'perceptron', "
@@ -153,7 +152,7 @@ class FactorGraph:
     def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
         """Add an array of variables that are the parts of a structure.
 
-        It is the array of `variables` with a `StructureFactor`. In addition, gold assignments may have the form of the
+        It is the array of `variables` with a `StructureFactor`. In addition, true assignments may have the form of the
         structure, such as the heads of a tree, and `StructuredSparseMAPClassifier` predicts in this form: the best
         structure under the marginals of the linear relaxation, unless that violates another factor.
 

@@ -204,11 +204,10 @@ def check_feature_names(steps, last, given, n_features):
 
 def _weights_of(last):
     """Return the weights of a linear model, one row for each output."""
-    coefs = getattr(last, "coefs_", ())
-    if not hasattr(last, "coef_") and len(coefs) != 1:
-        what = "it has hidden layers" if len(coefs) > 1 else f"{type(last).__name__} has none"
+    if not hasattr(last, "coef_"):
+        what = "it has hidden layers" if hasattr(last, "coefs_") else f"{type(last).__name__} has none"
         raise ValueError(f"feature_table needs a fitted linear model, with coef_; {what}")
-    return last.coef_ if hasattr(last, "coef_") else coefs[0].T
+    return last.coef_
 
 
 def _labels_of(last, n_outputs):

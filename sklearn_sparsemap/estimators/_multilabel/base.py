@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -500,6 +501,16 @@ class LabelSetClassifier(
     @property
     def intercepts_(self) -> list[NDArray[np.float64]]:
         return self._fitted("_learned").model.intercepts
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        if len(self.coefs_) > 1:
+            raise AttributeError("coef_ is for linear scores, and this model has hidden layers; use coefs_")
+        return self.coefs_[0].T
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
 
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:

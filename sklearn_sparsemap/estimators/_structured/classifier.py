@@ -33,6 +33,7 @@ from .._learners import (
     PartialLBFGSLearner,
     adjust_optimizer,
     check_finite_weights,
+    check_validation,
     hold_out,
     learn_online,
     new_optimizer,
@@ -44,6 +45,7 @@ from .._learners import (
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .base import LOSS
+from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .stream import LinearStructuredClassifier
@@ -77,10 +79,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         samples; a callable maps each sample to its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the score of gold exceeds that of each other structure by the number of wrong parts. If structures
-        differ in their number of parts, missing parts count, too. For structures made of labels, a pair
+        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
+        structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if gold has the label of the row, in the order of `classes_`.
+        predicting the label of the column if the label of the row is true, in the order of `classes_`.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -106,14 +108,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps.
+        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
+        steps is rare, use weights of steps instead; see the notes.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
         return the best model. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction to hold out with ``early_stopping=True``.
+        The fraction to hold out with ``early_stopping=True``, unless `fit` gets validation samples.
     n_iter_no_change : int, default=5
         Number of epochs over which `tol` averages; with early stopping, the number of epochs or iterations without a
         higher score after which training stops.
@@ -138,7 +141,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
-        `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
+        `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
 
     Attributes
     ----------
@@ -180,6 +183,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     constrained regularised maximum; the constraint is agreement with the known labels. (For crf, this is the negative
     log-probability of all completions together.) It need not be convex. The losses sparsemap, perceptron and crf
     support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
+
+    Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
+    them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
+    its loss is ``sum_k (v_k - v_(k-1)) L_k``. Here L_k is the loss over the label sequences that equal gold in all
+    steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
+    the others. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
+    weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
+    the steps. It is convex. The label of a step of weight 0 is not learned; it is only context. In means over the
+    samples, the weight of a sequence is the mean of its weights.
 
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
@@ -227,6 +239,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     """
 
     _readable_states = ("online", "mira", "minibatch")
+    _weighs_steps = True
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
     _epoch_tol = 7e-3
@@ -305,7 +318,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     @with_callbacks
     @restore_on_error
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
+    ) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -314,8 +329,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures; see the notes of the class.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
+            Weights of the samples. For label sequences, an array may hold a weight for each step; see the notes of the
+            class.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping. Training stops when the `score` on them no longer improves, and the
+            best model is kept, as with ``early_stopping=True``, but no samples of `X` are held out.
 
         Returns
         -------
@@ -324,7 +343,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are not as described; the message names the sample.
+            If a parameter is out of range, or the data are not as described; the message names the sample. Also if
+            `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         structure = self._check_params()
         data = X, y
@@ -335,11 +355,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = model.dense() if solver == "lbfgs" else model
         else:
             model = zero_weights(task, X.values, solver)
-        held_out = None
-        if self.early_stopping:
+        held_out, is_given = None, X_val is not None or y_val is not None
+        if is_given:
+            check_validation(self, X_val, y_val)
+        elif self.early_stopping:
             X, task, held_out = self._hold_out(structure, X, gold, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
+        if is_given:
+            held_out = self._given_validation(structure, X_val, y_val, model)
         learner = self._learner(task, X, model)
         validate = held_out and self._validation(*held_out, learner.columns)
         progress = Progress(self, *data, learner.max_iter)
@@ -463,18 +487,24 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
         return X[train], task.take(train), (held_task, X_held, gold_held, weights)
 
+    def _given_validation(self, structure, X_val, y_val, model):
+        """Return arguments of `_validation` for the user's validation samples; training starts from `model`."""
+        self._learned = FittedState(model)
+        try:
+            return self._samples_to_score(structure, check_features(self, structure, X_val), y_val)
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+
     def _validation(self, task, X, gold, weights, columns):
         """Return a function that maps a model to its score on held-out samples.
 
         Parameters
         ----------
-        task : Task
-        X : RaggedArray
-        gold : array or RaggedArray
-        weights : array of shape (n_samples,)
+        task, X, gold, weights
+            As in `_agreement`.
         columns : DuplicateColumns or None
             The merged columns of the model, if any.
         """
         if columns is not None:
             X = RaggedArray(columns.transform(X.values), X.indptr, shapes=X.shapes)
-        return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)
+        return partial(self._agreement, task, X, gold, weights)

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import compute_class_weight
+from sklearn.utils import _safe_indexing, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, validate_data
 
@@ -22,6 +22,7 @@ from ..._core.validation import (
     check_magnitude,
     check_matrix,
     check_no_missing,
+    check_not_negative,
     check_numbers,
     check_same_length,
     check_sample_weight,
@@ -226,6 +227,71 @@ def combine_weights(X, gold, classes, sample_weight, class_weight):
     return weights
 
 
+def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
+    """Split weights of steps into the mean weight of each sample, and the weights of steps divided by it.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), or sequence of arrays with one weight for each step
+    structure : Structure or GraphBuilder
+    lengths : array of shape (n_samples,)
+        Number of steps of each sample.
+    is_allowed : bool, default=True
+        Whether the estimator learns from weights of steps.
+
+    Returns
+    -------
+    sample_weight : array-like of shape (n_samples,)
+    step_weights : array of shape (n_rows,), or None
+        None if all steps of each sample have the same weight.
+
+    Raises
+    ------
+    ValueError
+        If weights of steps are not allowed, or invalid; the message names the sample.
+    """
+    if structure.is_flat or not _are_of_steps(sample_weight):
+        return sample_weight, None
+    if not (is_allowed and structure.labelled) or structure.uses_graphs:
+        raise ValueError(
+            "sample_weight has several weights for a sample; only StructuredSparseMAPClassifier learns from weights of "
+            "steps, for structures made of labels, such as 'chain'; pass one weight for each sample"
+        )
+    if len(sample_weight) != len(lengths):
+        raise ValueError(f"sample_weight has {len(sample_weight)} entries for {len(lengths)} samples")
+    arrays = []
+    for i, (own, n_steps) in enumerate(zip(sample_weight, lengths.tolist())):
+        own = check_numbers(own, f"sample_weight[{i}]")
+        if own.shape != (n_steps,):
+            raise ValueError(
+                f"sample_weight[{i}] has shape {own.shape}, but X[{i}] has {n_steps} steps; give one weight for each "
+                "step, or one for each sample"
+            )
+        check_not_negative(own, f"sample_weight[{i}]", "weights")
+        arrays.append(own)
+    values, full = np.concatenate(arrays), lengths > 0
+    starts = (np.cumsum(lengths) - lengths)[full]
+    lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    # The mean of equal weights is exact, so they are equivalent to one weight for the sample.
+    means = np.where(lowest == highest, lowest, np.add.reduceat(values, starts) / lengths[full])
+    of_samples = np.zeros(len(lengths))
+    of_samples[full] = means
+    if (lowest == highest).all():
+        return of_samples, None
+    divisors = np.repeat(means, lengths[full])
+    return of_samples, np.divide(values, divisors, out=np.ones(len(values)), where=divisors > 0.0)
+
+
+def _are_of_steps(sample_weight):
+    """Tell whether the weight of a sample is a sequence of weights."""
+    if isinstance(sample_weight, RaggedArray):
+        return True
+    if np.isscalar(sample_weight) or not hasattr(sample_weight, "__len__") or getattr(sample_weight, "ndim", 1) == 0:
+        return False
+    first = next(iter(sample_weight), None)
+    return hasattr(first, "__len__") and not isinstance(first, str | bytes) and getattr(first, "ndim", 1) > 0
+
+
 def without_empty(structure, X, y, sample_weight=None):
     """Leave out training samples that have no steps, with a warning that counts them.
 
@@ -234,7 +300,7 @@ def without_empty(structure, X, y, sample_weight=None):
     structure : Structure or GraphBuilder
     X, y : sequences of samples
         In the user's form. If they are not sequences of the same length, a later check raises an error.
-    sample_weight : array-like of shape (n_samples,), default=None
+    sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
 
     Returns
     -------
@@ -255,7 +321,7 @@ def without_empty(structure, X, y, sample_weight=None):
     kept = np.flatnonzero(~empty)
     X, y = (a[kept] if isinstance(a, RaggedArray) else [list(a)[i] for i in kept] for a in (X, y))
     if sample_weight is not None and len(sample_weight) == len(empty):
-        sample_weight = np.asarray(sample_weight)[kept]
+        sample_weight = _safe_indexing(sample_weight, kept)
     return X, y, sample_weight
 
 

@@ -1,5 +1,7 @@
 """The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
 
+from functools import singledispatch
+
 import numpy as np
 
 from ..._core.ragged import RaggedArray
@@ -11,10 +13,9 @@ from ...structures import DependencyTree, LinearChain, Matching, Simplex, Struct
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
+@singledispatch
 def resolve_structure(structure):
-    """Return the Structure or `GraphBuilder` for the parameter `structure`."""
-    if isinstance(structure, Structure | FactorGraph):
-        return GraphBuilder(structure) if structure.uses_graphs else structure
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     if callable(structure) and not isinstance(structure, type):
@@ -25,17 +26,26 @@ def resolve_structure(structure):
     )
 
 
+@resolve_structure.register
+def _(structure: Structure):
+    return structure
+
+
+@resolve_structure.register
+def _(structure: FactorGraph):
+    return FixedGraph(structure)
+
+
 class GraphBuilder:
-    """A `FactorGraph`, or a function from a sample to one, with the attributes of a `Structure` that estimators read.
+    """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
 
     Additional scores are tied by name.
 
     Parameters
     ----------
-    function : FactorGraph or callable
-        The graph of all samples, or a function that maps a sample to its graph. Its arguments are the features, an
-        array or CSR matrix with one row for each variable (or an array with more axes, if the variables form a grid),
-        and the sample's extra arguments.
+    function : callable
+        Maps a sample to its graph. Its arguments are the features, an array or CSR matrix with one row for each
+        variable (or an array with more axes, if the variables form a grid), and the sample's extra arguments.
     shapes : dict of str -> tuple of int, default=None
         Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
@@ -54,25 +64,16 @@ class GraphBuilder:
     def __init__(self, function, shapes=None):
         self.function, self.shapes = function, shapes
 
-    @property
-    def graph(self):
-        """The graph of all samples; None if a function makes that of each."""
-        return None if callable(self.function) else self.function
-
     def for_training(self):
         return self
 
     def __eq__(self, other):
-        if not isinstance(other, GraphBuilder):
-            return False
-        return self.function == other.function or _are_alike(self.graph, other.graph)
+        return type(other) is GraphBuilder and self.function == other.function
 
     def __hash__(self):
-        return hash(repr(self))
+        return hash(self.function)
 
     def __repr__(self):
-        if self.graph is not None:
-            return repr(self.graph)
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
@@ -117,9 +118,6 @@ class GraphBuilder:
 
     def _graph(self, i, X):
         """Return the graph of a sample; errors name the sample."""
-        if self.graph is not None:
-            self._check_grid(i, X)
-            return self.graph
         sample = _sample_of(X, i)
         try:
             return self.function(*sample)
@@ -130,20 +128,8 @@ class GraphBuilder:
                 f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
             ) from error
 
-    def _check_grid(self, i, X):
-        """Raise ValueError unless the rows of a sample, if they form a grid, have the shape of the variables."""
-        shapes = list(self.graph.shapes.values())
-        if X.shapes is None or len(shapes) != 1:
-            return
-        found, is_single = tuple(X.shapes[i].tolist()), not self.graph.n_states
-        wanted = shapes[0] if is_single else shapes[0][:-1]
-        if found not in (wanted, shapes[0]):
-            raise ValueError(
-                f"X[{i}] has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; "
-                "give a sample this shape and one more axis, of features"
-            )
-
-    def split(self, X):
+    @staticmethod
+    def split(X):
         """Split samples that are tuples into features and extra arguments of the function; see `check_samples`.
 
         Returns
@@ -152,9 +138,7 @@ class GraphBuilder:
             The features.
         extras : list of tuple, or None
         """
-        if self.graph is not None or isinstance(X, RaggedArray) or not hasattr(X, "__len__"):
-            return X, None
-        if not any(isinstance(x, tuple) for x in X):
+        if isinstance(X, RaggedArray) or not hasattr(X, "__len__") or not any(isinstance(x, tuple) for x in X):
             return X, None
         for i, x in enumerate(X):
             if not isinstance(x, tuple) or not x:
@@ -178,16 +162,57 @@ class GraphBuilder:
             raise ValueError(f"its graph has a factor named {unknown[0]!r}, which the first graph does not have")
 
 
-def _are_alike(graph, other):
-    """Return whether two graphs have the same variables and factors, as a copy in a clone of an estimator has."""
-    if graph is None or other is None or (graph.shapes, graph.n_states) != (other.shapes, other.n_states):
-        return False
-    layout, same = graph.layout(), other.layout()
-    return (
-        list(map(repr, graph.factors)) == list(map(repr, other.factors))
-        and layout.oracles == same.oracles
-        and all(map(np.array_equal, layout.arrays, same.arrays))
-    )
+class FixedGraph(GraphBuilder):
+    """One `FactorGraph` for all samples.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    shapes : dict, default=None
+        As in `GraphBuilder`.
+    """
+
+    def __init__(self, graph, shapes=None):
+        self.graph, self.shapes = graph, shapes
+
+    def __eq__(self, other):
+        """Return whether the graphs have the same variables and factors, as a copy in a clone of an estimator has."""
+        if not isinstance(other, FixedGraph):
+            return False
+        graph, alike = self.graph, other.graph
+        if (graph.shapes, graph.n_states) != (alike.shapes, alike.n_states):
+            return False
+        layout, same = graph.layout(), alike.layout()
+        return (
+            list(map(repr, graph.factors)) == list(map(repr, alike.factors))
+            and layout.oracles == same.oracles
+            and all(map(np.array_equal, layout.arrays, same.arrays))
+        )
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def __repr__(self):
+        return repr(self.graph)
+
+    def _graph(self, i, X):
+        """Return the graph, if the rows of a sample, where they form a grid, have the shape of its variables."""
+        shapes = list(self.graph.shapes.values())
+        if X.shapes is None or len(shapes) != 1:
+            return self.graph
+        found, is_single = tuple(X.shapes[i].tolist()), not self.graph.n_states
+        wanted = shapes[0] if is_single else shapes[0][:-1]
+        if found not in (wanted, shapes[0]):
+            raise ValueError(
+                f"X[{i}] has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; "
+                "give a sample this shape and one more axis, of features"
+            )
+        return self.graph
+
+    @staticmethod
+    def split(X):
+        """Return the samples, which have no extra arguments."""
+        return X, None
 
 
 def _sample_of(X, i):
