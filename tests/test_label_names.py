@@ -298,6 +298,7 @@ def test_collections_in_tools_of_scikit_learn(data):
     assert (cross_val_score(model, X, rare, cv=3, params=params) > 0.5).all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_collections_in_streams_and_partitions(data):
     X, Y = data
     y = collections_of(Y)["lists"]
@@ -325,6 +326,13 @@ def test_collections_in_streams_and_partitions(data):
         return model.fit_partitions([(X[:60], parts[0]), (X[60:], parts[1])], **options)
 
     table = Y[sorted(NAMES)]
+    fits = [
+        MultilabelLPSparseMAP(solver="adam", early_stopping=True, max_iter=5, tol=1e9, random_state=0).fit(
+            X[:60], own[:60], X_val=X[60:], y_val=own[60:]
+        )
+        for own in (y, table)
+    ]
+    assert fits[0].validation_scores_ == fits[1].validation_scores_
     wanted = partitions(table[:60], table[60:], validation=(X, table))
     model = partitions([own[:1] for own in y[:60]], y[60:], validation=(X, y))
     assert model.classes_.tolist() == sorted(NAMES) and {*map(type, model.predict(X))} == {tuple}
