@@ -413,6 +413,10 @@ def test_wrong_collections_are_refused(data):
         ([["a"], [np.nan], []], "y contains NaN as a label"),
         ([[], [], []], "y has no labels, because all of its collections are empty"),
         ([[3, 5], [2, 1], [0, 0]], r"Y\[0, 0\] is 3; .* if numbers are names of labels, pass a set"),
+        (
+            [["0", "1", "1"], ["1", "0", "1"], ["0", "0", "1"]],
+            "Y is a 2-D array of <U1; it must be an indicator matrix",
+        ),
         ([[0, 1], [1], [0, 1]], "pass an indicator matrix of 0 and 1, or a set of names for each sample"),
         ([[["a"]], [["b"]], []], "legacy multi-label|inhomogeneous"),
     ):

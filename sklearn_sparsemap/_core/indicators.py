@@ -149,9 +149,11 @@ def _hold_names(samples):
     if not entries:
         return True
     entries = [entry for entry in entries if entry is not None and not is_missing(entry)]
-    if not all(isinstance(entry, numbers.Number | np.bool_) for entry in entries):
-        return True
-    return len({len(own) for own in samples}) > 1 and any(entry not in (0, 1) for entry in entries)
+    is_table = len({len(own) for own in samples}) == 1
+    if all(isinstance(entry, numbers.Number | np.bool_) for entry in entries):
+        return not is_table and any(entry not in (0, 1) for entry in entries)
+    # A table of two words, such as "0" and "1", is an indicator matrix read as text, which a later check refuses.
+    return not (is_table and len(entries) <= 2 and any(len(set(own)) < len(own) for own in samples))
 
 
 def names_in(samples):
