@@ -107,9 +107,11 @@ def read_partition(partition, number):
 
 def survey(source, estimator):
     """Return the set of all labels (None if structures are not made of labels), and the number of samples."""
-    labels, n_samples = set(), 0
-    for k, (X, y) in enumerate(source.parts()):
-        report(estimator, "labels of partition", k + 1, None if source.indices is None else len(source.indices))
+    labels, n_samples, number = set(), 0, 0
+    # `enumerate` would keep a partition while the next one is read.
+    for X, y in source.parts():
+        number += 1
+        report(estimator, "labels of partition", number, None if source.indices is None else len(source.indices))
         found = estimator._labels_in(y)
         labels = None if found is None or labels is None else labels.union(found)
         n_samples += _num_samples(X)
