@@ -47,7 +47,7 @@ def test_losses_are_those_of_the_twin_and_gradients_those_of_differences(loss):
             for weight, a, b in zip(task.weights, task.row_ptr, task.row_ptr[1:])
         )  # fmt: skip
 
-    value, residuals, joined, n_inexact = task.loss_gradient(scores, additional, None)
+    value, residuals, joined, n_inexact = task.loss_gradient(scores.copy(), additional, None)
     assert value == pytest.approx(expected(scores, additional), abs=1e-9) and n_inexact == 0
     assert np.allclose(residuals[task.step_weights == 0.0], 0.0, atol=1e-12)
     rng, step = np.random.default_rng(1), 1e-6
@@ -70,7 +70,7 @@ def test_without_transitions_the_loss_is_the_weighted_sum_of_the_steps(loss):
     flat = StructureTask(LinearChain(), RaggedArray(np.zeros((len(codes), 1)), np.arange(len(codes) + 1)), M)
     weights = task.step_weights * np.repeat(task.weights, LENGTHS)
     flat.learn(RaggedArray(codes, np.arange(len(codes) + 1)), weights, loss)
-    found, expected = (each.loss_gradient(scores, 0.0 * additional, None) for each in (task, flat))
+    found, expected = (each.loss_gradient(scores.copy(), 0.0 * additional, None) for each in (task, flat))
     assert found[0] == pytest.approx(expected[0], abs=1e-9)
     assert np.allclose(found[1], expected[1], atol=1e-7)
 

@@ -79,6 +79,7 @@ class Task:
         Parameters
         ----------
         scores : array of shape (n_rows, n_outputs)
+            A `StructureTask` overwrites it with the residuals.
         additional : array of shape (n_additional,)
         n_jobs : int or None
         mean : bool, default=False

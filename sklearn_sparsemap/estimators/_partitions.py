@@ -200,7 +200,7 @@ class PartitionsMixin:
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
             labels, n_samples = survey(source, self)
-            classes = list(labels) if classes is None and labels is not None else classes
+            classes = labels if classes is None else classes
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
     def _validation_of(self, source, validation, rng):

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.blocks import blocks, dense
-from ..._core.indicators import read_known
+from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -213,8 +213,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     Notes
     -----
-    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
-    with one label for each sample: `predict` returns the label with the highest score.
+    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse; or a sequence with a collection of names
+    for each sample: a set, list or tuple, which may be empty. `predict` then returns tuples of names. Numbers can be
+    names, too: lists of numbers are read as rows of an indicator matrix if they hold nothing but 0 and 1 or have equal
+    lengths, sets are not. A 1-D `y` is a classification problem with one label for each sample: `predict` returns the
+    label with the highest score.
 
     The best prediction depends on the metric:
 
@@ -350,13 +353,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Gold labels: an indicator matrix, or one label for each sample. NaN in an indicator matrix is an unknown
-            label. Unknown labels are free, except if a hierarchy implies them.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+            Gold labels: an indicator matrix, a collection of names for each sample, such as a set, or one label for
+            each sample. NaN in an indicator matrix is an unknown label. Unknown labels are free, except if a hierarchy
+            implies them.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
-            Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
-            edges, else their indices.
+            Names of the columns of an indicator matrix, or all names that can occur in collections. By default, the
+            names of the columns of a DataFrame, the sorted names of collections, else those of a `Hierarchy` from
+            edges, else indices.
         X_val, y_val : as `X` and `y`, default=None
             Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
             Probabilities, the threshold and the rule of ``decision="auto"`` are also fitted to them. Training is by
@@ -403,8 +408,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, y, sample_weight
             As in `fit`.
         classes : array-like of shape (n_labels,), default=None
-            All labels that can occur. For a 1-D `y` required at the first call. For an indicator matrix optional: the
-            names of its columns.
+            All labels that can occur. Required at the first call, except for an indicator matrix, whose columns they
+            name.
 
         Returns
         -------
@@ -473,7 +478,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task : LabelTask
             Without the samples that violate a constraint.
         """
-        y, classes = begin_names(y, classes) if first else (self._in_order(y), classes)
+        if first:
+            y, classes, named = begin_names(y, classes, self.constraints, partial)
+        else:
+            y, named = self._in_order(y), self._named
         y, known = read_known(y)
         X, gold, classes, single = validate_samples(
             self, X, y, reset=first, classes=classes, partial=partial, has_unknown=known is not None
@@ -486,7 +494,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 "weights by the largest one"
             )
         if first:
-            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single)
+            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single, named)
         graph = self._graph
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
             raise ValueError(
@@ -506,6 +514,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _labels_in(self, y):
         """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
+        samples = label_sets(y)
+        if samples is not None:
+            return set(names_in(samples))
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
     def _configure_epoch(self, n_samples, number=0):
@@ -534,9 +545,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         )
         return optimizer
 
-    def _init_state(self, graph, classes, single):
+    def _init_state(self, graph, classes, single, named):
         """Set the attributes of a new model for a label graph."""
-        self._graph, self.classes_, self._single = graph, classes, single
+        self._graph, self.classes_, self._single, self._named = graph, classes, single, named
         self.n_violations_, self._running = 0, None
         self._calibration = Calibration.unfitted(self.loss, len(classes), single)
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)

@@ -52,6 +52,7 @@ from .data import (
     split_step_weights,
     with_empty,
     without_empty,
+    without_violations,
 )
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others, named_y
@@ -241,15 +242,20 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         -------
         structures : list of lists of (structure, probability)
             The most probable structure first. Structures are as in `predict`.
+
+        Raises
+        ------
+        ValueError
+            For factor graphs, except those that are a single `StructureFactor` over all variables: LP-SparseMAP has
+            marginals, but no distribution. Also if the data are not as described.
         """
         structure, X = self._check_predict(X)
-        if structure.uses_graphs:
-            raise ValueError(
-                "predict_structures is for structures, not for factor graphs, in which LP-SparseMAP has no "
-                "distribution; use predict_marginals"
-            )
 
         def run(task, scores, additional):
+            if structure.uses_graphs:
+                distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
+                warn_of_gaps(gaps, objectives)
+                return distributions
             scores, additional = _by_sample(task, scores, additional)
             results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
             warn_of_gaps(results.gap, results.objective)
@@ -673,7 +679,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """The loss of the last phase of training."""
         return self._loss
 
-    def _training_data(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+    def _training_data(
+        self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False, stream=False
+    ):
         """Check and lay out training samples.
 
         Parameters
@@ -683,6 +691,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             As in `fit`. Samples without steps are left out, with a warning.
         reset, classes, unknown
             As in `check_training_data`.
+        stream : bool, default=False
+            Whether no sample may be left, if assignments of factor graphs violate rules.
 
         Returns
         -------
@@ -716,6 +726,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         task.mask = self._mask
         loss, cost = pair_of(self.loss, None)
         trained = task.learn(gold, weights, loss, self.temperature, cost)
+        if structure.uses_graphs:
+            X, gold, trained = without_violations(X, gold, trained, stream)
         easier = structure.for_training()
         if easier is not structure:
             # The first task has checked the gold structures.

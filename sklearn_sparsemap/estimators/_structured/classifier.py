@@ -73,16 +73,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Parameters
     ----------
-    structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
+    structure : {"auto", "chain", "tree", "matching"}, Structure, FactorGraph or callable, default="auto"
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
-        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable maps each sample to
-        its `FactorGraph`; see the notes.
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
+        samples; a callable maps each sample to its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the score of gold exceeds that of each other structure by the number of wrong parts. If structures
-        differ in their number of parts, missing parts count, too. For structures made of labels, a pair
+        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
+        structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if gold has the label of the row, in the order of `classes_`.
+        predicting the label of the column if the label of the row is true, in the order of `classes_`.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -141,7 +141,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
-        `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
+        `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
 
     Attributes
     ----------
@@ -198,12 +198,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     (n_rows, n_cols, n_features), or n * n rows if it is square. A `RaggedArray` may carry such `shapes`. `y` holds
     structures in the form that their class documents.
 
-    With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them.
-    The callable gets these rows, once in each call of a method. A sample may also be a tuple of features and further
-    arguments of the callable, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables,
-    or a dict of such arrays by name. If all variables have several values (`FactorGraph.categorical`), there may be one
-    row for each variable, in an array with one more axis if the variables form a grid; `y` then holds the indices of
-    their values.
+    With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them,
+    or the shape of the variables and one more axis, of features. A callable gets these rows, once in each call of a
+    method. A sample may then also be a tuple of features and further arguments of the callable, such as a shape. `y`
+    holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of such arrays by name. If all
+    variables have several values (`FactorGraph.categorical`), there may be one row for each variable; `y` then holds
+    the indices of their values. Training samples that violate a rule (`FactorGraph.violations`) are left out, with a
+    warning that counts them and names the rules.
 
     Additional scores are learned for the names of factors, and all graphs must have the same ones: one score for each
     pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named
@@ -271,7 +272,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def __init__(
         self,
-        structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
+        structure: str | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
         loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float = 1e-4,
@@ -429,11 +430,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if on_new_labels == "add":
             classes = add_labels(self, self._check_params(), y, classes)
         task, X = self._prepare_stream(X, y, classes, sample_weight)
+        if task is None:
+            return self
         self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
+
+        The task is None if all samples are left out.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             solver, _ = pair_of(self.solver, None)
@@ -445,7 +451,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._learned = FittedState(
             optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
         )
-        return task, X
+        return task if len(X) else None, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""

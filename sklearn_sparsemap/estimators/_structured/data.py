@@ -6,6 +6,7 @@ become integer codes. Label sequences without steps are left out of training, an
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from itertools import chain
 
@@ -34,10 +35,8 @@ from ..._training._structure_task import UNKNOWN, object_array
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
-SEVERAL_LABELS = (
-    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
-    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
-)
+SEVERAL_LABELS = "for sets of labels use MultilabelLPSparseMAP; for sequences name a structure, such as 'chain'"
+_MOST_SHOWN = 5  # rules and samples that a warning lists
 # Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Types with a length that are not sequences of labels.
@@ -145,7 +144,9 @@ def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
     X, extras = structure.split(X) if structure.uses_graphs else (X, None)
     _check_names_of_features(estimator, X, reset=reset)
     # The rows of a sample have the axes of its scores, except the axis of outputs.
-    n_axes = structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
+    n_axes = structure.score_ndim
+    if n_axes is not None:
+        n_axes -= int(structure.labelled or structure.row_outputs is not None)
     X = check_samples(X, None if reset else estimator.n_features_in_, n_axes, dtype, allow_empty)
     if extras is not None:
         X.extras = extras
@@ -322,6 +323,47 @@ def without_empty(structure, X, y, sample_weight=None):
     if sample_weight is not None and len(sample_weight) == len(empty):
         sample_weight = _safe_indexing(sample_weight, kept)
     return X, y, sample_weight
+
+
+def without_violations(X, gold, task, stream=False):
+    """Leave out training samples whose assignments violate factors, with a warning that counts them and names rules.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    gold : object array
+    task : GraphTask
+        With gold.
+    stream : bool, default=False
+        Whether no sample may be left.
+
+    Returns
+    -------
+    X, gold, task
+    """
+    wrong = [i for i, factors in enumerate(task.violated) if factors]
+    if not wrong:
+        return X, gold, task
+    counts = Counter()
+    for i in wrong:
+        # A name stands for several factors.
+        counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
+    rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
+    rules, samples = (_some(shown) for shown in (rules, [f"y[{i}]" for i in wrong]))
+    kept = np.setdiff1d(np.arange(len(X)), wrong)
+    if not stream and not task.weights[kept].any():
+        first = task.violated[wrong[0]][0]
+        raise ValueError(f"all samples violate rules of their factor graph: {rules}; y[{wrong[0]}] violates {first!r}")
+    warn_user(
+        f"{len(wrong)} of {len(X)} samples violate rules of their factor graph, and are left out of training: {rules}; "
+        f"correct {samples}, or remove the rules"
+    )
+    return X[kept], gold[kept], task.take(kept)
+
+
+def _some(shown):
+    """Join the first of some texts, and say how many there are if there are more."""
+    return ", ".join(shown[:_MOST_SHOWN]) + (f", ... {len(shown)} in all" if len(shown) > _MOST_SHOWN else "")
 
 
 def rows_only(X):

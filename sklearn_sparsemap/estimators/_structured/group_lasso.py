@@ -162,8 +162,8 @@ default=None
     that inference.
 
     The bound follows from Fenchel duality. The gradient of a Fenchel-Young loss, scaled into the dual ball of the
-    penalty, is a feasible point of the dual problem, because gold plus a fraction of the residual remains in the
-    polytope. Any convex combination of such gradients is feasible, too.
+    penalty, is a feasible point of the dual problem, because the true structure plus a fraction of the residual remains
+    in the polytope. Any convex combination of such gradients is feasible, too.
 
     Only the weights of a working set of groups are learned at a time [3]_. The working set grows by the groups whose
     gradient is largest, until the gap over all groups is small. On a working set, proximal gradient steps find which
