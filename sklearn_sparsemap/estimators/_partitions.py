@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from os import PathLike
 
 import numpy as np
@@ -107,9 +107,10 @@ def read_partition(partition, number):
 
 def survey(source, estimator):
     """Return the set of all labels (None if structures are not made of labels), and the number of samples."""
-    labels, n_samples = set(), 0
-    for k, (X, y) in enumerate(source.parts()):
-        report(estimator, "labels of partition", k + 1, None if source.indices is None else len(source.indices))
+    labels, n_samples, numbers = set(), 0, count(1)
+    # `enumerate` would keep a partition while the next one is read.
+    for X, y in source.parts():
+        report(estimator, "labels of partition", next(numbers), None if source.indices is None else len(source.indices))
         found = estimator._labels_in(y)
         labels = None if found is None or labels is None else labels.union(found)
         n_samples += _num_samples(X)
