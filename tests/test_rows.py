@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import replace
 from naive_features import naive_token_dict
 from scipy import sparse
 from sklearn import config_context
@@ -91,6 +92,39 @@ def test_token_dicts_are_read_as_crfsuite_reads_them(kind, n_sentences):
     if kind != "mixed":
         starts = {vec.template_names_[g]: str(names[rows.groups == g][0]) for g in set(rows.groups.tolist())}
         assert all(name.startswith(attribute) for attribute, name in starts.items())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("x",) * 1000, tuple("xy"), frozenset("abc"), {"n": {"m": ("x", {"y"})}}, 2**40, -(2**80), -3, 300, 70_000,
+        np.float32(0.5), np.str_("x"), np.bool_(True), "é" * 300, "\ud800", "\U0001f600", "", np.arange(3.0), [], -0.0,
+        type("Text", (str,), {})("x"), 1.5e300,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_values_of_any_type_are_read_as_without_pickles(value, monkeypatch):
+    # Flat dicts of plain types are read from their pickles, others from the objects themselves.
+    plain = [{"a": "x", "b": True}, {"b": 2, "a": "y"}, {"a": "x", "c": 1.0}]
+    X = [plain, [{"a": "z"}, {"a": value, "b": 1}, {}], [{"a": value}] * 2, plain * 3]
+    own = TokenDictVectorizer()
+    rows = own.fit_transform(X)
+    replace(monkeypatch, "features", "number_dicts", lambda tokens: None)
+    other = TokenDictVectorizer()
+    assert abs(other.fit_transform(X).values - rows.values).max() == 0
+    assert other.get_feature_names_out().tolist() == own.get_feature_names_out().tolist()
+    assert other.template_names_ == own.template_names_ and np.array_equal(other.groups_, own.groups_)
+
+
+@pytest.mark.parametrize("kind", ["plain", "flags"])
+def test_pieces_of_pickles_are_numbered_together(kind, monkeypatch):
+    X = random_sentences(kind, 200)
+    vectorizer = TokenDictVectorizer()
+    rows, names = vectorizer.fit_transform(X), vectorizer.get_feature_names_out()
+    for at_once in (1, 7):
+        replace(monkeypatch, "features", "_AT_ONCE", at_once)
+        assert abs(vectorizer.fit_transform(X).values - rows.values).max() == 0
+        assert np.array_equal(vectorizer.get_feature_names_out(), names)
 
 
 def test_tokens_without_features_have_empty_rows():

@@ -11,6 +11,7 @@ from ..._core.jit import INTS, INTS_OUT, PARTS, PARTS_OUT, UINTS_OUT, entry, typ
 from ..._core.validation import quoted
 from .._fields import join_sentences, name_of_token
 from .._tokens.kernels import find_slot, larger_table, mix
+from .pickled import number_dicts
 
 # Types of values that are one feature; values of the second types are several features.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
@@ -152,13 +153,11 @@ class TokenPairs:
 
     def _number_dicts(self, tokens, separator):
         """Number the pairs of tokens that are dicts of single features; return False for other tokens."""
-        if set(map(type, tokens)) != {dict}:
+        found = number_dicts(tokens) or self._number_objects(tokens)
+        if found is None:
             return False
-        row_ptr = _row_ptr(tokens)
-        values, numbers = _number_equal(chain.from_iterable(map(dict.values, tokens)), row_ptr[-1])
-        if numbers is None or not _are_all(numbers, _SINGLE):
-            return False
-        form_of, forms = _number_equal(map(tuple, tokens), len(tokens))
+        values, numbers, form_of, forms = found
+        row_ptr = np.concatenate([[0], np.cumsum(np.fromiter(map(len, forms), np.int64, len(forms))[form_of])])
         by_form = len(forms) <= max(_MAX_FORMS, len(tokens) // _TOKENS_PER_FORM)
         order, ranked = np.arange(len(tokens)), forms
         if by_form:
@@ -184,6 +183,16 @@ class TokenPairs:
             self.codes = place_of[self.codes]
         self._name_pairs(attributes, pairs >> 32, numbers, pairs & 0xFFFFFFFF, separator)
         return True
+
+    @staticmethod
+    def _number_objects(tokens):
+        """Number dicts with values of any types of single features, as `number_dicts` does."""
+        if set(map(type, tokens)) != {dict}:
+            return None
+        values, numbers = _number_equal(chain.from_iterable(map(dict.values, tokens)), -1)
+        if numbers is None or not _are_all(numbers, _SINGLE):
+            return None
+        return values, numbers, *_number_equal(map(tuple, tokens), len(tokens))
 
     def _name_pairs(self, attributes, attribute_of, values, value_of, separator):
         """Set the names, attributes and weights of pairs, given the places of their attributes and values in lists.
