@@ -298,7 +298,8 @@ def main():
             for values in np.array(figures).T
         )
         peer, theirs = ("Niculae and Martins 2020", PAPER[name][0]) if name in PAPER else ("", None)
-        form = ", published form" * args.published + ", supervised arcs" * (args.supervise > 0)
+        sizes = f", published form, {args.hidden} units, at most {args.max_length} tokens"
+        form = sizes * args.published + ", supervised arcs" * (args.supervise > 0)
         results.record("ListOps", f"{args.sentences:,} sentences{form}", f"accuracy, {name}",
                        np.array(figures)[:, 2].mean(), "%", peer, theirs, len(figures),
                        elsewhere=bool(peer))  # fmt: skip

@@ -115,11 +115,12 @@ def run_losses(args, name, data):
         predictions = [model.predict(X_test) for model in models]
         scores = [100 * example_f1_score(Y_test, predicted) for predicted in predictions]
         of_means = [100 * f1_of_means(Y_test, predicted) for predicted in predictions]
-        results.record("multilabel networks", name, f"mean F1, {ROWS[loss]}", mean(scores), "%", seeds=args.seeds)
+        form = f", published protocol, layers of {args.hidden}, dropout {dropout:g}" * args.published
+        results.record("multilabel networks", name + form, f"mean F1, {ROWS[loss]}", mean(scores), "%",
+                       seeds=args.seeds)  # fmt: skip
         peer, theirs = ("Niculae and Martins 2020", PAPER[loss]) if name == "bibtex" else ("", None)
-        own = f"F1 of means, {ROWS[loss]}" + ", published protocol" * args.published
-        results.record("multilabel networks", name, own, mean(of_means), "%", peer, theirs, args.seeds,
-                       elsewhere=bool(peer))  # fmt: skip
+        results.record("multilabel networks", name + form, f"F1 of means, {ROWS[loss]}", mean(of_means), "%", peer,
+                       theirs, args.seeds, elsewhere=bool(peer))  # fmt: skip
         paper = f"{PAPER[loss]:6.2f}" if name == "bibtex" else "      "
         print(
             f"{name:12} {ROWS[loss]:32} mean F1 {mean(scores):6.2f} {min(scores):6.2f} to {max(scores):5.2f}  "

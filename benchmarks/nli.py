@@ -49,6 +49,8 @@ FILES = {"train": "SICK_train", "dev": "SICK_trial", "test": "SICK_test_annotate
 LABELS = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
 ATTENTIONS = ("softmax", "matching", "LP-matching", "LP-sequence", "sequential")
 RATES = {"small": [2e-3], "decomposable": [1e-3], "ESIM": [2**-6, 2**-5, 2**-4, 2**-3]}
+# Two sentences to align.
+SENTENCES = "a man is playing a guitar on the street", "the guitar is being played by a man"
 DECAY = 0.9  # of the rate of ESIM after an epoch that is not the best
 
 
@@ -350,7 +352,7 @@ def main():
     parser.add_argument("--batch", type=int, help="default: 16 for ESIM, else 32")
     parser.add_argument("--rates", type=float, nargs="+", help="of Adam, or of gradient descent for ESIM")
     parser.add_argument("--temperature", type=float, help="of the structured attentions; default: 0.5 if small, else 1")
-    parser.add_argument("--align", nargs=2, metavar="SENTENCE", help="print the alignment of these sentences")
+    parser.add_argument("--align", nargs="*", metavar="SENTENCE", help="print the alignment of two sentences")
     parser.add_argument("--device", default="cpu", help="of the network")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
     parser.add_argument("--processes", type=int, default=1, help="networks that are trained at the same time")
@@ -358,6 +360,8 @@ def main():
     folder = args.data / args.set.lower()
     if not folder.exists():
         sys.exit(f"no {folder}; name the folder that has sick/ and snli/ with --data")
+    if args.align is not None and len(args.align) != 2:
+        args.align = SENTENCES
     args.rates = args.rates or RATES[args.network]
     args.dropout = args.dropout or (0.5 if args.network == "ESIM" else 0.2)
     args.batch = args.batch or (16 if args.network == "ESIM" else 32)
