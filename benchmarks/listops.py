@@ -27,12 +27,12 @@ needs no inference besides that of the layer.
 import argparse
 import sys
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 import results
 import torch
-from batches import in_order
+from batches import batches_by_length, in_order
 from sklearn.metrics import f1_score
 from torch import nn
 
@@ -43,6 +43,7 @@ from sklearn_sparsemap.torch import LPSparseMAP, SparseMAP
 
 ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY = ("", "[MIN", "[MAX", "[MED", "[SM", "]", *"0123456789")
+_MAX_TREE = 500  # tokens; longer sentences have a flat tree in the published form
 _MAX_FALLS = 5  # epochs without a better F1, after which the published training stops
 # Accuracy and F1.
 PAPER = {"left-to-right": (28.07, 17.43), "tree": (68.74, 69.12), "tree + budget": (82.75, 82.95)}
@@ -51,8 +52,9 @@ PAPER = {"left-to-right": (28.07, 17.43), "tree": (68.74, 69.12), "tree + budget
 class Sentences:
     """Expressions as padded tensors, batch by batch."""
 
-    def __init__(self, X, heads, valencies):
+    def __init__(self, X, heads, valencies, device):
         number = {token: i for i, token in enumerate(VOCABULARY)}
+        self.device = device
         self.tokens = [torch.tensor([number[token] for token in tokens]) for tokens in X]
         self.heads = [torch.from_numpy(own) for own in heads]
         self.valencies = [torch.from_numpy(own) for own in valencies]
@@ -68,13 +70,13 @@ class Sentences:
             nn.utils.rnn.pad_sequence([rows[i] for i in places], batch_first=True)
             for rows in (self.tokens, self.heads, self.valencies)
         )
-        return tokens, lengths, heads, valencies
+        return tokens.to(self.device), lengths, heads.to(self.device), valencies.to(self.device)
 
 
 def as_arcs(heads, lengths):
     """Return the arcs of trees given by heads: (batch, words + 1, words)."""
     n = heads.shape[1]
-    inside = torch.arange(n) < lengths[:, None]
+    inside = (torch.arange(n) < lengths[:, None]).to(heads.device)
     return (nn.functional.one_hot(heads, n + 1) * inside[:, :, None]).transpose(1, 2).float()
 
 
@@ -86,9 +88,10 @@ class Tagger(nn.Module):
         self.layer, self.published = layer, published
         if isinstance(layer, nn.Module):
             self.embed = nn.Embedding(len(VOCABULARY), embedding, padding_idx=0)
-            self.read = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+            each = hidden // 2 if published else hidden
+            self.read = nn.LSTM(embedding, each, batch_first=True, bidirectional=True)
             self.root = nn.Parameter(0.1 * torch.randn(1, 1, hidden))
-            self.as_head, self.as_modifier = nn.Linear(2 * hidden, hidden), nn.Linear(2 * hidden, hidden)
+            self.as_head, self.as_modifier = nn.Linear(2 * each, hidden), nn.Linear(2 * each, hidden)
         self.word = nn.Parameter(torch.randn(hidden))
         self.own, self.from_head, self.from_modifiers = (nn.Linear(hidden, hidden) for _ in range(3))
         self.tag = nn.Linear(2 * hidden if published else hidden, 4)
@@ -97,20 +100,30 @@ class Tagger(nn.Module):
         """Return the arcs by which messages pass, (batch, words + 1, words), and their scores; None for fixed arcs."""
         if self.layer == "gold":
             return as_arcs(heads, lengths), None
+        if self.published and tokens.shape[1] > _MAX_TREE:
+            return as_arcs(torch.zeros_like(heads), lengths), None
         if self.layer == "left-to-right":
-            before = torch.arange(tokens.shape[1]).expand_as(tokens)
+            before = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
             # The head of the last word is the root.
-            after = (before + 2) * (before + 1 < lengths[:, None])
+            after = (before + 2) * (before + 1 < lengths[:, None].to(tokens.device))
             return as_arcs(after if self.published else before, lengths), None
-        packed = nn.utils.rnn.pack_padded_sequence(self.embed(tokens), lengths, True, enforce_sorted=False)
-        states = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)[0]
-        heads = torch.cat([self.root.expand(len(tokens), 1, -1), self.as_head(states)], 1)
+        embedded = self.embed(tokens)
         if self.published:
-            scores = heads @ torch.relu(self.as_modifier(states)).transpose(1, 2)
+            # The root is read as a vector of zeros before the sentence.
+            states = self.states(nn.functional.pad(embedded, (0, 0, 1, 0)), lengths + 1)
+            scores = self.as_head(states) @ torch.relu(self.as_modifier(states[:, 1:])).transpose(1, 2)
         else:
+            states = self.states(embedded, lengths)
+            heads = torch.cat([self.root.expand(len(tokens), 1, -1), self.as_head(states)], 1)
             # Scaled as in attention: larger scores leave one tree in the first epoch, whose gradient is zero.
             scores = heads @ self.as_modifier(states).transpose(1, 2) / heads.shape[2] ** 0.5
-        return self.layer(scores, lengths=lengths), scores
+        # Inference is compiled for the CPU.
+        return self.layer(scores.cpu(), lengths=lengths).to(scores.device), scores
+
+    def states(self, embedded, lengths):
+        """Return the states of the BiLSTM."""
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)[0]
 
     def forward(self, tokens, lengths, heads):
         """Return the scores of 2 to 5 arguments for each token, the arcs and their scores."""
@@ -151,9 +164,12 @@ def train_epoch(model, optimizer, sentences, batch_size, supervise, rng):
     """Pass once over the sentences; return the mean loss."""
     model.train()
     total = 0.0
-    order = rng.permutation(len(sentences))
-    for start in range(0, len(order), batch_size):
-        places = order[start : start + batch_size]
+    if model.published:
+        batches = batches_by_length(sentences.lengths, batch_size, rng)
+    else:
+        order = rng.permutation(len(sentences))
+        batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    for places in batches:
         tokens, lengths, heads, valencies = sentences.batch(places)
         logits, arcs, scores = model(tokens, lengths, heads)
         is_operator = valencies > 0
@@ -162,7 +178,7 @@ def train_epoch(model, optimizer, sentences, batch_size, supervise, rng):
         if supervise and scores is not None:
             # The gradient of the Fenchel-Young loss of the arcs, by the mean over the words.
             slope = (arcs - as_arcs(heads, lengths)).detach()
-            objective = loss + supervise * (slope * scores).sum() / lengths.sum()
+            objective = loss + supervise * (slope * scores).sum() / int(lengths.sum())
         optimizer.zero_grad()
         objective.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
@@ -180,11 +196,11 @@ def evaluate(model, sentences, batch_size=64):
         tokens, lengths, heads, valencies = sentences.batch(places)
         logits, arcs, _ = model(tokens, lengths, heads)
         is_operator = valencies > 0
-        gold.append(valencies[is_operator])
-        found.append(logits[is_operator].argmax(1) + 2)
+        gold.append(valencies[is_operator].cpu())
+        found.append(logits[is_operator].argmax(1).cpu() + 2)
         inside = torch.arange(tokens.shape[1]) < lengths[:, None]
-        right.append((arcs.argmax(1) == heads)[inside])
-        n_arcs.append(torch.count_nonzero(arcs, 1)[inside])
+        right.append((arcs.argmax(1) == heads).cpu()[inside])
+        n_arcs.append(torch.count_nonzero(arcs, 1).cpu()[inside])
     gold, found, right, n_arcs = (torch.cat(parts).numpy() for parts in (gold, found, right, n_arcs))
     f1 = f1_score(gold, found, average="macro")
     return 100 * np.array([np.mean(gold == found), f1, right.mean()]), n_arcs.mean()
@@ -195,9 +211,9 @@ def run(name, parts, args, seed):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     layers = [make_layer(name, budget, args) for budget in args.budget]
-    model = Tagger(layers[-1], args.embedding, args.hidden, args.published)
+    model = Tagger(layers[-1], args.embedding, args.hidden, args.published).to(args.device)
     optimizer = torch.optim.Adam(model.parameters(), args.rate)
-    best, seconds, n_falls = None, [], 0
+    best, seconds, n_falls, begun = None, [], 0, perf_counter()
     for epoch in range(args.epochs):
         started, model.layer = process_time(), layers[min(epoch, len(layers) - 1)]
         loss = train_epoch(model, optimizer, parts["train"], args.batch, args.supervise, rng)
@@ -214,6 +230,9 @@ def run(name, parts, args, seed):
             n_falls += 1
             if n_falls == _MAX_FALLS:
                 break
+        # The next epoch must not end after the limit.
+        if (perf_counter() - begun) * (epoch + 2) / (epoch + 1) > args.seconds:
+            break
     model.load_state_dict(best[3])
     started = process_time()
     figures, n_arcs = evaluate(model, parts["test"])
@@ -231,7 +250,10 @@ def main():
     parser.add_argument("--max-length", type=int, default=40, help="maximum number of tokens of a training sentence")
     parser.add_argument("--test-length", type=int, default=50, help="maximum number of tokens of a test sentence")
     parser.add_argument("--test-sentences", type=int, default=None, help="test on so many, drawn from the file")
+    parser.add_argument("--dev-sentences", type=int, default=None, help="validate on so many of a tenth of them")
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=np.inf, help="for each model: no epoch ends later")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="of the network")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     budget_help = (
         "of each epoch, the last one of all that follow; 6: five arguments and the closing bracket; published: 5"
@@ -262,7 +284,8 @@ def main():
         new = [sample for sample in drawn if tuple(sample[0]) not in known]
         cut = int(len(new) / 1.1)
         cuts = {"train": new[:cut], "dev": new[cut:], "test": test}
-        parts = {part: Sentences(*zip(*samples)) for part, samples in cuts.items()}
+        cuts["dev"] = cuts["dev"][: args.dev_sentences]
+        parts = {part: Sentences(*zip(*samples), args.device) for part, samples in cuts.items()}
         print(f"seed {seed}: " + ", ".join(f"{part} {len(own)}" for part, own in parts.items()), flush=True)
         for name in args.models:
             rows[name].append(run(name, parts, args, seed))
@@ -275,7 +298,8 @@ def main():
             for values in np.array(figures).T
         )
         peer, theirs = ("Niculae and Martins 2020", PAPER[name][0]) if name in PAPER else ("", None)
-        form = ", published form" * args.published + ", supervised arcs" * (args.supervise > 0)
+        sizes = f", published form, {args.hidden} units, at most {args.max_length} tokens"
+        form = sizes * args.published + ", supervised arcs" * (args.supervise > 0)
         results.record("ListOps", f"{args.sentences:,} sentences{form}", f"accuracy, {name}",
                        np.array(figures)[:, 2].mean(), "%", peer, theirs, len(figures),
                        elsewhere=bool(peer))  # fmt: skip

@@ -51,7 +51,8 @@ def parse_arguments():
     parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1e-3])
     parser.add_argument("--dropouts", nargs="+", type=float, default=[0.5, 0.7])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--hidden", type=int, default=500)
+    parser.add_argument("--hidden", type=int, nargs="+", default=[500], help="units of each hidden layer")
+    parser.add_argument("--batch", type=int, default=None, help="samples of a mini-batch")
     parser.add_argument("--max-iter", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip-peers", action="store_true")
@@ -73,6 +74,8 @@ def load(args, name):
     folder, n = args.data / "multilabel", N_LABELS[name]
     X, Y = load_multilabel_arff(folder / f"{name}-train.arff.gz", n)
     X_test, Y_test = load_multilabel_arff(folder / f"{name}-test.arff.gz", n)
+    if args.published:
+        return X, Y, X_test, Y_test
     scaler = SCALERS[name]().fit(X)
     return scaler.transform(X), Y, scaler.transform(X_test), Y_test
 
@@ -83,7 +86,8 @@ def new_model(args, loss, rate, dropout, seed):
         rule = {"label_graph": None if loss == "logistic" else "full", "decision": "map", "alpha": 0.0, "tol": 0.0}
     return MultilabelLPSparseMAP(
         loss=loss,
-        hidden_layer_sizes=(args.hidden,),
+        hidden_layer_sizes=tuple(args.hidden),
+        batch_size=args.batch,
         eta0=rate,
         dropout=dropout,
         n_iter_no_change=6,
@@ -111,11 +115,12 @@ def run_losses(args, name, data):
         predictions = [model.predict(X_test) for model in models]
         scores = [100 * example_f1_score(Y_test, predicted) for predicted in predictions]
         of_means = [100 * f1_of_means(Y_test, predicted) for predicted in predictions]
-        results.record("multilabel networks", name, f"mean F1, {ROWS[loss]}", mean(scores), "%", seeds=args.seeds)
+        form = f", published protocol, layers of {args.hidden}, dropout {dropout:g}" * args.published
+        results.record("multilabel networks", name + form, f"mean F1, {ROWS[loss]}", mean(scores), "%",
+                       seeds=args.seeds)  # fmt: skip
         peer, theirs = ("Niculae and Martins 2020", PAPER[loss]) if name == "bibtex" else ("", None)
-        own = f"F1 of means, {ROWS[loss]}" + ", published protocol" * args.published
-        results.record("multilabel networks", name, own, mean(of_means), "%", peer, theirs, args.seeds,
-                       elsewhere=bool(peer))  # fmt: skip
+        results.record("multilabel networks", name + form, f"F1 of means, {ROWS[loss]}", mean(of_means), "%", peer,
+                       theirs, args.seeds, elsewhere=bool(peer))  # fmt: skip
         paper = f"{PAPER[loss]:6.2f}" if name == "bibtex" else "      "
         print(
             f"{name:12} {ROWS[loss]:32} mean F1 {mean(scores):6.2f} {min(scores):6.2f} to {max(scores):5.2f}  "
@@ -132,7 +137,7 @@ def run_peers(args, name, data):
     peers = {
         "OneVsRestClassifier (logistic)": OneVsRestClassifier(one, n_jobs=args.jobs),
         "ClassifierChain (logistic)": ClassifierChain(one, order="random", random_state=0),
-        "MLPClassifier": MLPClassifier((args.hidden,), max_iter=args.max_iter, random_state=0),
+        "MLPClassifier": MLPClassifier(tuple(args.hidden), max_iter=args.max_iter, random_state=0),
     }
     train, held = train_test_split(np.arange(len(Y)), test_size=0.1, random_state=0)
     for peer, model in peers.items():

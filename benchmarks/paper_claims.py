@@ -8,13 +8,17 @@ All scores are standard normal from fixed seeds. Times are CPU seconds of one th
 - backward: LP-matchings by the papers' ADMM in NumPy with a fixed step of 0.5. Its backward pass is computed by
   unrolling (reverse mode through all iterations, on the supports stored on the way) and by Algorithm 2 of LP-SparseMAP
   (averaged projections on the last supports), both with the same projections; `lp_sparsemap` and its `vjp` for
-  comparison.
+  comparison. Algorithm 2 is also timed until its error is that of the unrolled gradient.
+- step: iterations of ADMM to a residual of 1e-6 with fixed steps, and with the rule of the papers' code: every ten
+  iterations the step is doubled if the primal residual is above 100 times the dual one, and halved if the dual residual
+  is above 10 times the primal one.
 - residual: distance of the marginals from the solution after 1 to 300 iterations of each solver of factor graphs.
 - equivalent: one matching as a single factor and as a factor for each row and column, by ADMM stopped early: the
   largest difference of their marginals.
 - convergence: duality gap of the active set and of three variants of conditional gradient, by calls of the oracle.
 - support: time of a derivative by the number of selected structures.
-- matching: time of an iteration of LP-matching, and of one call of the matching oracle, by the number of rows.
+- matching: time of an iteration of LP-matching, and of one call of the matching oracle, by the number of rows; of the
+  oracle on random scores, and on scores -i j, which are hard for augmenting paths.
 - dimension: the number of selected structures, compared with the dimension of the marginals plus one.
 - parameters: the number of weights of the decomposable attention network that LP-SparseMAP describes.
 - gravity: the number of groups that survive, by a constant strength of the group lasso and by a budget.
@@ -92,15 +96,38 @@ def unroll(v, supports):
     return gradient
 
 
-def algorithm_2(v, supports, tol=1e-9):
-    """Return the same gradient at the solution, by averaged projections, and their number."""
+def algorithm_2(v, supports, tol=1e-9, exact=None):
+    """Return the same gradient at the solution, by averaged projections, and their number.
+
+    With `exact` it stops once its error is at most `tol`.
+    """
     row_support, column_support = supports[-1]
     change, n_iter = np.inf, 0
     while change >= tol and n_iter < 10_000:
         by_rows = project_directions(v, row_support)
         moved = (by_rows + project_directions(v.T, column_support.T).T) / 2
-        change, v, n_iter = np.abs(moved - v).max(), moved, n_iter + 1
+        change, v, n_iter = np.abs(moved - (v if exact is None else exact)).max(), moved, n_iter + 1
     return v, n_iter
+
+
+def admm_with_steps(scores, step, adaptive, tol=1e-6, max_iter=10_000):
+    """Run ADMM on a square LP-matching until both residuals are below `tol`; return their number and the marginals."""
+    u, rows, columns = (np.zeros_like(scores) for _ in range(3))
+    for n_iter in range(1, max_iter + 1):
+        by_rows = project_rows((scores + rows + step * u) / (1 + step))
+        by_columns = project_rows((scores + columns + step * u).T / (1 + step)).T
+        before, u = u, (by_rows + by_columns) / 2
+        rows, columns = rows - step * (by_rows - u), columns - step * (by_columns - u)
+        primal = (np.mean((by_rows - u) ** 2 + (by_columns - u) ** 2) / 2) ** 0.5
+        dual = np.mean((u - before) ** 2) ** 0.5
+        if max(primal, dual) < tol:
+            break
+        if adaptive and n_iter % 10 == 0:
+            if primal > 100.0 * dual:
+                step = min(2.0 * step, 100.0)
+            elif dual > 10.0 * primal:
+                step = max(step / 2.0, 1e-3)
+    return n_iter, u
 
 
 def lp_matching(n):
@@ -126,12 +153,27 @@ def backward():
         both, exact = least_time(partial(solve_and_differentiate, graph, scores, v))
         results.record("backward passes", f"LP-matching of {n} rows, {n_iter:,} iterations", "CPU time of Algorithm 2",
                        projected, "ms", "unrolled ADMM", unrolled)  # fmt: skip
+        error = max(np.abs(by_unrolling - exact).max(), 1e-9)
+        alike, (_, few) = least_time(partial(algorithm_2, v, supports, error, exact), 2)
         errors = [np.abs(other - exact).max() for other in (by_unrolling, by_projections)]
         print(
             f"{n:4} {n_iter:11} {forward:8.2f} {unrolled:12.2f} {projected:16.2f} ({steps:4}) "
             f"{n_iter * 2 * n * n / 1e3:12.0f} {own:11.3f} {both - own:11.3f}  "
-            f"{errors[0]:.0e} (unrolled), {errors[1]:.0e} (Algorithm 2)"
+            f"{errors[0]:.0e} (unrolled), {errors[1]:.0e} (Algorithm 2); {alike:.2f} ms ({few}) to that of unrolled"
         )
+
+
+def step():
+    rng = np.random.default_rng(0)
+    starts = 0.01, 0.1, 0.5, 1.0, 10.0
+    print("first step" + "".join(f"{start:>18g}" for start in starts))
+    for n in (10, 20):
+        scores = rng.normal(size=(n, n))
+        exact = lp_sparsemap(lp_matching(n), scores, tol=1e-11).marginals
+        for adaptive in (False, True):
+            found = [admm_with_steps(scores, start, adaptive) for start in starts]
+            cells = [f"{n_iter:6} (err {np.abs(u - exact).max():.0e})" for n_iter, u in found]
+            print(f"{n} rows, {'adaptive' if adaptive else 'fixed':9}" + " ".join(cells), flush=True)
 
 
 def graphs():
@@ -197,8 +239,8 @@ def support():
 
 
 def matching():
-    sizes, by_graph, by_oracle = (20, 40, 80, 160), [], []
-    print("rows  an iteration of LP-matching us   a call of the matching oracle us")
+    sizes, by_graph, by_oracle, hard = (20, 40, 80, 160), [], [], []
+    print("rows  an iteration of LP-matching us   a call of the matching oracle us   on scores -i j")
     for n in sizes:
         scores, graph = np.random.default_rng(0).normal(size=(n, n)), lp_matching(n)
         solve = partial(lp_sparsemap, graph, scores, solver="admm")
@@ -206,10 +248,14 @@ def matching():
         by_graph.append(1e3 * (more - few) / 30)
         batch = list(np.random.default_rng(0).normal(size=(20, n, n)))
         by_oracle.append(1e3 * least_time(partial(map_inference, Matching(), batch))[0] / len(batch))
-        print(f"{n:4} {by_graph[-1]:31.1f} {by_oracle[-1]:32.1f}")
-    for measure, values in (("an iteration of LP-matching", by_graph), ("a call of the matching oracle", by_oracle)):
+        places = np.arange(1.0, n + 1)
+        hard.append(1e3 * least_time(partial(map_inference, Matching(), [-np.outer(places, places)] * 5), 3)[0] / 5)
+        print(f"{n:4} {by_graph[-1]:31.1f} {by_oracle[-1]:32.1f} {hard[-1]:16.1f}")
+    measured = {"an iteration of LP-matching": by_graph, "a call of the matching oracle": by_oracle,
+                "a call of the matching oracle on scores -i j": hard}  # fmt: skip
+    for measure, values in measured.items():
         results.record("growth with rows", "20 to 160 rows", f"exponent, {measure}", exponent(sizes, values), "")
-    print(f"exponents {exponent(sizes, by_graph):.2f} and {exponent(sizes, by_oracle):.2f}")
+    print("exponents " + ", ".join(f"{exponent(sizes, values):.2f}" for values in measured.values()))
 
 
 def dimension():
@@ -244,7 +290,7 @@ def gravity():
 
 CLAIMS = {
     claim.__name__: claim
-    for claim in (backward, residual, equivalent, convergence, support, matching, dimension, parameters, gravity)
+    for claim in (backward, step, residual, equivalent, convergence, support, matching, dimension, parameters, gravity)
 }
 
 

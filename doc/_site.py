@@ -234,7 +234,7 @@ def example_order(name):
 
 # Each row: paper, number, item, where, command, published, ours, status, why.
 PAPERS = Path(__file__).parent / "papers.csv"
-STATUSES = ("as published", "other data", "other model", "in part", "not reproduced", "contradicted")
+STATUSES = ("as published", "published model", "other data", "other model", "not reproduced", "contradicted")
 
 
 def read_papers():

@@ -935,6 +935,16 @@ def tree_with_budgets(n, budget):
     return graph
 
 
+def test_derivatives_of_many_graphs_do_not_depend_on_threads():
+    """With at least two graphs for each thread, graphs are shared out to threads."""
+    rng = np.random.default_rng(0)
+    graphs = [lp_matching(n, n + 1) for n in range(1, 6)]
+    scores, vs = ([rng.normal(size=next(iter(g.shapes.values()))) for g in graphs] for _ in range(2))
+    one, two = (lp_sparsemap(graphs, scores, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert_array_equal(one.vjp(vs)["scores"].values, two.vjp(vs)["scores"].values)
+    assert_array_equal(one.jvp(scores=vs).values, two.jvp(scores=vs).values)
+
+
 def test_a_batch_of_graphs_has_the_arrays_and_derivatives_of_its_samples():
     rng = np.random.default_rng(0)
     graphs = [lp_matching(3, 4), tree_with_budgets(4, 2)]

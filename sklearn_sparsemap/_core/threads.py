@@ -10,6 +10,7 @@ from collections import deque
 from concurrent import futures
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import repeat
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -370,4 +371,4 @@ def over_groups(function, groups, n_jobs):
     if n_threads == 1 or len(groups) < 2 * n_threads:
         return [function(group, n_jobs) for group in groups]
     with futures.ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(partial(function, n_jobs=1), groups))
+        return list(pool.map(function, groups, repeat(1)))
