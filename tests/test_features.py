@@ -602,11 +602,11 @@ def test_data_frames_are_tables_of_fields():
     numbers = TemplateVectorizer(["n[0]"]).fit([pd.DataFrame({"n": [1, 2]})])
     assert_equal(numbers.transform([pd.DataFrame({"n": [2, 1]})]), numbers.transform([[{"n": 2}, {"n": 1}]]))
     for X, message in [
-        (tables[0], r"X is one DataFrame, which is a sentence; wrap .* \[sentence\]"),
+        (tables[0], r"X is one DataFrame, .* by sklearn_sparsemap.features.sentences_from_frame, .* \[table\]"),
         ([tables[1][:0]], "X has no tokens; give at least one sentence with a token"),
         ([pd.DataFrame([["a", "b"]], columns=["word", "word"])], r"X\[0\] has two columns of one name"),
         ([pd.DataFrame({"word": ["a", None], "pos": "N"})], r"the field 'word' of X\[0\]\[1\] is .* of type"),
-        ([tables[0][["pos"]]], r"X\[0\]\[0\] lacks the field 'word'"),
+        ([tables[0][["pos"]]], r"X\[0\]\[0\] lacks the field 'word', .*; rename a field to 'word', or leave"),
     ]:
         with pytest.raises(ValueError, match=message):
             TemplateVectorizer(["word[0]", "pos[0]"]).fit(X)
@@ -693,6 +693,11 @@ def test_wrong_sentences(X, message):
 def test_wrong_token_among_derived_fields():
     with pytest.raises(ValueError, match=r"X\[1\]\[1\] lacks the field 'word', which the derived field 'shape'"):
         TemplateVectorizer(["shape[0]"]).fit([["a"], [{"shape": "A"}, {"pos": "N"}]])
+    message = r"lacks .* 'word', which the derived field 'suffix3' needs \(it has 'token'\); rename a field to 'word', or"
+    with pytest.raises(ValueError, match=message + " leave 'suffix3' out of the templates"):
+        TemplateVectorizer(["token[0]", "suffix3[0]"]).fit([[{"token": "a"}]])
+    with pytest.raises(ValueError, match=r"lacks the field 'word', .*; give every token this field, or leave 'word' out"):
+        TemplateVectorizer(["word[0]"]).fit([["a", {"token": "b"}]])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import logit
 from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -332,3 +334,25 @@ def test_names_of_columns_behind_a_column_transformer():
             assert last.selected_group_names_ == model[:-1].get_feature_names_out()[last.selected_groups_].tolist()
     with pytest.raises(ValueError, match="label_table is for MultilabelLPSparseMAP; got StructuredGroupLasso"):
         label_table(with_columns(StructuredGroupLasso(alpha=1e-3)).fit(X, label), X.iloc[0])
+
+
+def test_one_text_in_any_container():
+    texts = ["a jazz tour", "the law of rock", "jazz law", "rock tour"] * 5
+    y = [{word for word in text.split() if word in ("jazz", "law", "rock")} for text in texts]
+    model = make_pipeline(TfidfVectorizer(), MultilabelLPSparseMAP(alpha=0.01)).fit(texts, y)
+    wanted, why = label_table(model, texts[0]).tolist(), explain(model, texts[0], against={"law"})
+    series = pd.Series(texts, index=range(7, 27))
+    assert "jazz" in why.names
+    for x in ([texts[0]], (texts[0],), np.array(texts[:1]), np.array(texts[:1], object), series[:1]):
+        assert label_table(model, x).tolist() == wanted
+        assert explain(model, x, against={"law"}).table().tolist() == why.table().tolist()
+    # A row of a table with one column of text is still a row.
+    table = pd.DataFrame({"text": texts})
+    model = make_pipeline(make_column_transformer((TfidfVectorizer(), "text")), MultilabelLPSparseMAP(alpha=0.01))
+    model = model.fit(table, y)
+    assert label_table(model, table.iloc[0]).tolist() == label_table(model, table[:1]).tolist()
+    dicts = [dict.fromkeys(text.split(), 1) for text in texts]
+    model = make_pipeline(DictVectorizer(), MultilabelLPSparseMAP(alpha=0.01)).fit(dicts, y)
+    for x in (dicts[:1], pd.Series(dicts[:1])):
+        assert label_table(model, x).tolist() == label_table(model, dicts[0]).tolist()
+        assert explain(model, x).table().tolist() == explain(model, dicts[0]).table().tolist()

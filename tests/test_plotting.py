@@ -920,7 +920,7 @@ def test_graphs_of_estimators(is_constant):
             lambda: FactorGraphDisplay(matching_graph(), np.zeros((3, 4)), axis_names=[DAYS, DAYS]).plot(
                 layout="heatmap"
             ),
-            "axis_names of 'links' must be 4 names; got 3",
+            "axis_names of 'links' for axis 1 must be 4 names; got 3",
         ),
         (
             lambda: FactorGraphDisplay(lp_sparsemap(matching_graph(), np.ones((3, 4))), np.zeros((3, 4))),

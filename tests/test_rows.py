@@ -296,11 +296,14 @@ def test_sentences_from_frame():
     for bad, message in (
         (frame.assign(sentence=[None, "s", "t", "u"]), "the first row has no 'sentence'"),
         (frame.iloc[:0], "has no rows"),
-        (frame.drop(columns="sentence"), "has no column 'sentence'; it has 'doc', 'word', 'label'"),
+        (frame.drop(columns="sentence"), "no column 'sentence'; it has 'doc', 'word', 'label'; .* by sentence="),
         ([1], "must be a DataFrame"),
     ):
         with pytest.raises(ValueError, match=message):
             sentences_from_frame(bad)
+    for parameters in ({"label": "tag"}, {"fields": ["word", "tag"]}):
+        with pytest.raises(ValueError, match=f"no column 'tag'; it has .*; name the right one by {[*parameters][0]}="):
+            sentences_from_frame(frame, ["doc", "sentence"], **parameters)
 
 
 def test_lists_of_frames_train_a_model():

@@ -1,5 +1,7 @@
 """Access to the model within pipelines and searches, of this package or of scikit-learn."""
 
+from collections.abc import Mapping
+
 
 def unwrap(model):
     """Return the fitted model within pipelines and searches, and the steps before it.
@@ -41,16 +43,32 @@ def transformed(steps, X):
     return X
 
 
-def one_sample(x, is_flat):
-    """Return a single sample as a sequence of samples. With `is_flat`, a table or matrix of one row is such a sequence.
+def one_sample(x, is_flat, columns=None):
+    """Return a single sample as a sequence of samples.
 
-    A row of a table that is a Series becomes a table, so that its columns keep their names.
+    With `is_flat`, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds one text
+    or one dict. A row of a table that is a Series becomes a table, so that its columns keep their names; `columns` are
+    those of the model, if they have names.
     """
+    is_row = columns is not None and hasattr(x, "index") and list(x.index) == list(columns)
+    if is_flat and not is_row and _holds_one(x, str | bytes | Mapping):
+        return x
     if is_flat and hasattr(x, "to_frame") and hasattr(x, "infer_objects"):
         return x.to_frame().T.infer_objects()
     is_list = isinstance(x, list) and len(x) == 1 and isinstance(x[0], list | tuple)
     shape = (1, len(x[0])) if is_list else getattr(x, "shape", ())
     return x if is_flat and len(shape) == 2 and shape[0] == 1 else [x]
+
+
+def _holds_one(x, kinds):
+    """Tell whether x is a sequence with one element, of one of these types."""
+    is_sequence = hasattr(x, "__len__") and not isinstance(x, str | bytes | Mapping) and getattr(x, "ndim", 1) == 1
+    return is_sequence and len(x) == 1 and isinstance(next(iter(x)), kinds)
+
+
+def columns_in(steps, last):
+    """Return the names of the columns of tables that a model takes, or None if it was not fitted to a table."""
+    return getattr([*steps, last][0], "feature_names_in_", None)
 
 
 def names_out(steps, last):

@@ -90,12 +90,15 @@ class Tokens:
             return codes, values
         i = int(codes.argmin())
         token = self._tokens[i]
+        wanted = name
         while name not in token and name in self._derived:
             name, needed_by = self._derived[name][0], f"the derived field {name!r}"
         has = ", ".join(repr(key) for key in token) or "no field"
+        # If no token has the field, it probably has another name.
+        remedy = "give every token this field" if name in self._names_in_tokens else f"rename a field to {name!r}"
         raise ValueError(
             f"{name_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
-            "give every token this field or leave it out of the templates"
+            f"{remedy}, or leave {wanted!r} out of the templates"
         )
 
     def _field(self, name, path):
@@ -180,7 +183,10 @@ def _check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):
-        raise ValueError("X is one DataFrame, which is a sentence; wrap a single sentence in a list: [sentence]")
+        raise ValueError(
+            "X is one DataFrame, but a sequence of sentences is needed; cut a table with several sentences by "
+            "sklearn_sparsemap.features.sentences_from_frame, and wrap a table that is a single one in a list: [table]"
+        )
     sentences = [_tokens_of_table(x, i) if _is_table(x) else x for i, x in enumerate(X)]
     if not sentences:
         raise ValueError("X has no sentences; give at least one")

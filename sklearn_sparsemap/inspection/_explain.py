@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
-from .._core.unwrap import one_sample, transformed, unwrap
+from .._core.unwrap import columns_in, one_sample, transformed, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
@@ -93,7 +93,8 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`; or a pipeline or a
         search around one, also scikit-learn's own.
     x : a sample
-        A sample: an element of the list that ``predict`` takes; of a table also a single row, as a table or a Series.
+        A sample: an element of the list that ``predict`` takes; of a table also a single row, as a table or a Series;
+        a text or a dict also in a list or Series.
     against : structure, default=None
         The structure to compare with, such as a set of names of labels. Default: the structure with the highest score
         among those that are not predicted.
@@ -132,7 +133,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
             f"{type(last).__name__}"
         )
     is_flat = is_label_set or getattr(getattr(last, "_structure", None), "is_flat", False)
-    X = transformed(steps, one_sample(x, is_flat))
+    X = transformed(steps, one_sample(x, is_flat, columns_in(steps, last)))
     if is_label_set:
         names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
         predicted, rival, difference, terms = last._explain(X, against, names)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import N_ROWS, as_html, table
-from .._core.unwrap import names_out, one_sample, transformed, unwrap
+from .._core.unwrap import columns_in, names_out, one_sample, transformed, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
 
 
@@ -140,8 +140,9 @@ def label_table(
     ----------
     model : estimator
         A fitted `MultilabelLPSparseMAP`; or a pipeline or a search around one, also scikit-learn's own.
-    x : array-like, table or sparse matrix of shape (1, n_features), or Series
-        One sample, such as a row of a table.
+    x : array-like, table or sparse matrix of shape (1, n_features), or Series; str or dict
+        One sample, such as a row of a table, or the text or the dict that the first step of a pipeline takes; also in a
+        list or Series, as ``predict`` takes it.
     n_features : int, default=3
         Number of features that are listed for each label; the others are summed up.
     feature_names : sequence of str, default=None
@@ -175,7 +176,7 @@ def label_table(
     steps, last = unwrap(model)
     if not hasattr(last, "label_table"):
         raise ValueError(f"label_table is for MultilabelLPSparseMAP; got {type(last).__name__}")
-    X = transformed(steps, one_sample(x, True))
+    X = transformed(steps, one_sample(x, True, columns_in(steps, last)))
     names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
     rows = last.label_table(X, n_features, names)
     columns = [("label", object), ("source", object), ("name", object), ("amount", np.float64)]

@@ -56,7 +56,7 @@ def sentences_from_frame(
     [['D', 'N'], ['X']]
     """
     by = [sentence] if isinstance(sentence, str) or not hasattr(sentence, "__iter__") else list(sentence)
-    fields = _check_columns(frame, by if label is None else [*by, label], fields)
+    fields = _check_columns(frame, {"sentence": by, "label": [] if label is None else [label]}, fields)
     starts = _starts([_filled(frame[name].to_list(), name) for name in by])
     cuts = list(zip(starts, [*starts[1:], len(frame)]))
     table = frame[fields]
@@ -70,14 +70,20 @@ def sentences_from_frame(
 
 
 def _check_columns(frame, used, fields):
-    """Check that a frame has rows and all columns; return the fields of tokens, by default those that are not used."""
+    """Check that a frame has rows and all columns; return the fields of tokens, by default those that are not used.
+
+    `used` has a list of columns for the parameters `sentence` and `label`.
+    """
     if not hasattr(frame, "columns"):
         raise ValueError(f"frame must be a DataFrame with one row a token; got {type(frame).__name__}")
     known = list(frame.columns)
-    fields = [name for name in known if name not in used] if fields is None else list(fields)
-    for name in [*used, *fields]:
-        if name not in known:
-            raise ValueError(f"the frame has no column {name!r}; it has {', '.join(map(repr, known))}")
+    others = [name for name in known if not any(name in names for names in used.values())]
+    fields = others if fields is None else list(fields)
+    for parameter, names in {**used, "fields": fields}.items():
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            has = ", ".join(map(repr, known))
+            raise ValueError(f"the frame has no column {unknown[0]!r}; it has {has}; name the right one by {parameter}=")
     if not len(frame):
         raise ValueError("the frame has no rows; give at least one token")
     return fields

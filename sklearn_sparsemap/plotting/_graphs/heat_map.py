@@ -36,8 +36,10 @@ class HeatMap:
             raise ValueError(
                 f"axis_names of {name!r} must be {len(shape)} lists, one for each axis; got {axis_names!r}"
             )
-        what = f"axis_names of {name!r}"
-        axes = [check_names(what, names, n) or list(map(str, range(n))) for names, n in zip(axis_names, shape)]
+        axes = [
+            check_names(f"axis_names of {name!r} for axis {axis}", names, n) or list(map(str, range(n)))
+            for axis, (names, n) in enumerate(zip(axis_names, shape))
+        ]
         *above, self.col_names = axes
         self.name, self.cells = name, marginals.reshape(-1, shape[-1])
         apart = ", " if all(names is None for names in axis_names) else " "
