@@ -69,6 +69,7 @@ _S = PACKAGE + "."
 RELATED = [
     ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap", "n_best"],
     ["inspection.feature_table", "inspection.transition_table", "inspection.explain", "inspection.Explanation"],
+    ["inspection.label_table", "inspection.explain", "MultilabelLPSparseMAP"],
     ["inspection.feature_table", "plotting.FeatureTableDisplay"],
     ["inspection.transition_table", "plotting.TransitionsDisplay", "plotting.LabelConfusionDisplay"],
     ["inspection.explain", "plotting.ExplanationDisplay"],

@@ -10,7 +10,7 @@ are undecided. Then a rule is added, and the timetable adapts.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sklearn_sparsemap import lp_sparsemap
+from sklearn_sparsemap import lp_sparsemap, map_inference
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -83,6 +83,7 @@ scores, additional = (
     {"then art": 1.0},
 )
 before = lp_sparsemap(graph, scores, additional=additional)
+timetable = map_inference(graph, scores, additional=additional).structure
 
 # Geometry after algebra: if geometry is in one of the first s + 1 slots, algebra is in one of the first s.
 # (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but bounds marginals
@@ -95,6 +96,18 @@ for name, result in (("before", before), ("after", after)):
     print(f"{name:8}{result}")
 
 # %%
+# The rules that a timetable breaks
+# ---------------------------------
+# The best timetable before the new rule breaks it. Another one has all its lessons one slot later.
+
+later = {**timetable, "lesson": np.roll(timetable["lesson"], 1, axis=1)}
+for name, assignment in (("best before", timetable), ("one slot later", later)):
+    print(f"{name}: {sorted({rule.name for rule in graph.violations(assignment)})}")
+
+# %%
+# `StructuredSparseMAPClassifier` takes the graph as its `structure`, and learns the wishes from past timetables. It
+# leaves out timetables that break rules, with a warning that names these.
+#
 # Rules that contradict each other are named
 # ------------------------------------------
 

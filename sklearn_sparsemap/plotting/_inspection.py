@@ -528,9 +528,11 @@ class ExplanationDisplay(Display):
         table, why = self.explanation.table(n), self.explanation
         sizes = np.abs(table["contribution"])
         table = table[sizes >= _VISIBLE * sizes.max(initial=0.0)]
-        names = []
+        # Rows are left out if labels determine them, as variables of a graph do, and if there is only one.
+        places = {*zip(why.rows[why.rows >= 0].tolist(), np.array(why.labels, object)[why.rows >= 0].tolist())}
+        names, is_clear = [], len(places) == len({label for _, label in places}) > 0
         for name, row, label, _ in table.tolist():
-            where = "" if row < 0 else f" @{row}"
+            where = "" if row < 0 or is_clear else f" @{row}"
             names.append(f"{name}{where}" + ("" if label is None else f" → {label}"))
         values = table["contribution"].tolist()
         rest = why.score_difference - sum(values)
