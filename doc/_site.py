@@ -189,10 +189,11 @@ def warn_of_empty_axes(figure_class):
 
 
 THUMBNAIL = 400, 280  # pixels, twice the size on the page
+CUT = 1000  # pixels; the largest width of the part of a picture that a thumbnail shows; larger: smaller text
 
 
 def cut_thumbnails(app):
-    """Cut thumbnails out of the left of wide pictures: the text of a whole one would be too small to read."""
+    """Cut thumbnails out of the upper left of large pictures: the text of a whole one would be too small to read."""
     from PIL import Image
 
     wide, high = THUMBNAIL
@@ -202,8 +203,8 @@ def cut_thumbnails(app):
             continue
         with Image.open(drawn) as picture:
             picture = picture.convert("RGB")
-        part = min(picture.width, picture.height * wide // high), picture.height
-        picture = picture.crop((0, 0, *part))
+        width = min(picture.width, picture.height * wide // high, CUT)
+        picture = picture.crop((0, 0, width, min(picture.height, width * high // wide)))
         picture.thumbnail(THUMBNAIL, Image.Resampling.LANCZOS)
         page = Image.new("RGB", THUMBNAIL, "white")
         page.paste(picture, ((wide - picture.width) // 2, (high - picture.height) // 2))

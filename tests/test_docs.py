@@ -124,6 +124,19 @@ def test_figures_with_empty_axes_are_named(tmp_path, site, caplog):
     assert len(caplog.records) == 1 and (tmp_path / "page-1.png").stat().st_size
 
 
+def test_headings_become_smaller_from_level_to_level():
+    """On a wide screen and on a phone of 390 pixels."""
+    css = (DOC / "_static" / "site.css").read_text(encoding="utf-8")
+    sizes = re.findall(r"\.bd-article h([1-4]) \{\s+font-size: ([^;]+);", css)
+    assert [level for level, _ in sizes] == list("12341234")
+    pixels = []
+    for _, size in sizes:
+        units = {"rem": 16.0, "vw": 3.9}
+        pixels.append(min(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(rem|vw)", size)))
+    for scale in (pixels[:4], pixels[4:]):
+        assert all(larger > 1.04 * smaller for larger, smaller in zip(scale, [*scale[1:], 16.0])), scale
+
+
 def test_the_table_of_the_jobs_has_the_figures_of_their_pages():
     table = (DOC / "jobs" / "index.rst").read_text(encoding="utf-8")
     rows = re.findall(r"^   \* - :doc:`[^`]*<(\w+)>`\n((?:     - .*\n)+)", table, re.M)

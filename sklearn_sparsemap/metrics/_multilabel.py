@@ -16,12 +16,12 @@ def example_f1_score(
 ) -> float:
     """Compute the F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
 
-    The F1 of a sample with gold labels A and predicted labels B is ``2 |A & B| / (|A| + |B|)``.
+    The F1 of a sample with true labels A and predicted labels B is ``2 |A & B| / (|A| + |B|)``.
 
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
-        The gold and the predicted labels: two indicator matrices, or two sequences of collections of names.
+        The true and the predicted labels: two indicator matrices, or two sequences of collections of names.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
     zero_division : float in [0, 1] or nan, default=1.0
@@ -79,13 +79,13 @@ def hierarchical_f1_score(
 ) -> float:
     """Compute the F1 of labels together with all their ancestors in a hierarchy.
 
-    The ancestors of gold and predicted labels are added first, so a wrong prediction with the correct parent is
+    The ancestors of true and predicted labels are added first, so a wrong prediction with the correct parent is
     partially correct [1]_.
 
     Parameters
     ----------
     y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
-        The gold and the predicted labels: two indicator matrices, or two sequences of collections of names; ancestors
+        The true and the predicted labels: two indicator matrices, or two sequences of collections of names; ancestors
         may be missing.
     hierarchy : Hierarchy
         A hierarchy of `sklearn_sparsemap.factors`, with labels by index, paths, or from edges.

@@ -186,7 +186,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
     them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
-    its loss is ``sum_k (v_k - v_(k-1)) L_k``. Here L_k is the loss over the label sequences that equal gold in all
+    its loss is ``sum_k (v_k - v_(k-1)) L_k``. L_k is the loss over the label sequences that equal the true one in all
     steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
     the others. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
     weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
