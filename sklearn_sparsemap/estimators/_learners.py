@@ -1,15 +1,16 @@
 """Learners, which train a model step by step under a monitor: L-BFGS over all samples, and epochs of online training.
 
 The initial weights, held-out samples and online optimisers of estimators are also here. An `estimator` here has the
-parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
-`early_stopping` and `validation_fraction`, and the attributes `_structure` and `_step_size`, the name of its step size
-in messages. `weights_of_last_fit` is for `LinearStructuredModel`.
+parameters `solver`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
+`early_stopping` and `validation_fraction`, and the attributes `_structure`, `_strength`, the strength of the penalty,
+and `_step_size`, the name of its step size in messages. `weights_of_last_fit` is for `LinearStructuredModel`.
 """
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import train_test_split
 
+from .._core.ragged import RaggedArray
 from .._core.validation import pair_of
 from .._training._columns import find_duplicates, find_scaled_duplicates
 from .._training._data import LinearModel
@@ -79,6 +80,16 @@ class Learner:
         """Convert a model from the learner's form to the user's columns and type."""
         return model
 
+    def narrow(self, X):
+        """Return features in the columns of the learner's models."""
+        if self.columns is None:
+            return X
+        return RaggedArray(self.columns.transform(X.values), X.indptr, shapes=X.shapes)
+
+    def restart(self, alpha):
+        """Begin again from the current model, with another strength of the penalty."""
+        raise NotImplementedError
+
     def keep(self, monitor):
         """Store the progress in the estimator if training is interrupted."""
         monitor.store()
@@ -127,6 +138,9 @@ class OnlineLearner(Learner):
     def model(self):
         return self.optimizer.model()
 
+    def restart(self, alpha):
+        self.optimizer.restart(alpha)
+
     def expand(self, model):
         return model if self.columns is None else self.columns.inverse_transform(model, sparse_coef=self.sparse_coef)
 
@@ -162,6 +176,9 @@ class LBFGSLearner(Learner):
 
     def model(self):
         return self._model if self._merged is None else self._merged.inverse_transform(self._model)
+
+    def restart(self, alpha):
+        self._model, self._merged, self.alpha, self.losses = self.model(), None, alpha, []
 
     def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
@@ -399,7 +416,7 @@ def _configured(estimator, optimizer):
     else:
         _, eta0 = pair_of(estimator.solver, _ADAGRAD_STEP)
         optimizer.configure(
-            alpha=estimator.alpha, eta0=eta0, tol=ONLINE_TOL, fit_intercept=estimator.fit_intercept,
+            alpha=estimator._strength, eta0=eta0, tol=ONLINE_TOL, fit_intercept=estimator.fit_intercept,
             batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

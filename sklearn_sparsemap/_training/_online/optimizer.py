@@ -64,6 +64,10 @@ class OnlineOptimizer:
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
+        self._start(model, average)
+
+    def _start(self, model, average):
+        """Begin a training from a model."""
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         n_features, n_outputs = model.coef.shape
         if sparse.issparse(model.coef):
@@ -126,6 +130,12 @@ class OnlineOptimizer:
         self.rule = DEFAULT_RULE._replace(
             tol=float(tol), fit_intercept=bool(fit_intercept), every=_NEVER, eta0=float(eta0), alpha=float(alpha)
         )
+
+    def restart(self, alpha):
+        """Begin again from the current model, with another strength of the squared penalty."""
+        model, self.store = self.model(), None
+        self._start(model, self.average)
+        self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
 
     def accept_gap(self, tol):
         """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, NDArray, Self, Sequence
-from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -46,6 +46,7 @@ from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
+from .penalty import choose_penalty, default_strength
 from .stream import LinearStructuredClassifier
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ['a', 'b']
     """
 
+    _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
     _readable_states = ("online", "mira", "minibatch")
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
@@ -235,7 +237,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "structure": "no_validation",
         "loss": LOSS,
         "temperature": [POSITIVE],
-        "alpha": [NOT_NEGATIVE],
+        "alpha": [NOT_NEGATIVE, StrOptions({"auto"}), None],
         "solver": [StrOptions(set(_SOLVERS)), PairOf([StrOptions(set(_SOLVERS))], [POSITIVE])],
         "max_iter": [POSITIVE_INT, None],
         "tol": [NOT_NEGATIVE, None],
@@ -254,6 +256,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "constraints": "no_validation",
     }
 
+    alpha_: float
     validation_scores_: list[float]
 
     def __init__(
@@ -261,7 +264,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
         loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
-        alpha: float = 1e-4,
+        alpha: float | Literal["auto"] | None = None,
         solver: SolverName | tuple[SolverName, float] = "auto",
         max_iter: int | None = None,
         tol: float | None = None,
@@ -336,11 +339,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = zero_weights(task, X.values, solver)
         held_out = None
         if self.early_stopping:
-            X, task, held_out = self._hold_out(structure, X, gold, task)
+            X, gold, task, held_out = self._hold_out(structure, X, gold, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
-        learner = self._learner(task, X, model)
-        validate = held_out and self._validation(*held_out, learner.columns)
+        self._set_strength(task, X, gold)
+        learner = self._learner(task, X, model, check_random_state(self.random_state))
+        validate = held_out and self._validation(*held_out, learner)
         progress = Progress(self, *data, learner.max_iter)
         monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, LBFGSLearner))
         monitor.run(learner)
@@ -348,8 +352,24 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         monitor.end()
         return self
 
-    def _learner(self, task, X, model):
-        """Return the learner of `fit`, which starts from a model."""
+    @property
+    def _strength(self):
+        """The strength of the penalty: a given or chosen number, else the default."""
+        if isinstance(self.alpha, Real):
+            return self.alpha
+        chosen = getattr(self, "alpha_", None) if self.alpha == "auto" else None
+        return default_strength(pair_of(self.loss, None)[0]) if chosen is None else chosen
+
+    def _set_strength(self, task, X, gold):
+        """Set `alpha_`, which is chosen on held-out samples if `alpha` is "auto"."""
+        for name in ("alpha_", "alphas_", "held_out_losses_"):
+            vars(self).pop(name, None)
+        if self.alpha == "auto" and pair_of(self.solver, None)[0] != "mira":
+            self.alpha_, self.alphas_, self.held_out_losses_, _ = choose_penalty(self, task, X, gold)
+        self.alpha_ = self._strength
+
+    def _learner(self, task, X, model, rng):
+        """Return the learner of `fit`, which starts from a model; `rng` draws the order of the samples."""
         solver, _ = pair_of(self.solver, None)
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MAX_BATCH_WEIGHTS
@@ -361,12 +381,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             )
         max_iter = self._iteration_limit(solver)
         if solver != "lbfgs":
-            return learn_online(self, task, X, model, max_iter, check_random_state(self.random_state))
+            return learn_online(self, task, X, model, max_iter, rng)
         kind = PartialLBFGSLearner if isinstance(task, PartialTask) else LBFGSLearner
         tol = _LBFGS_TOL if self.tol is None else self.tol
         return kind(
-            task, X, model.astype(np.float64), partial(LinearModel.astype, dtype=model.coef.dtype), alpha=self.alpha,
-            tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+            task, X, model.astype(np.float64), partial(LinearModel.astype, dtype=model.coef.dtype),
+            alpha=self._strength, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
     @restore_on_error
@@ -416,6 +436,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._learned = FittedState(zero_weights(task, X.values, solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
+        self.alpha_ = self._strength
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(
@@ -448,27 +469,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return structure
 
     def _hold_out(self, structure, X, gold, task):
-        """Split off the held-out samples; return X and task of the others, and arguments of `_validation`."""
+        """Split off the held-out samples; return X, gold and task of the others, and arguments of `_validation`."""
         rng = check_random_state(self.random_state)
         train, held = hold_out(self, len(X), rng, gold if structure.is_flat else None)
         X_held, gold_held, held_task = X[held], gold[held], task.take(held)
         weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
-        return X[train], task.take(train), (held_task, X_held, gold_held, weights)
+        return X[train], gold[train], task.take(train), (held_task, X_held, gold_held, weights)
 
-    def _validation(self, task, X, gold, weights, columns):
-        """Return a function that maps a model to its score on held-out samples.
-
-        Parameters
-        ----------
-        task : Task
-        X : RaggedArray
-        gold : array or RaggedArray
-        weights : array of shape (n_samples,)
-        columns : DuplicateColumns or None
-            The merged columns of the model, if any.
-        """
-        if columns is not None:
-            X = RaggedArray(columns.transform(X.values), X.indptr, shapes=X.shapes)
+    def _validation(self, task, X, gold, weights, learner):
+        """Return a function that maps a model of a learner to its score on held-out samples."""
+        X = learner.narrow(X)
         return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)

@@ -1,0 +1,104 @@
+"""The choice of the strength of a penalty by the loss of held-out samples, along a path of strengths."""
+
+from collections import namedtuple
+
+import numpy as np
+
+# Strengths that are tried, as multiples of a usual one, the strongest first.
+PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
+# Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
+# than this to the end of the path, where fits take several times as long.
+MIN_DECREASE = 1e-3
+# A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
+# else at the second in a row: the loss can rise at first, while there are hardly any weights.
+_CLEAR_DECREASE = 0.01
+# On a path, L-BFGS ends if the loss falls by less than `_LOSS_TOL` times itself on average over `_WINDOW` iterations.
+_LOSS_TOL, _WINDOW = 1e-4, 3
+
+# Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
+# closer to the final one. Ten folds gain little more than five.
+_MIN_FOLDS, _MAX_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
+
+# The chosen strength, the strengths that were tried with their losses, and the results at the chosen one.
+Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
+
+
+def choose_strength(alphas, evaluate):
+    """Try strengths in descending order until the loss of held-out samples no longer falls.
+
+    The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
+    it changes little if two losses are nearly equal.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        Descending.
+    evaluate : callable
+        Maps a strength to the held-out loss, and a list of further results, which are arrays.
+
+    Returns
+    -------
+    choice : Choice
+        Between two strengths, results are interpolated.
+    """
+    losses, raised, results = [], [], []
+    for alpha in alphas:
+        loss, own = evaluate(alpha)
+        losses.append(loss)
+        raised.append(loss * (1.0 + MIN_DECREASE) ** len(raised))
+        results.append(own)
+        best = int(np.argmin(raised))
+        # Only the neighbours of the best strength are needed.
+        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
+            break
+    lowest = minimum_of_curve(raised)
+    k, following = int(lowest), min(int(lowest) + 1, len(raised) - 1)
+    fraction = lowest - k
+    low, high = alphas[k], alphas[following]
+    chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
+    alpha = low * (high / low) ** fraction if fraction else low
+    return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
+
+
+def minimum_of_curve(losses):
+    """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
+
+    Parameters
+    ----------
+    losses : sequence of float
+        The curve at 0, 1, and so on.
+    """
+    best, last = int(np.argmin(losses)), len(losses) - 1
+    if last < 2:
+        return float(best)
+    middle = min(max(best, 1), last - 1)
+    before, here, after = losses[middle - 1 : middle + 2]
+    curvature = before - 2.0 * here + after
+    if curvature <= 0.0:
+        return float(best)
+    return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
+
+
+def has_stalled(losses, loss):
+    """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for a path."""
+    return len(losses) > _WINDOW and losses[-1 - _WINDOW] - loss <= _WINDOW * _LOSS_TOL * abs(loss)
+
+
+def folds_of(positions, max_folds=_MAX_FOLDS):
+    """Assign samples to folds in turn: list of (train, held), empty if there are too few.
+
+    There are at most `max_folds` folds: by default five for up to 500 samples, and three for more than 625.
+
+    Parameters
+    ----------
+    positions : int array of shape (n_samples,)
+        Position of each sample in the order in which they are assigned.
+    max_folds : int
+    """
+    n_samples = len(positions)
+    if n_samples < 2 * _MIN_FOLDS:
+        return []
+    n_folds = min(max_folds, max(_SAMPLES_BY_FOLDS // n_samples, _MIN_FOLDS), n_samples // 2)
+    fold = positions % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
