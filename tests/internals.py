@@ -148,6 +148,7 @@ from sklearn_sparsemap._training._columns import DuplicateColumns, number_column
 # --- estimators
 # Parts of a fit of label sets, against slow twins: edges, folds, curves, thresholds, and the choice of a model.
 from sklearn_sparsemap.estimators._multilabel.data import (
+    folds_of,
     mutual_information_tree,
     order_of_samples,
     read_constraints,
@@ -177,7 +178,8 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
     ObservedLabelSets,
     automatic_alpha,
 )
-from sklearn_sparsemap.estimators._strengths import choose_strength, folds_of, minimum_of_curve
+from sklearn_sparsemap.estimators._strengths import choose_strength, minimum_of_curve
+from sklearn_sparsemap.estimators._learners import total_variance
 
 # The scale of columns, of which 2^31 - 1 take no memory.
 from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales

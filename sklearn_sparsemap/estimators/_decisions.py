@@ -311,10 +311,6 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         )  # fmt: skip
 
     @property
-    def _strength(self):
-        return self.alpha
-
-    @property
     def _solver(self):
         return pair_of(self.solver, None)[0]
 

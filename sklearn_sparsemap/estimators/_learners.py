@@ -1,9 +1,10 @@
 """Learners, which train a model step by step under a monitor: L-BFGS over all samples, and epochs of online training.
 
 The initial weights, held-out samples and online optimisers of estimators are also here. An `estimator` here has the
-parameters `solver`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
-`early_stopping` and `validation_fraction`, and the attributes `_structure`, `_strength`, the strength of the penalty,
-and `_step_size`, the name of its step size in messages. `weights_of_last_fit` is for `LinearStructuredModel`.
+parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
+`early_stopping` and `validation_fraction`, and the attributes `_structure` and `_step_size`, the name of its step size
+in messages. If it has `alpha_`, this is the strength of the penalty. `weights_of_last_fit` is for
+`LinearStructuredModel`.
 """
 
 import numpy as np
@@ -39,6 +40,8 @@ _FIRST_PARTS = 0.01, 0.1
 _ADAGRAD_STEP = 0.1
 # Maximum number of weights of merged columns that an online optimiser stores in a dense array.
 _MAX_DENSE = 2**22
+# Number of rows whose squares are computed at once.
+_ROWS = 2**17
 # Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
 _MAX_DENSE_WEIGHTS = 2**24
@@ -321,6 +324,24 @@ def hold_out(estimator, n_samples, rng, stratify=None):
     )
 
 
+def total_variance(X, weights):
+    """Return the sum of the variances of the columns of a dense or CSR matrix; 1 if it is zero.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    weights : array of shape (n_rows,)
+        Equivalent to repetitions of rows.
+    """
+    total, mean, squares = weights.sum(), 0.0, 0.0
+    for start in range(0, X.shape[0], _ROWS):
+        own, some = weights[start : start + _ROWS], X[start : start + _ROWS]
+        mean = mean + own @ some / total
+        squares = squares + np.sum(own @ (some.multiply(some) if sparse.issparse(some) else some * some)) / total
+    variance = float(squares - mean @ mean)
+    return variance if variance > 0.0 else 1.0
+
+
 def relative(weights):
     """Return sample weights scaled to mean 1, because the objective is a mean over the samples."""
     weights = weights / weights.max()
@@ -416,7 +437,7 @@ def _configured(estimator, optimizer):
     else:
         _, eta0 = pair_of(estimator.solver, _ADAGRAD_STEP)
         optimizer.configure(
-            alpha=estimator._strength, eta0=eta0, tol=ONLINE_TOL, fit_intercept=estimator.fit_intercept,
-            batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
+            alpha=getattr(estimator, "alpha_", estimator.alpha), eta0=eta0, tol=ONLINE_TOL,
+            fit_intercept=estimator.fit_intercept, batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

@@ -12,18 +12,14 @@ MIN_DECREASE = 1e-3
 # A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
 _CLEAR_DECREASE = 0.01
-# On a path, L-BFGS ends if the loss falls by less than `_LOSS_TOL` times itself on average over `_WINDOW` iterations.
-_LOSS_TOL, _WINDOW = 1e-4, 3
-
-# Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
-# closer to the final one. Ten folds gain little more than five.
-_MIN_FOLDS, _MAX_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
+# Number of iterations over which `has_stalled` averages.
+_WINDOW = 3
 
 # The chosen strength, the strengths that were tried with their losses, and the results at the chosen one.
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
-def choose_strength(alphas, evaluate):
+def choose_strength(alphas, evaluate, leeway=0.0):
     """Try strengths in descending order until the loss of held-out samples no longer falls.
 
     The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
@@ -35,6 +31,8 @@ def choose_strength(alphas, evaluate):
         Descending.
     evaluate : callable
         Maps a strength to the held-out loss, and a list of further results, which are arrays.
+    leeway : float, default=0.0
+        The choice is the weakest strength at which the parabola exceeds its minimum by at most this fraction.
 
     Returns
     -------
@@ -52,8 +50,8 @@ def choose_strength(alphas, evaluate):
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
             break
-    lowest = minimum_of_curve(raised)
-    k, following = int(lowest), min(int(lowest) + 1, len(raised) - 1)
+    lowest = minimum_of_curve(raised, leeway)
+    k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
     chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
@@ -61,13 +59,16 @@ def choose_strength(alphas, evaluate):
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
 
 
-def minimum_of_curve(losses):
+def minimum_of_curve(losses, leeway=0.0):
     """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
 
     Parameters
     ----------
     losses : sequence of float
         The curve at 0, 1, and so on.
+    leeway : float, default=0.0
+        Return the last place at which the parabola exceeds its minimum by at most this fraction of the lowest loss,
+        but at most half a step after the minimum.
     """
     best, last = int(np.argmin(losses)), len(losses) - 1
     if last < 2:
@@ -77,28 +78,10 @@ def minimum_of_curve(losses):
     curvature = before - 2.0 * here + after
     if curvature <= 0.0:
         return float(best)
-    return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
+    lowest = np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last))
+    return float(min(lowest + min(np.sqrt(2.0 * leeway * losses[best] / curvature), 0.5), last))
 
 
-def has_stalled(losses, loss):
-    """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for a path."""
-    return len(losses) > _WINDOW and losses[-1 - _WINDOW] - loss <= _WINDOW * _LOSS_TOL * abs(loss)
-
-
-def folds_of(positions, max_folds=_MAX_FOLDS):
-    """Assign samples to folds in turn: list of (train, held), empty if there are too few.
-
-    There are at most `max_folds` folds: by default five for up to 500 samples, and three for more than 625.
-
-    Parameters
-    ----------
-    positions : int array of shape (n_samples,)
-        Position of each sample in the order in which they are assigned.
-    max_folds : int
-    """
-    n_samples = len(positions)
-    if n_samples < 2 * _MIN_FOLDS:
-        return []
-    n_folds = min(max_folds, max(_SAMPLES_BY_FOLDS // n_samples, _MIN_FOLDS), n_samples // 2)
-    fold = positions % n_folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+def has_stalled(tol, losses, loss):
+    """Tell whether the loss of L-BFGS, the last of a list, falls by less than `tol` times itself in an iteration."""
+    return len(losses) > _WINDOW and losses[-1 - _WINDOW] - loss <= _WINDOW * tol * abs(loss)

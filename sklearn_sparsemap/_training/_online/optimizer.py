@@ -64,10 +64,6 @@ class OnlineOptimizer:
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
-        self._start(model, average)
-
-    def _start(self, model, average):
-        """Begin a training from a model."""
         dense = np.concatenate([model.intercept, model.additional], dtype=model.coef.dtype)
         n_features, n_outputs = model.coef.shape
         if sparse.issparse(model.coef):
@@ -134,7 +130,7 @@ class OnlineOptimizer:
     def restart(self, alpha):
         """Begin again from the current model, with another strength of the squared penalty."""
         model, self.store = self.model(), None
-        self._start(model, self.average)
+        self.__init__(model, average=self.average, columns=self._columns)
         self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
 
     def accept_gap(self, tol):

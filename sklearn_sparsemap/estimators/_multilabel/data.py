@@ -15,7 +15,7 @@ from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._strengths import folds_of
+from .._learners import total_variance
 from .._structured.data import check_target, encode_labels, given_classes, label_array
 from .calibration import implications
 
@@ -31,6 +31,9 @@ _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
 _STRENGTH = 0.02
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
+# Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
+# closer to the final one. Ten folds gain little more than five.
+_MIN_FOLDS, _MAX_FOLDS, _SAMPLES_BY_FOLDS = 3, 5, 2500
 # Largest difference of the projections of samples with equal features, relative to the largest projection. Rounding in
 # preprocessing by matrix products causes differences of 1e-15.
 _SAME = 1e-9
@@ -165,11 +168,7 @@ def automatic_alpha(X, weights):
     alpha : float
         0.02 times the sum of the features' variances over the square root of the number of samples.
     """
-    total = weights.sum()
-    mean = (weights @ X) / total
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    variance = float(np.sum(weights @ squares) / total - mean @ mean)
-    return _STRENGTH * (variance if variance > 0.0 else 1.0) / np.sqrt(total)
+    return _STRENGTH * total_variance(X, weights) / np.sqrt(weights.sum())
 
 
 def order_of_samples(X, gold, known=None):
@@ -202,6 +201,25 @@ def order_of_samples(X, gold, known=None):
     words += (group + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     return np.lexsort((values, words ^ (words >> np.uint64(27)), group))
+
+
+def folds_of(positions, max_folds=_MAX_FOLDS):
+    """Assign samples to folds in turn: list of (train, held), empty if there are too few.
+
+    There are at most `max_folds` folds: by default five for up to 500 samples, and three for more than 625.
+
+    Parameters
+    ----------
+    positions : int array of shape (n_samples,)
+        Position of each sample in the order in which they are assigned.
+    max_folds : int
+    """
+    n_samples = len(positions)
+    if n_samples < 2 * _MIN_FOLDS:
+        return []
+    n_folds = min(max_folds, max(_SAMPLES_BY_FOLDS // n_samples, _MIN_FOLDS), n_samples // 2)
+    fold = positions % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
 def in_folds(X, task, *max_folds):

@@ -24,8 +24,9 @@ from .decisions import ObservedLabelSets
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
 _LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000
-# In cross-validation, L-BFGS also ends if no entry of the gradient exceeds this; see `has_stalled`.
-_CV_GRADIENT_TOL = 1e-4
+# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself (see `has_stalled`), or
+# if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
+_CV_LOSS_TOL, _CV_GRADIENT_TOL = 1e-4, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
 _MAX_DENSE = 2**23
@@ -244,7 +245,7 @@ class LBFGSCrossValidation:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
                 learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
-                learner.run(partial(has_stalled, learner.losses))
+                learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
                 models[k] = learner.model()
                 evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
             mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
