@@ -41,7 +41,7 @@ MOST = {
 }
 MAX_QUESTIONS = 1
 MAX_MIXINS_WITH_ONE_USER = 0
-MAX_CLASS_NAMES_TWICE = 3
+MAX_CLASS_NAMES_TWICE = 0
 
 PACKAGE = Path(sys.modules["sklearn_sparsemap"].__file__).parent
 COMPREHENSIONS = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}

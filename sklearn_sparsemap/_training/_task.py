@@ -9,7 +9,9 @@ from ..losses import LOSSES
 
 
 class Task:
-    """Samples for inference; `learn` adds gold and a loss.
+    """Samples for inference; `learn` adds correct structures and a loss.
+
+    Tasks of label sets and of decisions have them from the start.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
@@ -19,7 +21,7 @@ class Task:
     row_ptr : int array of shape (n_samples + 1,)
         The beginnings of the samples' rows.
     weights : array of shape (n_samples,)
-        Sample weights, set by `learn`.
+        Sample weights, set with the loss.
     n_outputs : int
         Number of scores of a row.
     additional_shapes : dict

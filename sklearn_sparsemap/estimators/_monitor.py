@@ -30,7 +30,7 @@ def with_callbacks(method: Method) -> Method:
 # scikit-learn has no type annotations, so its decorator would hide those of the methods from type checkers.
 if not TYPE_CHECKING:
     with suppress(ImportError):
-        pass
+        from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: F401
 
 
 logger = logging.getLogger("sklearn_sparsemap")

@@ -127,7 +127,7 @@ def flat_labels(y):
 
 
 class PartitionsMixin:
-    """Gives an estimator `fit_partitions`.
+    """Gives an estimator `fit_partitions`; rounds of `distributed` call its private methods, too.
 
     A subclass has `_prepare_stream`, `_check_params`, `_labels_in` and `_iteration_limit`, and may replace these
     attributes.

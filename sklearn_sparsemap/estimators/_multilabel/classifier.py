@@ -255,6 +255,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     array([[1, 1, 1]])
     """
 
+    # `solvers.py` calls `_init_network`, `_configure`, `_iteration_limit`, `_calibrate`, `_store_label_sets`,
+    # `_tunes_threshold`, `_choose_rule`, `_validate` and `_held_out_loss`, and sets `_rule` and `threshold_`.
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "label_graph": "no_validation",
