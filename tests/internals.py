@@ -176,7 +176,6 @@ import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.solvers import (
     Network,
     ObservedLabelSets,
-    automatic_alpha,
 )
 from sklearn_sparsemap.estimators._strengths import choose_strength, minimum_of_curve
 from sklearn_sparsemap.estimators._learners import total_variance

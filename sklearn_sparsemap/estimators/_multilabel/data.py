@@ -15,7 +15,6 @@ from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._learners import total_variance
 from .._structured.data import check_target, encode_labels, given_classes, label_array
 from .calibration import implications
 
@@ -26,9 +25,6 @@ _SEVERAL_LABELS = (
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
 _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
-# Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
-# by generalisation bounds. Cross-validation chooses a multiple of it.
-_STRENGTH = 0.02
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
@@ -152,23 +148,6 @@ def row_words(X):
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
     words_of_rows = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
     return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-
-
-def automatic_alpha(X, weights):
-    """Return a strength of the penalty that does not depend on the scale of the features.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n_samples, n_features)
-    weights : array of shape (n_samples,)
-        Equivalent to repetitions of samples.
-
-    Returns
-    -------
-    alpha : float
-        0.02 times the sum of the features' variances over the square root of the number of samples.
-    """
-    return _STRENGTH * total_variance(X, weights) / np.sqrt(weights.sum())
 
 
 def order_of_samples(X, gold, known=None):

@@ -15,15 +15,18 @@ from ..._core.validation import pair_of
 from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
-from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
+from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
 from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled
 from .calibration import Calibration
-from .data import automatic_alpha, in_folds
+from .data import in_folds
 from .decisions import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
 _LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000
+# Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
+# by generalisation bounds. Cross-validation chooses a multiple of it.
+_STRENGTH = 0.02
 # In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself (see `has_stalled`), or
 # if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
 _CV_LOSS_TOL, _CV_GRADIENT_TOL = 1e-4, 1e-4
@@ -211,12 +214,16 @@ class LBFGSCrossValidation:
         """
         X, task = self.X, self.task
         alpha, _ = pair_of(self.estimator.alpha, None)
-        usual = automatic_alpha(X.values, task.weights)
+        usual = _STRENGTH * total_variance(X.values, task.weights) / np.sqrt(task.weights.sum())
         start, self.evidence = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0), None
         self.alpha = usual if alpha == "auto" else alpha
         if self.folds:
             alphas = [usual * factor for factor in PATH] if alpha == "auto" else [alpha]
-            self.alpha, self.evidence, start = self._search(start, alphas)
+            parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
+            evaluate = partial(self._evaluate, parts, [start] * len(parts))
+            self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, evaluate)
+            start = LinearModel(*arrays)
+            self.estimator._calibrate(self.evidence, task)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
         n_samples, n_features = X.values.shape
         n_compared = max(_MIN_COMPARED, _MIN_FOR_EACH * max(n_features, task.n_outputs))
@@ -226,34 +233,24 @@ class LBFGSCrossValidation:
                 return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
         return self
 
-    def _search(self, start, alphas):
-        """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
+    def _evaluate(self, parts, models, alpha):
+        """Train the models of the folds with a strength, starting from those of the previous one, which it replaces.
 
         Returns
         -------
-        alpha : float
-        evidence : array of shape (n_samples, n_labels)
-            Scores of the held-out samples. Between two strengths, they are interpolated.
-        start : LinearModel
-            The mean of the models, interpolated likewise.
+        loss : float
+            The log loss of the calibrated probabilities of the held-out samples.
+        results : list of arrays
+            The scores of the held-out samples, and the arrays of the mean of the models.
         """
-        estimator, X, task = self.estimator, self.X, self.task
-        parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
-        models = [start] * len(parts)
-
-        def evaluate(alpha):
-            evidence = np.empty(task.gold.shape)
-            for k, (part, features, held) in enumerate(parts):
-                learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
-                learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
-                models[k] = learner.model()
-                evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
-            mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
-            return estimator._calibrate(evidence, task), [evidence, *mean]
-
-        alpha, *_, (evidence, *arrays) = choose_strength(alphas, evaluate)
-        estimator._calibrate(evidence, task)
-        return alpha, evidence, LinearModel(*arrays)
+        evidence = np.empty(self.task.gold.shape)
+        for k, (part, features, held) in enumerate(parts):
+            learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
+            learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
+            models[k] = learner.model()
+            evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)
+        mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
+        return self.estimator._calibrate(evidence, self.task), [evidence, *mean]
 
     def finish(self):
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
