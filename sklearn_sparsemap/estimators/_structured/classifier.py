@@ -64,8 +64,8 @@ _PENALTY, _LOG_LOSS_PENALTY = 0.15, 0.01
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
-# Number of samples that streams are taken to have.
-_STREAM = 10_000
+# Number of samples that streams are taken to have, and largest number of samples that a weight is equivalent to.
+_STREAM, _MAX_WEIGHT = 10_000, 1e15
 # Default of `tol` for L-BFGS: largest entry of the gradient. Larger values save iterations, but end farther from the
 # minimum. Chosen on held-out parts of training data, like `_epoch_tol`.
 _LBFGS_TOL = 1e-3
@@ -393,11 +393,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
         elif gold is not None or not hasattr(self, "alpha_"):
-            n_rows = np.diff(task.row_ptr)
-            weights = np.repeat(task.weights, n_rows) if gold is not None else np.ones(n_rows.sum())
-            n_samples = np.maximum(task.weights, 1.0)[task.weights > 0.0].sum() if gold is not None else _STREAM
+            weights, n_samples = np.ones(len(X)), _STREAM
+            if gold is not None:
+                weights = task.weights / task.weights.max()
+                n_samples = np.clip(task.weights[weights > 0.0], 1.0, _MAX_WEIGHT).sum()
             penalty = _LOG_LOSS_PENALTY if LOSSES[task.loss].argmax == "gibbs" else _PENALTY
-            self.alpha_ = float(penalty * min(total_variance(X.values, weights), _MAX_VARIANCE) / n_samples)
+            variance = total_variance(X.values, np.repeat(weights, np.diff(task.row_ptr)))
+            self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
         if gold is not None:
             vars(self).pop("alphas_", None)
             vars(self).pop("held_out_losses_", None)
