@@ -57,6 +57,10 @@ def test_units_of_features_do_not_matter():
     model = StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs").fit(X, y)
     other = clone(model).fit([3.0 * x + 5.0 for x in X], y)
     assert other.alpha_ == pytest.approx(9.0 * model.alpha_)
+    # So does the temperature.
+    colder = clone(model).set_params(temperature=0.25, tol=1e-6).fit(X, y)
+    assert colder.alpha_ == pytest.approx(4.0 * model.alpha_)
+    np.testing.assert_allclose(4.0 * colder.coef_, model.set_params(tol=1e-6).fit(X, y).coef_, atol=1e-3)
     # Transitions have the same penalty, and do not grow with the features.
     assert clone(model).fit([1e5 * x for x in X], y).alpha_ == 0.01 * 100.0 / len(X)
 

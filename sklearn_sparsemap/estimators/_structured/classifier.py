@@ -194,7 +194,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     -----
     **Strength of the penalty.** The default amounts to a Gaussian prior on the weights, under which the scores of parts
     have a standard deviation of 2.6, or of 10 for crf and margin_crf, whose losses vanish only at larger scores. So it
-    suits features in any unit. The number of samples is the sum of their weights; a weight below one counts as one.
+    suits features in any unit. For sparsemap and crf, whose scores are proportional to the temperature, it is divided
+    by the temperature. The number of samples is the sum of their weights; a weight below one counts as one.
     `partial_fit` and `fit_partitions` use the variance of the first mini-batch and n = 10,000, and later calls keep the
     strength.
 
@@ -397,7 +398,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             if gold is not None:
                 weights = task.weights / task.weights.max()
                 n_samples = np.clip(task.weights[weights > 0.0], 1.0, _MAX_WEIGHT).sum()
-            penalty = _LOG_LOSS_PENALTY if LOSSES[task.loss].argmax == "gibbs" else _PENALTY
+            loss = LOSSES[task.loss]
+            penalty = _LOG_LOSS_PENALTY if loss.argmax == "gibbs" else _PENALTY
+            if loss.argmax != "map" and not loss.margin:
+                # Scores are proportional to the temperature.
+                penalty /= self.temperature
             variance = total_variance(X.values, np.repeat(weights, np.diff(task.row_ptr)))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
         if gold is not None:
