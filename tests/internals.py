@@ -176,8 +176,8 @@ import sklearn_sparsemap.estimators._multilabel.solvers as multilabel_solvers
 from sklearn_sparsemap.estimators._multilabel.solvers import (
     Network,
     ObservedLabelSets,
-    automatic_alpha,
-    minimum_of_curve,
+    choose_strength,
+    total_variance,
 )
 
 # The scale of columns, of which 2^31 - 1 take no memory.
@@ -221,11 +221,8 @@ def with_modules(code):
     return code
 
 
-def replace(patch, room, name, value):
-    """Replace a limit or a function wherever the modules of a room name it; return the old one.
-
-    A test that lowers a limit so that small data exceed it need not know the module that holds it.
-    """
+def modules_with(room, name):
+    """Return the imported modules of a room that have a name."""
     inside = f"sklearn_sparsemap.{room}"
     modules = [
         module
@@ -233,7 +230,20 @@ def replace(patch, room, name, value):
         if (path == inside or path.startswith(f"{inside}.")) and name in vars(module)
     ]
     assert modules, f"no module of {room} that is imported has the name {name}"
+    return modules
+
+
+def replace(patch, room, name, value):
+    """Replace a limit or a function wherever the modules of a room name it; return the old one.
+
+    A test that lowers a limit so that small data exceed it need not know the module that holds it.
+    """
+    modules = modules_with(room, name)
     old = vars(modules[0])[name]
     for module in modules:
         patch.setattr(module, name, value)
     return old
+
+
+# The vertex of a parabola through losses, which label sets and taggers share.
+minimum_of_curve = modules_with("estimators", "minimum_of_curve")[0].minimum_of_curve

@@ -89,7 +89,7 @@ def test_contributions_add_up_for_each_kind_of_structure():
 
 
 def tagger():
-    return make_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain", tol=1e-2))
+    return make_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain", alpha=1e-4, tol=1e-2))
 
 
 def test_explanations_and_tables_of_pipelines_and_searches():

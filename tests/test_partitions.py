@@ -28,7 +28,7 @@ def sets(seed):
     return X, (X > 0.2).astype(int)
 
 
-CHAIN = StructuredSparseMAPClassifier("chain", solver="adagrad", max_iter=3, tol=0.0, random_state=0)
+CHAIN = StructuredSparseMAPClassifier("chain", alpha=1e-4, solver="adagrad", max_iter=3, tol=0.0, random_state=0)
 GROUPS = GroupLassoPerceptron("chain", budget=1, shrink_every=30, max_iter=3, debias_max_iter=2, random_state=0)
 SETS = MultilabelLPSparseMAP(max_iter=5, random_state=0)
 pytestmark = pytest.mark.filterwarnings("ignore:.*still improving:sklearn.exceptions.ConvergenceWarning")

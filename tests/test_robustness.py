@@ -108,8 +108,10 @@ def test_numbers_that_are_not_finite():
     with pytest.raises(ValueError, match="hold out a smaller fraction"):
         model = chain(early_stopping=True, validation_fraction=0.5, random_state=0)
         model.fit(X[:2], Y[:2], sample_weight=[0, 1])
-    huge = chain().fit(X, Y, sample_weight=np.full(30, 1e308))
-    np.testing.assert_allclose(huge.coef_, chain().fit(X, Y).coef_, atol=1e-6)
+    huge = chain(alpha=1e-3).fit(X, Y, sample_weight=np.full(30, 1e308))
+    np.testing.assert_allclose(huge.coef_, chain(alpha=1e-3).fit(X, Y).coef_, atol=1e-6)
+    # By default, weights are numbers of samples.
+    assert 0.0 < chain(tol=1.0).fit(X, Y, sample_weight=np.full(30, 1e308)).alpha_ < 1e-12
     with pytest.raises(ValueError, match="training diverged"):
         chain(solver=("auto", 1e308)).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
     with pytest.raises(ValueError, match="rescale the features"):
@@ -310,7 +312,8 @@ def test_a_memory_mapped_model_trains_on(tmp_path):
 def test_sparse_features_of_every_form():
     dense = [np.where(np.abs(x) > 0.3, x, 0.0) for x in X]
     for solver in ("lbfgs", "adagrad"):
-        expected = chain(solver=solver, random_state=0, tol=1e-2).fit(dense, Y)
+        # AdaGrad takes a proximal step after a number of stored entries, of which `halves` has twice as many.
+        expected = chain(solver=solver, alpha=1e-4, random_state=0, tol=1e-2).fit(dense, Y)
         halves = []
         for x in dense:
             half = sparse.csr_matrix(x / 2)

@@ -370,7 +370,9 @@ def test_inference_of_online_training_is_rough(monkeypatch):
         """Return a model, trained with inference that ends at this fraction of the mean loss."""
         replace(monkeypatch, "estimators", "_ROUGH", share)
         accepted.clear()
-        model = StructuredSparseMAPClassifier("chain", solver="adagrad", temperature=temperature, random_state=0)
+        model = StructuredSparseMAPClassifier(
+            "chain", solver="adagrad", alpha=1e-4, temperature=temperature, random_state=0
+        )
         return model.fit(X, y)
 
     monkeypatch.setattr(OnlineOptimizer, "accept_gap", lambda *given: (accepted.append(given[1]), accept(*given)))
@@ -728,7 +730,10 @@ def test_wrong_parameters_are_refused():
         ({"structure": LinearChain}, "is not one of"),
         ({"loss": "ramp"}, "'loss' parameter .* must be a str among .* Got 'ramp'"),
         ({"solver": "sgd"}, "'solver' parameter .* must be a str among .* Got 'sgd'"),
-        ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\). Got -1.0"),
+        (
+            {"alpha": -1.0},
+            r"'alpha' parameter .* must be a float in the range \[0.0, inf\), a str .* or None. Got -1.0",
+        ),
         ({"temperature": 0}, r"'temperature' parameter .* must be a float in the range \(0.0, inf\). Got 0"),
         ({"solver": ("adagrad", np.nan)}, r"'solver' parameter .* or a pair of .* Got \('adagrad', nan\)"),
         ({"max_iter": 0}, r"'max_iter' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),

@@ -146,7 +146,9 @@ def test_independent_items_are_chosen_as_often_as_by_logistic_regression(kind, l
     peer = LogisticRegression(C=1e4).fit(np.concatenate(X), np.concatenate(y))
     by_peer, gold = peer.predict(np.concatenate(X_test)), np.concatenate(y_test)
     for temperature in (1.0, 0.25) if LOSSES[loss].argmax == "sparsemap" else (1.0,):
-        model = StructuredSparseMAPClassifier(ITEMS[kind], loss, temperature=temperature, tol=1e-3, random_state=0)
+        model = StructuredSparseMAPClassifier(
+            ITEMS[kind], loss, temperature=temperature, alpha=1e-4, tol=1e-3, random_state=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y)

@@ -3,13 +3,15 @@
 The initial weights, held-out samples and online optimisers of estimators are also here. An `estimator` here has the
 parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept` and `n_jobs`, for `hold_out` also
 `early_stopping` and `validation_fraction`, and the attributes `_structure` and `_step_size`, the name of its step size
-in messages. `weights_of_last_fit` is for `LinearStructuredModel`.
+in messages. If it has `alpha_`, this is the strength of the penalty. `weights_of_last_fit` is for
+`LinearStructuredModel`.
 """
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import train_test_split
 
+from .._core.ragged import RaggedArray
 from .._core.validation import pair_of
 from .._training._columns import find_duplicates, find_scaled_duplicates
 from .._training._data import LinearModel
@@ -40,6 +42,8 @@ _ADAGRAD_STEP = 0.1
 _MAX_VISITS = 1000
 # Maximum number of weights of merged columns that an online optimiser stores in a dense array.
 _MAX_DENSE = 2**22
+# Number of rows whose squares are computed at once.
+_ROWS = 2**17
 # Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
 _MAX_DENSE_WEIGHTS = 2**24
@@ -83,6 +87,16 @@ class Learner:
     def expand(self, model):
         """Convert a model from the learner's form to the user's columns and type."""
         return model
+
+    def narrow(self, X):
+        """Return features in the columns of the learner's models."""
+        if self.columns is None:
+            return X
+        return RaggedArray(self.columns.transform(X.values), X.indptr, shapes=X.shapes)
+
+    def restart(self, alpha):
+        """Begin again from the current model, with another strength of the penalty."""
+        raise NotImplementedError
 
     def keep(self, monitor):
         """Store the progress in the estimator if training is interrupted."""
@@ -139,6 +153,9 @@ class OnlineLearner(Learner):
     def model(self):
         return self.optimizer.model() if self._final is None else self._final
 
+    def restart(self, alpha):
+        self.optimizer.restart(alpha)
+
     def expand(self, model):
         return model if self.columns is None else self.columns.inverse_transform(model, sparse_coef=self.sparse_coef)
 
@@ -174,6 +191,9 @@ class LBFGSLearner(Learner):
 
     def model(self):
         return self._model if self._merged is None else self._merged.inverse_transform(self._model)
+
+    def restart(self, alpha):
+        self._model, self._merged, self.alpha, self.losses = self.model(), None, alpha, []
 
     def run(self, on_iteration, task=None, max_iter=None):
         """Minimise the loss of a task from the current model; by default the learner's task, after a warm-up."""
@@ -334,6 +354,24 @@ def hold_out(estimator, n_samples, rng, stratify=None):
     )
 
 
+def total_variance(X, weights):
+    """Return the sum of the variances of the columns of a dense or CSR matrix; 1 if it is zero.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    weights : array of shape (n_rows,)
+        Equivalent to repetitions of rows.
+    """
+    total, mean, squares = weights.sum(), 0.0, 0.0
+    for start in range(0, X.shape[0], _ROWS):
+        own, some = weights[start : start + _ROWS], X[start : start + _ROWS]
+        mean = mean + own @ some / total
+        squares = squares + np.sum(own @ (some.multiply(some) if sparse.issparse(some) else some * some)) / total
+    variance = float(squares - mean @ mean)
+    return variance if variance > 0.0 else 1.0
+
+
 def relative(weights):
     """Return sample weights scaled to mean 1, because the objective is a mean over the samples."""
     weights = weights / weights.max()
@@ -443,7 +481,7 @@ def _configured(estimator, optimizer):
     else:
         _, eta0 = pair_of(estimator.solver, _ADAGRAD_STEP)
         optimizer.configure(
-            alpha=estimator.alpha, eta0=eta0, tol=ONLINE_TOL, fit_intercept=estimator.fit_intercept,
-            batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
+            alpha=getattr(estimator, "alpha_", estimator.alpha), eta0=eta0, tol=ONLINE_TOL,
+            fit_intercept=estimator.fit_intercept, batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
         )  # fmt: skip
     return optimizer

@@ -117,7 +117,8 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     >>> from sklearn_sparsemap.features import TemplateVectorizer
     >>> from sklearn_sparsemap.inspection import explain
     >>> from sklearn_sparsemap.pipeline import make_structured_pipeline
-    >>> model = make_structured_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain"))
+    >>> tagger = StructuredSparseMAPClassifier("chain", alpha=1e-4)
+    >>> model = make_structured_pipeline(TemplateVectorizer(["word[0]"]), tagger)
     >>> model = model.fit([["the", "dog"], ["the", "cat"]], [["D", "N"], ["D", "N"]])
     >>> why = explain(model, ["the", "dog"])
     >>> why.predicted.tolist(), bool(abs(why.contributions.sum() - why.score_difference) < 1e-9)

@@ -97,7 +97,7 @@ class StructuredPipeline(DocLinkMixin, Pipeline):
     >>> from sklearn_sparsemap.pipeline import StructuredPipeline
     >>> X, y = [["the", "dog", "barks"], ["a", "cat"]], [["D", "N", "V"], ["D", "N"]]
     >>> model = StructuredPipeline([
-    ...     ("features", TemplateVectorizer(["word[0]"])), ("chain", StructuredSparseMAPClassifier("chain"))
+    ...     ("features", TemplateVectorizer(["word[0]"])), ("chain", StructuredSparseMAPClassifier("chain", alpha=1e-4))
     ... ])
     >>> [(path.tolist(), p) for path, p in model.fit(X, y).predict_structures([["the", "cat"]])[0]]
     [(['D', 'N'], 1.0)]

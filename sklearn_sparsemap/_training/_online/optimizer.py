@@ -127,6 +127,12 @@ class OnlineOptimizer:
             tol=float(tol), fit_intercept=bool(fit_intercept), every=_NEVER, eta0=float(eta0), alpha=float(alpha)
         )
 
+    def restart(self, alpha):
+        """Begin again from the current model, with another strength of the squared penalty."""
+        model, self.store = self.model(), None
+        self.__init__(model, average=self.average, columns=self._columns)
+        self.alpha, self.rule = alpha, self.rule._replace(alpha=float(alpha))
+
     def accept_gap(self, tol):
         """Set the duality gap of inference in the next epochs; the scores are divided by the temperature."""
         self.rule = self.rule._replace(tol=float(tol))

@@ -23,9 +23,6 @@ _SEVERAL_LABELS = "pass an indicator matrix of 0 and 1, or a set of names for ea
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
 _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
-# Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
-# by generalisation bounds. Cross-validation chooses a multiple of it.
-_STRENGTH = 0.02
 _MAX_SHOWN = 5  # constraints that a warning lists
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
@@ -151,27 +148,6 @@ def row_words(X):
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
     words_of_rows = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
     return (words_of_rows ^ (words_of_rows >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-
-
-def automatic_alpha(X, weights):
-    """Return a strength of the penalty that does not depend on the scale of the features.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n_samples, n_features)
-    weights : array of shape (n_samples,)
-        Equivalent to repetitions of samples.
-
-    Returns
-    -------
-    alpha : float
-        0.02 times the sum of the features' variances over the square root of the number of samples.
-    """
-    total = weights.sum()
-    mean = (weights @ X) / total
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    variance = float(np.sum(weights @ squares) / total - mean @ mean)
-    return _STRENGTH * (variance if variance > 0.0 else 1.0) / np.sqrt(total)
 
 
 def order_of_samples(X, gold, known=None):

@@ -15,26 +15,22 @@ from ..._core.validation import pair_of
 from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
-from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
+from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
 from .._monitor import report
+from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled
 from .calibration import Calibration
-from .data import automatic_alpha, in_folds
+from .data import in_folds
 from .decisions import ObservedLabelSets
 
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
 _LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000
-# Strengths of the penalty that are tried, as multiples of `automatic_alpha`, the strongest first.
-_PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
-# Smallest relative decrease of the log loss that counts as progress along the path. On bibtex the loss falls by less
-# than this to the end of the path, where fits take several times as long.
-_MIN_DECREASE = 1e-3
-# The path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
-# else at the second in a row: the loss can rise at first, while there are hardly any weights.
-_CLEAR_DECREASE = 0.01
-# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself on average over
-# `_CV_WINDOW` iterations, or if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
-_CV_LOSS_TOL, _CV_WINDOW, _CV_GRADIENT_TOL = 1e-4, 3, 1e-4
+# Factor of the usual penalty: the variance of the features over the square root of the number of samples, as suggested
+# by generalisation bounds. Cross-validation chooses a multiple of it.
+_STRENGTH = 0.02
+# In cross-validation, L-BFGS ends if the loss falls by less than `_CV_LOSS_TOL` times itself (see `has_stalled`), or
+# if no entry of the gradient exceeds `_CV_GRADIENT_TOL`.
+_CV_LOSS_TOL, _CV_GRADIENT_TOL = 1e-4, 1e-4
 _ARRAYS = "coef", "intercept", "additional"
 # Maximum number of cells of an indicator matrix that is stored as a dense array in training, which is faster.
 _MAX_DENSE = 2**23
@@ -132,7 +128,7 @@ class NetworkComparison:
             losses = self._losses(evidence)
             if lowest == np.inf and least_gain(linear_losses - losses, self.task.weights) <= 0.0:
                 return False
-            if losses.sum() < (1.0 - _MIN_DECREASE) * lowest:
+            if losses.sum() < (1.0 - MIN_DECREASE) * lowest:
                 lowest, self.n_epochs = losses.sum(), done
                 self.held_out = evidence, self.task, self.sets
             more = min(_STRIDE, most - done)
@@ -227,12 +223,16 @@ class LBFGSCrossValidation:
         """
         X, task = self.X, self.task
         alpha, _ = pair_of(self.estimator.alpha, None)
-        usual = automatic_alpha(X.values, task.weights)
+        usual = _STRENGTH * total_variance(X.values, task.weights) / np.sqrt(task.weights.sum())
         start, self.evidence = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0), None
         self.alpha = usual if alpha == "auto" else alpha
         if self.folds:
-            alphas = [usual * factor for factor in _PATH] if alpha == "auto" else [alpha]
-            self.alpha, self.evidence, start = self._search(start, alphas)
+            alphas = [usual * factor for factor in PATH] if alpha == "auto" else [alpha]
+            parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
+            evaluate = partial(self._evaluate, alphas, parts, [start] * len(parts))
+            self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, evaluate)
+            start = LinearModel(*arrays)
+            self.estimator._calibrate(self.evidence, task)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
         n_samples, n_features = X.values.shape
         n_compared = max(_MIN_COMPARED, _MIN_FOR_EACH * max(n_features, task.n_outputs))
@@ -242,49 +242,27 @@ class LBFGSCrossValidation:
                 return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
         return self
 
-    def _search(self, start, alphas):
-        """Choose the strength of the penalty by the log loss of calibrated probabilities on the held-out parts.
-
-        Strengths are tried in descending order, each from the models of the previous one, until the loss no longer
-        falls. The choice lies between the best strength and its neighbours, at the minimum of a parabola through their
-        losses. So the choice changes little if two losses are nearly equal.
+    def _evaluate(self, alphas, parts, models, alpha):
+        """Train the models of the folds with a strength, starting from those of the previous one, which it replaces.
 
         Returns
         -------
-        alpha : float
-        evidence : array of shape (n_samples, n_labels)
-            Scores of the held-out samples. Between two strengths, they are interpolated.
-        start : LinearModel
-            The mean of the models, interpolated likewise.
+        loss : float
+            The log loss of the calibrated probabilities of the held-out samples.
+        results : list of arrays
+            The scores of the held-out samples, and the arrays of the mean of the models.
         """
-        estimator, X, task, losses, results = self.estimator, self.X, self.task, [], []
-        parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
-        models = [start] * len(parts)
-        for alpha in alphas:
-            evidence = np.empty(task.gold.shape)
-            for k, (part, features, held) in enumerate(parts):
-                if estimator.verbose:
-                    steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
-                    report(estimator, "cross-validation, strength", len(losses) + 1, steps)
-                learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
-                learner.run(partial(_has_stalled, learner.losses))
-                models[k] = learner.model()
-                evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
-            mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
-            results.append((evidence, *mean))
-            losses.append(estimator._calibrate(evidence, task) * (1.0 + _MIN_DECREASE) ** len(losses))
-            best = int(np.argmin(losses))
-            # Only the neighbours of the best strength are needed.
-            results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
-            if len(losses) - 1 - best >= (1 if losses[best] < (1.0 - _CLEAR_DECREASE) * losses[0] else 2):
-                break
-        lowest = minimum_of_curve(losses)
-        k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
-        fraction = lowest - k
-        low, high = alphas[k], alphas[following]
-        evidence, *arrays = (a + fraction * (b - a) for a, b in zip(results[k], results[following]))
-        estimator._calibrate(evidence, task)
-        return low * (high / low) ** fraction if fraction else low, evidence, LinearModel(*arrays)
+        evidence = np.empty(self.task.gold.shape)
+        for k, (part, features, held) in enumerate(parts):
+            if self.estimator.verbose:
+                steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
+                report(self.estimator, "cross-validation, strength", alphas.index(alpha) + 1, steps)
+            learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
+            learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
+            models[k] = learner.model()
+            evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)
+        mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
+        return self.estimator._calibrate(evidence, self.task), [evidence, *mean]
 
     def finish(self):
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
@@ -301,30 +279,6 @@ class LBFGSCrossValidation:
             yield self.evidence[held], task.take(held), sets
         if not self.folds:
             yield self.estimator._evidence(self.estimator._learned.model, self.X.values), task, None
-
-
-def minimum_of_curve(losses):
-    """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
-
-    Parameters
-    ----------
-    losses : sequence of float
-        The curve at 0, 1, and so on.
-    """
-    best, last = int(np.argmin(losses)), len(losses) - 1
-    if last < 2:
-        return float(best)
-    middle = min(max(best, 1), last - 1)
-    before, here, after = losses[middle - 1 : middle + 2]
-    curvature = before - 2.0 * here + after
-    if curvature <= 0.0:
-        return float(best)
-    return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
-
-
-def _has_stalled(losses, loss):
-    """Tell whether the loss of L-BFGS, the last of a list, hardly decreases; a rough criterion for cross-validation."""
-    return len(losses) > _CV_WINDOW and losses[-1 - _CV_WINDOW] - loss <= _CV_WINDOW * _CV_LOSS_TOL * abs(loss)
 
 
 class AdamTraining:

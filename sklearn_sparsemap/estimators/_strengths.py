@@ -1,0 +1,87 @@
+"""The choice of the strength of a penalty by the loss of held-out samples, along a path of strengths."""
+
+from collections import namedtuple
+
+import numpy as np
+
+# Strengths that are tried, as multiples of a usual one, the strongest first.
+PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
+# Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
+# than this to the end of the path, where fits take several times as long.
+MIN_DECREASE = 1e-3
+# A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
+# else at the second in a row: the loss can rise at first, while there are hardly any weights.
+_CLEAR_DECREASE = 0.01
+# Number of iterations over which `has_stalled` averages.
+_WINDOW = 3
+
+# The chosen strength, the strengths that were tried with their losses, and the results at the chosen one.
+Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
+
+
+def choose_strength(alphas, evaluate, leeway=0.0):
+    """Try strengths in descending order until the loss of held-out samples no longer falls.
+
+    The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
+    it changes little if two losses are nearly equal.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        Descending.
+    evaluate : callable
+        Maps a strength to the held-out loss, and a list of further results, which are arrays.
+    leeway : float, default=0.0
+        The choice is the weakest strength at which the parabola exceeds its minimum by at most this fraction.
+
+    Returns
+    -------
+    choice : Choice
+        Between two strengths, results are interpolated.
+    """
+    losses, raised, results = [], [], []
+    for alpha in alphas:
+        loss, own = evaluate(alpha)
+        losses.append(loss)
+        raised.append(loss * (1.0 + MIN_DECREASE) ** len(raised))
+        results.append(own)
+        best = int(np.argmin(raised))
+        # Only the neighbours of the best strength are needed.
+        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
+            break
+    lowest = minimum_of_curve(raised, leeway)
+    k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
+    fraction = lowest - k
+    low, high = alphas[k], alphas[following]
+    chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
+    alpha = low * (high / low) ** fraction if fraction else low
+    return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
+
+
+def minimum_of_curve(losses, leeway=0.0):
+    """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
+
+    Parameters
+    ----------
+    losses : sequence of float
+        The curve at 0, 1, and so on.
+    leeway : float, default=0.0
+        Return the last place at which the parabola exceeds its minimum by at most this fraction of the lowest loss,
+        but at most half a step after the minimum.
+    """
+    best, last = int(np.argmin(losses)), len(losses) - 1
+    if last < 2:
+        return float(best)
+    middle = min(max(best, 1), last - 1)
+    before, here, after = losses[middle - 1 : middle + 2]
+    curvature = before - 2.0 * here + after
+    if curvature <= 0.0:
+        return float(best)
+    lowest = np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last))
+    return float(min(lowest + min(np.sqrt(2.0 * leeway * losses[best] / curvature), 0.5), last))
+
+
+def has_stalled(tol, losses, loss):
+    """Tell whether the loss of L-BFGS, the last of a list, falls by less than `tol` times itself in an iteration."""
+    return len(losses) > _WINDOW and losses[-1 - _WINDOW] - loss <= _WINDOW * tol * abs(loss)

@@ -1,0 +1,275 @@
+"""The strength of the squared penalty of StructuredSparseMAPClassifier: its default, and `alpha="auto"`."""
+
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from internals import choose_strength, minimum_of_curve, replace, total_variance
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap.factors import FactorGraph, Xor
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.structures import LinearChain
+
+
+def make_chains(n_samples=40, seed=0, n_features=4):
+    """Sticky sequences of two labels, of which the first feature is a noisy reading."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n_samples):
+        states = np.cumsum(rng.random(rng.integers(2, 6)) < 0.3) % 2
+        x = rng.normal(size=(len(states), n_features))
+        x[:, 0] = states + 0.7 * x[:, 0]
+        X.append(x)
+        y.append(np.array(["a", "b"])[states])
+    return X, y
+
+
+@pytest.mark.parametrize("loss, penalty", [("sparsemap", 0.15), ("hinge", 0.15), ("crf", 0.01), ("margin_crf", 0.01)])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
+    X, y = make_chains()
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    rows = np.repeat(weights, [len(x) for x in X])
+    variance = np.trace(np.cov(np.concatenate(X).T, aweights=rows, ddof=0))
+    if kind == "csr":
+        X = [sparse.csr_array(x) for x in X]
+    model = StructuredSparseMAPClassifier("chain", loss, random_state=0).fit(X, y, sample_weight=weights)
+    # A weight below one counts as a sample.
+    n_samples = np.maximum(weights, 1.0).sum()
+    assert model.alpha is None and model.alpha_ == pytest.approx(penalty * variance / n_samples)
+    stream = clone(model).partial_fit(X, y, classes=["a", "b"])
+    variance = np.trace(np.cov(np.concatenate([x.toarray() if kind == "csr" else x for x in X]).T, ddof=0))
+    assert stream.alpha_ == pytest.approx(penalty * variance / 10_000)
+    # Later mini-batches keep the strength.
+    assert stream.partial_fit([7.0 * x for x in X], y).alpha_ == pytest.approx(penalty * variance / 10_000)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_units_of_features_do_not_matter():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs").fit(X, y)
+    other = clone(model).fit([3.0 * x + 5.0 for x in X], y)
+    assert other.alpha_ == pytest.approx(9.0 * model.alpha_)
+    # So does the temperature.
+    colder = clone(model).set_params(temperature=0.25, tol=1e-6).fit(X, y)
+    assert colder.alpha_ == pytest.approx(4.0 * model.alpha_)
+    np.testing.assert_allclose(4.0 * colder.coef_, model.set_params(tol=1e-6).fit(X, y).coef_, atol=1e-3)
+    # Transitions have the same penalty, and do not grow with the features.
+    assert clone(model).fit([1e5 * x for x in X], y).alpha_ == 0.01 * 100.0 / len(X)
+
+
+def test_rows_in_blocks_have_the_same_variance(monkeypatch):
+    X, weights = np.random.default_rng(0).normal(size=(50, 3)) + 3.0, np.random.default_rng(1).uniform(size=50)
+    wanted = np.trace(np.cov(X.T, aweights=weights, ddof=0))
+    replace(monkeypatch, "estimators", "_ROWS", 7)
+    assert total_variance(X, weights) == pytest.approx(wanted)
+    assert total_variance(sparse.csr_array(X), weights) == pytest.approx(wanted)
+    assert total_variance(np.ones((4, 2)), np.ones(4)) == 1.0
+
+
+def test_a_leeway_weakens_the_choice_smoothly():
+    assert minimum_of_curve([4.0, 2.0, 1.5, 3.0], leeway=0.01) == pytest.approx(1.75 + np.sqrt(0.03 / 2.0))
+    assert minimum_of_curve([4.0, 2.0, 1.5, 3.0], leeway=10.0) == 2.25
+    assert minimum_of_curve([4.0, 2.0, 1.9999], leeway=10.0) == 2.0
+    assert minimum_of_curve([2.0, 1.0], leeway=0.01) == 1.0
+
+
+def parts_of(n_samples):
+    """Return the held-out parts, each with the samples that are learned from."""
+    order = np.random.default_rng(0).permutation(n_samples)
+    parts = np.array_split(order, 3) if n_samples < 200 else np.array_split(order, 5)[:1]
+    return [([i for i in range(n_samples) if i not in held], np.sort(held)) for held in parts]
+
+
+def held_out_loss(model, X, y, loss):
+    """Return the sum of the losses of samples."""
+    codes = [np.searchsorted(model.classes_, labels) for labels in y]
+    return sum(
+        value
+        for value, _ in FenchelYoungLoss(LinearChain(), loss).loss_gradient(
+            [x @ model.coef_.T + model.intercept_ for x in X], codes, **model.additional_scores_
+        )
+    )
+
+
+@pytest.mark.parametrize("loss", ["crf", "sparsemap", "margin_crf"])
+def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatch):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", loss, alpha="auto", solver="lbfgs", tol=1e-5)
+    rough = clone(model).fit(X, y)
+    replace(monkeypatch, "estimators", "_LOSS_TOL", 0.0)
+    model.fit(X, y)
+    parts = parts_of(len(X))
+    assert len(parts) == 3 and sorted(np.concatenate([held for _, held in parts])) == list(range(len(X)))
+
+    def evaluate(alpha):
+        total = 0.0
+        for train, held in parts:
+            twin = clone(model).set_params(alpha=float(alpha)).fit([X[i] for i in train], [y[i] for i in train])
+            total += held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], loss)
+        return total / len(X), []
+
+    usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
+    twin = choose_strength(usual * 10.0 ** np.arange(1, -3, -1), evaluate, leeway=0.01)
+    np.testing.assert_allclose(model.alphas_, twin.alphas)
+    np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
+    assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)
+    # L-BFGS ends early on the path.
+    np.testing.assert_allclose(rough.held_out_losses_[0], twin.losses[0], rtol=0.05)
+    assert model.alphas_[-1] < model.alpha_ <= model.alphas_[0]
+
+
+@pytest.mark.parametrize("n_samples", [40, 201])
+def test_a_path_of_adagrad_is_that_of_warm_starts(n_samples):
+    X, y = make_chains(n_samples)
+    parameters = {"loss": "crf", "solver": "adagrad", "shuffle": False, "n_iter_no_change": 50}
+    model = StructuredSparseMAPClassifier("chain", alpha="auto", **parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+        losses, n_held = np.zeros(len(model.alphas_)), 0
+        for train, held in parts_of(n_samples):
+            twin = StructuredSparseMAPClassifier("chain", warm_start=True, max_iter=4, **parameters)
+            n_held += len(held)
+            for k, alpha in enumerate(model.alphas_):
+                twin.set_params(alpha=alpha).fit([X[i] for i in train], [y[i] for i in train])
+                losses[k] += held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], "crf")
+    np.testing.assert_allclose(model.held_out_losses_, losses / n_held, rtol=1e-10)
+    assert n_held == (40 if n_samples == 40 else 41)
+
+
+@pytest.mark.parametrize("kind", ["lbfgs", "adagrad", "csr", "early stopping", "unknown labels", "flat", "graphs"])
+def test_all_samples_are_learned_with_the_chosen_strength(kind):
+    X, y = make_chains()
+    parameters = {"structure": "chain", "solver": "lbfgs" if kind == "lbfgs" else "adagrad", "random_state": 0}
+    if kind == "csr":
+        X = [sparse.csr_array(np.hstack([x > 0.5, x > 0.5]).astype(float)) for x in X]
+    elif kind == "early stopping":
+        parameters["early_stopping"] = True
+    elif kind == "unknown labels":
+        y = [[label if i else None for i, label in enumerate(labels)] for labels in y]
+    elif kind == "flat":
+        X, y, parameters["structure"] = np.concatenate(X), np.concatenate(y), "auto"
+    elif kind == "graphs":
+        graph = FactorGraph()
+        u = graph.variables(2)
+        graph.add(Xor(u))
+        X, y = [x[:2] for x in X], [np.arange(2) == x[:2, 0].argmax() for x in X]
+        parameters["structure"] = lambda x: graph
+    model = StructuredSparseMAPClassifier(alpha="auto", **parameters).fit(X, y)
+    again, other = clone(model).fit(X, y), clone(model).set_params(random_state=1, n_jobs=2).fit(X, y)
+    given = clone(model).set_params(alpha=model.alpha_).fit(X, y)
+    assert isinstance(model.alpha_, float) and (np.diff(model.alphas_) < 0).all()
+    assert len(model.alphas_) == len(model.held_out_losses_) >= 2
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    np.testing.assert_array_equal(given.coef_, model.coef_)
+    # The choice has a seed of its own. Early stopping holds out other samples.
+    assert other.alpha_ == model.alpha_ or kind == "early stopping"
+    assert given.alpha_ == model.alpha_ and not hasattr(given, "alphas_")
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
+def test_nearly_equal_samples_give_nearly_equal_strengths(solver):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", solver=solver, random_state=0).fit(X, y)
+    for size in (1e-9, 1e-4):
+        noise = np.random.default_rng(1)
+        near = [x + size * noise.normal(size=x.shape) for x in X]
+        other = clone(model).fit(near, y)
+        assert other.alpha_ == pytest.approx(model.alpha_, rel=100 * size)
+        np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6 + 100 * size)
+
+
+def test_the_perceptron_is_judged_by_wrong_parts():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "perceptron", alpha="auto", random_state=0).fit(X, y)
+    n_steps = sum(map(len, y))
+    # Each sample has the fraction of wrong steps in its part.
+    assert (model.held_out_losses_ < 0.5).all() and (n_steps * model.held_out_losses_ > 0.1).all()
+
+
+def test_samples_without_weight_and_few_samples():
+    X, y = make_chains()
+    weights = np.arange(40) % 2
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    without = clone(model).fit(X[1::2], y[1::2])
+    np.testing.assert_allclose(weighted.held_out_losses_, without.held_out_losses_)
+    few = clone(model).fit(X[:5], y[:5])
+    assert few.alpha_ == clone(model).set_params(alpha=None).fit(X[:5], y[:5]).alpha_
+    # `fit` forgets an earlier choice.
+    weighted.fit(X[:5], y[:5])
+    assert weighted.alpha_ == few.alpha_
+
+
+def test_a_warm_start_chooses_as_a_cold_one():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", warm_start=True).fit(X, y)
+    alpha = model.alpha_
+    # The weights of the last fit have seen the held-out samples.
+    assert model.fit(X, y).alpha_ == alpha and model.n_iter_ <= 3
+
+
+def test_streams_continue_with_the_chosen_strength():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", random_state=0)
+    stream = clone(model).partial_fit(X, y, classes=["a", "b"])
+    usual = clone(model).set_params(alpha=None).partial_fit(X, y, classes=["a", "b"])
+    assert stream.alpha_ == usual.alpha_
+    np.testing.assert_array_equal(stream.coef_, usual.coef_)
+    parts = clone(model).fit_partitions([(X, y)])
+    assert parts.alpha_ == usual.alpha_
+    model.fit(X, y)
+    given = clone(model).set_params(alpha=model.alpha_).fit(X, y).partial_fit(X, y)
+    np.testing.assert_array_equal(clone_of(model).partial_fit(X, y).coef_, given.coef_)
+    assert model.partial_fit(X, y).alpha_ == given.alpha_
+    assert model.set_params(alpha=0.5).partial_fit(X, y).alpha_ == 0.5
+
+
+def clone_of(model):
+    """Return a copy of a fitted model from its arrays."""
+    file = io.BytesIO()
+    np.savez(file, **model.to_arrays())
+    file.seek(0)
+    return type(model).from_arrays(np.load(file))
+
+
+def test_copies_and_searches():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto").fit(X, y)
+    for copied in (pickle.loads(pickle.dumps(model)), clone_of(model)):
+        assert copied.alpha_ == model.alpha_
+        np.testing.assert_array_equal(copied.held_out_losses_, model.held_out_losses_)
+    state = StructuredSparseMAPClassifier("chain", "crf", alpha="auto").set_training_state(model.get_training_state())
+    assert state.alpha_ == model.alpha_
+    assert not hasattr(clone(model), "alpha_") and clone(model).alpha == "auto"
+    search = GridSearchCV(clone(model), {"alpha": ["auto", None, 100.0]}, cv=2).fit(X, y)
+    assert search.best_params_["alpha"] != 100.0
+
+
+def test_mira_has_no_strength_to_choose():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "hinge", alpha="auto", solver="mira", random_state=0).fit(X, y)
+    assert not hasattr(model, "alphas_")
+
+
+@pytest.mark.parametrize("alpha", ["best", -1.0, [0.1], np.nan])
+def test_other_strengths_are_refused(alpha):
+    X, y = make_chains(6)
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        StructuredSparseMAPClassifier("chain", alpha=alpha).fit(X, y)
+
+
+def test_divergence_on_the_path_leaves_the_model_as_it_was():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", alpha="auto", solver=("adagrad", 1e308), shuffle=False)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="training diverged"):
+        model.fit(X, y)
+    assert not hasattr(model, "classes_") and not hasattr(model, "alpha_")
