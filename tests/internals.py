@@ -178,6 +178,7 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
     ObservedLabelSets,
     choose_strength,
     total_variance,
+    try_strengths,
 )
 
 # The scale of columns, of which 2^31 - 1 take no memory.

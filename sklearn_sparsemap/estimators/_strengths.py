@@ -9,6 +9,8 @@ PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
 # than this to the end of the path, where fits take several times as long.
 MIN_DECREASE = 1e-3
+# Losses are multiplied by this factor for each strength before, so that of equal ones the strongest is chosen.
+_PREFERENCE = 1.0 + MIN_DECREASE
 # A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
 _CLEAR_DECREASE = 0.01
@@ -19,18 +21,35 @@ _WINDOW = 3
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
-def choose_strength(alphas, evaluate, leeway=0.0):
-    """Try strengths in descending order until the loss of held-out samples no longer falls.
-
-    The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
-    it changes little if two losses are nearly equal.
+def try_strengths(alphas, losses, results):
+    """Yield strengths in descending order until the loss of held-out samples no longer falls.
 
     Parameters
     ----------
     alphas : sequence of float
         Descending.
-    evaluate : callable
-        Maps a strength to the held-out loss, and a list of further results, which are arrays.
+    losses, results : list
+        The caller appends the held-out loss of each strength, and a list of arrays. Of `results`, those of the best
+        strength and its neighbours are kept.
+    """
+    for alpha in alphas:
+        yield alpha
+        raised = losses * _PREFERENCE ** np.arange(len(losses))
+        best = int(np.argmin(raised))
+        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
+            break
+
+
+def choose_strength(alphas, losses, results, leeway=0.0):
+    """Choose between the best strength and its neighbours, at the minimum of a parabola through their losses.
+
+    So the choice changes little if two losses are nearly equal.
+
+    Parameters
+    ----------
+    alphas, losses, results
+        As in `try_strengths`.
     leeway : float, default=0.0
         The choice is the weakest strength at which the parabola exceeds its minimum by at most this fraction.
 
@@ -39,18 +58,7 @@ def choose_strength(alphas, evaluate, leeway=0.0):
     choice : Choice
         Between two strengths, results are interpolated.
     """
-    losses, raised, results = [], [], []
-    for alpha in alphas:
-        loss, own = evaluate(alpha)
-        losses.append(loss)
-        raised.append(loss * (1.0 + MIN_DECREASE) ** len(raised))
-        results.append(own)
-        best = int(np.argmin(raised))
-        # Only the neighbours of the best strength are needed.
-        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
-        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
-            break
-    lowest = minimum_of_curve(raised, leeway)
+    lowest = minimum_of_curve(losses * _PREFERENCE ** np.arange(len(losses)), leeway)
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]

@@ -17,7 +17,7 @@ from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
 from .._monitor import report
-from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled
+from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled, try_strengths
 from .calibration import Calibration
 from .data import in_folds
 from .decisions import ObservedLabelSets
@@ -229,8 +229,12 @@ class LBFGSCrossValidation:
         if self.folds:
             alphas = [usual * factor for factor in PATH] if alpha == "auto" else [alpha]
             parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
-            evaluate = partial(self._evaluate, alphas, parts, [start] * len(parts))
-            self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, evaluate)
+            models, losses, results = [start] * len(parts), [], []
+            for self.alpha in try_strengths(alphas, losses, results):
+                loss, own = self._evaluate(parts, models, f"strength {len(losses) + 1} of at most {len(alphas)}")
+                losses.append(loss)
+                results.append(own)
+            self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, losses, results)
             start = LinearModel(*arrays)
             self.estimator._calibrate(self.evidence, task)
         self.learner = self._new_learner(task, X, start, alpha=self.alpha, tol=self.tol)
@@ -242,8 +246,15 @@ class LBFGSCrossValidation:
                 return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
         return self
 
-    def _evaluate(self, alphas, parts, models, alpha):
-        """Train the models of the folds with a strength, starting from those of the previous one, which it replaces.
+    def _evaluate(self, parts, models, name):
+        """Train the models of the folds with `alpha`, starting from those of the previous strength, which it replaces.
+
+        Parameters
+        ----------
+        parts : list of (task, X, X of the held-out samples)
+        models : list of LinearModel
+        name : str
+            Name of the strength in reports.
 
         Returns
         -------
@@ -254,10 +265,9 @@ class LBFGSCrossValidation:
         """
         evidence = np.empty(self.task.gold.shape)
         for k, (part, features, held) in enumerate(parts):
-            if self.estimator.verbose:
-                steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
-                report(self.estimator, "cross-validation, strength", alphas.index(alpha) + 1, steps)
-            learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
+            report(self.estimator, f"cross-validation, {name}, fold", k + 1, len(parts))
+            tol = max(_CV_GRADIENT_TOL, self.tol)
+            learner = self._new_learner(part, features, models[k], alpha=self.alpha, tol=tol)
             learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
             models[k] = learner.model()
             evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)

@@ -8,7 +8,8 @@ from ..._core.validation import pair_of
 from ..._training._scores import linear_scores
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
-from .._strengths import Choice, choose_strength, has_stalled
+from .._monitor import report
+from .._strengths import Choice, choose_strength, has_stalled, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
@@ -84,8 +85,9 @@ def choose_penalty(estimator, task, X, gold):
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), np.sort(held)) for held in held_parts]
     total = sum(part.task.weights.sum() for part in parts)
-
-    def evaluate(alpha):
-        return sum(part.loss(alpha) for part in parts) / total, []
-
-    return choose_strength(usual * _PATH, evaluate, _LEEWAY)
+    alphas, losses, results = usual * _PATH, [], []
+    for alpha in try_strengths(alphas, losses, results):
+        report(estimator, "held-out loss, strength", len(losses) + 1, f"at most {len(alphas)}")
+        losses.append(sum(part.loss(alpha) for part in parts) / total)
+        results.append([])
+    return choose_strength(alphas, losses, results, _LEEWAY)
