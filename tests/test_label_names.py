@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import expected_cuts
 from scipy import sparse
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, train_test_split
@@ -469,3 +470,58 @@ def test_displays_of_collections(data):
     search = GridSearchCV(model, {"multilabellpsparsemap__alpha": [1e-3]}, cv=3).fit(X, y)
     names = search.predict(X[:1])[0]
     assert HierarchyDisplay.from_estimator(search, X[:1]).predicted.tolist() == [c in names for c in sorted(NAMES)]
+
+
+@pytest.mark.parametrize("decision", ["observed_sets", "expected_f1", "threshold", "map"])
+@pytest.mark.parametrize("label_graph", [None, "full"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_known_labels_are_kept(data, decision, label_graph):
+    X, Y = data
+    y = collections_of(Y.assign(music=Y["music"] | Y["jazz"]))["sets"]
+    options = {"constraints": [Implies("jazz", "music")], "max_iter": 20, "random_state": 0, "alpha": 1e-2}
+    model = MultilabelLPSparseMAP(label_graph, decision=decision, **options).fit(X, y)
+    free, rng = model.predict(X, names=False), np.random.default_rng(0)
+    classes = model.classes_.tolist()
+    allowed = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0], [0, 1, 1], [1, 1, 1]])
+    known = np.where(rng.random((120, 3)) < 0.5, np.nan, allowed[rng.integers(0, 6, 120)])
+    found = model.predict(X, known, names=False)
+    is_known = ~np.isnan(known)
+    assert (found[is_known] == known[is_known]).all() and not model._graph.violated(found).any()
+    same = ((free == known) | ~is_known).all(axis=1)
+    np.testing.assert_array_equal(found[same], free[same])
+    assert 20 < same.sum() < 100
+    # The others are the best of all sets that agree.
+    p, cuts = model.predict_proba(X), np.full((120, 1), 0.5)
+    if decision == "expected_f1":
+        cuts = expected_cuts(p, 0.5)[:, None]
+    values = (p - cuts) @ allowed.T
+    if decision == "map":
+        both = allowed[:, model.edges_].all(axis=2) @ model.edge_scores_ if label_graph else 0.0
+        values = (model.decision_function(X) - 0.5) @ allowed.T + both
+    for i in np.flatnonzero(~same):
+        agree = (allowed[:, is_known[i]] == known[i, is_known[i]]).all(axis=1)
+        of_found = values[i, (allowed == found[i]).all(axis=1)]
+        assert of_found == pytest.approx(values[i, agree].max(), abs=1e-9)
+    dicts = [{classes[j]: bool(row[j]) for j in np.flatnonzero(~np.isnan(row))} or None for row in known]
+    for form in (dicts, pd.DataFrame(known[:, ::-1], columns=classes[::-1])):
+        np.testing.assert_array_equal(model.predict(X, known=form, names=False), found)
+    assert model.predict(X, known=dicts).tolist() == [tuple(np.array(classes)[row > 0].tolist()) for row in found]
+
+
+def test_wrong_known_labels_are_refused(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP(constraints=[Implies("jazz", "music")], decision="threshold")
+    model.fit(X, collections_of(Y.assign(music=1))["sets"])
+    for known, message in (
+        ([{"jazz": True, "music": False}], r"known\[0\]: no set of labels satisfies .*Implies\('jazz', 'music'\)"),
+        ([{"rock": True}], r"known\[0\] has 'rock': True; it must map labels in classes_ to bools"),
+        ([{"jazz": 2}], r"known\[0\] has 'jazz': 2"),
+        ([["jazz"]], r"known\[0\] is \['jazz'\]; it must be a dict such as \{'jazz': True\}, or None"),
+        ([None, None], "known has 2 entries for 1 samples"),
+        (np.zeros((1, 2)), r"known has shape \(1, 2\), but there are \(1, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(X[:1], known=known)
+    single = MultilabelLPSparseMAP().fit(X[:60], ["a", "b"] * 30)
+    with pytest.raises(ValueError, match="known is for label sets"):
+        single.predict(X[:1], known=[{"a": True}])

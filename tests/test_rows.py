@@ -101,7 +101,7 @@ def test_token_dicts_are_read_as_crfsuite_reads_them(kind, n_sentences):
         np.float32(0.5), np.str_("x"), np.bool_(True), "é" * 300, "\ud800", "\U0001f600", "", np.arange(3.0), [], -0.0,
         type("Text", (str,), {})("x"), 1.5e300,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_values_of_any_type_are_read_as_without_pickles(value, monkeypatch):
     # Flat dicts of plain types are read from their pickles, others from the objects themselves.

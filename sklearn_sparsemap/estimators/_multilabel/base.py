@@ -28,6 +28,7 @@ from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
 from .data import add_ancestors, read_indicator
 from .decisions import OLD_RULES, expected_cuts
+from .known import agree, read_known_labels
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
@@ -159,13 +160,23 @@ class LabelSetClassifier(
         return [[(self._names_of(labels > 0), p) for labels, p in likeliest] for likeliest in lists]
 
     def predict(
-        self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool | None = None
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        map_time_limit: float | None = MAP_TIME_LIMIT,
+        names: bool | None = None,
     ) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
+        known : sequence of length n_samples, or array-like of shape (n_samples, n_labels), default=None
+            Labels that are known to be on or off: for each sample a dict such as ``{"jazz": True, "live": False}``, or
+            None; or an indicator matrix with NaN for unknown labels. If the prediction contradicts them, the best set
+            that agrees with them is predicted instead, by probabilities minus the threshold of the rule, or for "map"
+            by its objective.
         map_time_limit : float or None, default=1.0
             Maximum number of seconds for the best set of a sample, relaxation and mixed-integer program together. If
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
@@ -179,12 +190,20 @@ class LabelSetClassifier(
         -------
         y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
             Indicator matrix; with `names` an object array of tuples; or the labels, if `y` was 1-D.
+
+        Raises
+        ------
+        ValueError
+            If `known` is not as described, or no set that satisfies the constraints agrees with it.
         """
         X = self._check_predict(X)
         check_parameters(self, ["decision", "threshold"])
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
-        chosen = self._choose(self._learned.model, X, map_time_limit, warn=True)
+        if known is not None and self._single:
+            raise ValueError("known is for label sets, and y had one label for each sample; leave it at None")
+        known = None if known is None else read_known_labels(known, self.classes_, X.shape[0], self._in_order)
+        chosen = self._choose(self._learned.model, X, map_time_limit, warn=True, known=known)
         if self._single:
             return self.classes_[chosen.argmax(axis=1)]
         if not (self._named if names is None else names):
@@ -228,22 +247,28 @@ class LabelSetClassifier(
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
         return float(np.average(right, weights=sample_weight))
 
-    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False, marginals=None):
+    def _choose(self, model, X, map_time_limit=MAP_TIME_LIMIT, warn=False, marginals=None, known=None):
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels).
 
-        The arguments are those of `predict` and `_evidence`.
+        The arguments are those of `predict` and `_evidence`; `known` is in the form of `read_known_labels`.
         """
         graph = self._graph
         task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
         if self._single or self.decision == "map":
             # SparseMAP's regulariser subtracts 1/2 for each predicted label.
             cost = 0.5 if self._loss == "sparsemap" and not self._single else 0.0
-            return np.concatenate(
+            chosen = np.concatenate(
                 [
                     task.predict(self._finite(model.scores(X[rows])) - cost, model.additional, self.n_jobs)
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
+
+            def best(graph, rows):
+                task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
+                return task.predict(model.scores(X[rows]) - cost, model.additional, self.n_jobs)
+
+            return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
         probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
         rule, cuts = self._rule if self.decision == "auto" else self.decision, self._current_threshold()
         if rule == "observed_sets":
@@ -252,11 +277,16 @@ class LabelSetClassifier(
             if rule == "expected_f1":
                 cuts = expected_cuts(probabilities, cuts)[:, None]
             chosen = probabilities > cuts
+        cuts = np.broadcast_to(cuts, (len(chosen), 1))
+
+        def best(graph, rows):
+            task = LabelTask(graph, self._loss, map_time_limit=map_time_limit)
+            return task.predict(probabilities[rows] - cuts[rows], None, self.n_jobs)
+
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
-            cuts = np.broadcast_to(cuts, (len(chosen), 1))
-            chosen[wrong] = task.predict(probabilities[wrong] - cuts[wrong], None, self.n_jobs)
-        return chosen
+            chosen[wrong] = best(graph, wrong)
+        return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
 
     def _current_threshold(self):
         return self.threshold_ if self.threshold == "auto" else self.threshold

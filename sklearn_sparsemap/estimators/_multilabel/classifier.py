@@ -86,12 +86,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         pairs for each label that have the highest mutual information in the training data (`partial_fit`: in the first
         mini-batch), or for hinge those of the tree. ``"tree"`` is the spanning tree with the highest mutual
         information. Training with ``loss="logistic"``, and classification with one label for each sample, use no edges.
-        Names are the columns of `y`, if it is a DataFrame, or the argument `classes` of `fit`.
+        Names are those in `y`, its columns if it is a DataFrame, or the argument `classes` of `fit`.
     constraints : list of constraints, default=None
         Logical constraints on labels: `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from
         `sklearn_sparsemap.factors`. They hold in training (except with ``loss="logistic"``) and in every prediction.
         The ancestors of true labels in a `Hierarchy` are added. Training samples that violate other constraints are
-        left out, with a warning that counts them.
+        left out, with a warning that counts them and names the constraints.
     hidden_layer_sizes : tuple of int or "auto", default="auto"
         Sizes of the hidden layers (ReLU). An empty tuple means scores that are linear in the features. ``"auto"`` means
         one layer of 300 units if its log loss on held-out samples is clearly lower, else none (see the notes).
