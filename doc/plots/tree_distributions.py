@@ -1,4 +1,4 @@
-"""Figure 4 of the SparseMAP paper: selected trees and heads by epoch, with figures of `doc/notes/parsing.md`."""
+"""Figure 4 of the SparseMAP paper: distributions of trees and of heads by epoch, from `doc/notes/parsing.md`."""
 
 import matplotlib.pyplot as plt
 import tables
