@@ -692,8 +692,8 @@ def test_samples_that_violate_rules_are_left_out():
     kept = np.setdiff1d(np.arange(30), [3, 7, 9])
     message = (
         r"^3 of 30 samples violate rules of their factor graph, and are left out of training: 'one worker a shift' "
-        r"\(2 samples\), 'one shift a day' \(2 samples\); graph.violations lists those of an assignment; correct y\[3\], "
-        r"y\[7\], y\[9\], or remove the rules"
+        r"\(2 samples\), 'one shift a day' \(2 samples\); graph.violations lists those of an assignment; "
+        r"correct y\[3\], y\[7\], y\[9\], or remove the rules"
     )
     weights = np.random.default_rng(0).random(30)
     for options, fit_options in (({}, {}), ({"solver": "adagrad", "random_state": 0}, {"sample_weight": weights})):

@@ -146,8 +146,8 @@ class GraphBuilder:
         for i, x in enumerate(X):
             if isinstance(x, dict):
                 raise ValueError(
-                    f"X[{i}] is a dict; if `structure` is a function, a sample has one row of features for each variable, "
-                    "in the order in which the graph made them: join the rows of all arrays by np.concatenate"
+                    f"X[{i}] is a dict; if `structure` is a function, a sample has one row of features for each "
+                    "variable, in the order in which the graph made them: join the rows of all arrays by np.concatenate"
                 )
             if not isinstance(x, tuple) or not x:
                 raise ValueError(

@@ -83,7 +83,9 @@ def _check_columns(frame, used, fields):
         unknown = [name for name in names if name not in known]
         if unknown:
             has = ", ".join(map(repr, known))
-            raise ValueError(f"the frame has no column {unknown[0]!r}; it has {has}; name the right one by {parameter}=")
+            raise ValueError(
+                f"the frame has no column {unknown[0]!r}; it has {has}; name the right one by {parameter}="
+            )
     if not len(frame):
         raise ValueError("the frame has no rows; give at least one token")
     return fields
