@@ -301,9 +301,9 @@ def test_sentences_from_frame():
     ):
         with pytest.raises(ValueError, match=message):
             sentences_from_frame(bad)
-    for parameters in ({"label": "tag"}, {"fields": ["word", "tag"]}):
-        with pytest.raises(ValueError, match=f"no column 'tag'; it has .*; name the right one by {[*parameters][0]}="):
-            sentences_from_frame(frame, ["doc", "sentence"], **parameters)
+    for name, value in (("label", "tag"), ("fields", ["word", "tag"])):
+        with pytest.raises(ValueError, match=f"no column 'tag'; it has .*; name the right one by {name}="):
+            sentences_from_frame(frame, ["doc", "sentence"], **{name: value})
 
 
 def test_lists_of_frames_train_a_model():

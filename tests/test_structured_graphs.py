@@ -29,6 +29,7 @@ from sklearn_sparsemap.factors import (
     PairTable,
     StructureFactor,
     Xor,
+    XorOut,
 )
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -691,7 +692,8 @@ def test_samples_that_violate_rules_are_left_out():
     kept = np.setdiff1d(np.arange(30), [3, 7, 9])
     message = (
         r"^3 of 30 samples violate rules of their factor graph, and are left out of training: 'one worker a shift' "
-        r"\(2 samples\), 'one shift a day' \(2 samples\); correct y\[3\], y\[7\], y\[9\], or remove the rules"
+        r"\(2 samples\), 'one shift a day' \(2 samples\); graph.violations lists those of an assignment; "
+        r"correct y\[3\], y\[7\], y\[9\], or remove the rules"
     )
     weights = np.random.default_rng(0).random(30)
     for options, fit_options in (({}, {}), ({"solver": "adagrad", "random_state": 0}, {"sample_weight": weights})):
@@ -769,3 +771,68 @@ def test_structures_of_a_graph_that_is_one():
                 assert any(plain(found) == plain(best) for found, _ in own) and not any(map(graph.violations, parts))
                 n_several += len(own) > 1
             assert n_several > 3
+
+
+def rota():
+    """Return a graph of three workers and two days with two shifts, and one variable for each worker and day."""
+    graph = FactorGraph()
+    works, duty = graph.variables((3, 2, 2), name="works"), graph.variables((3, 2), name="duty")
+    graph.add(*(Exactly(works[:, d, s], 1) for d, s in np.ndindex(2, 2)))
+    graph.add(*(XorOut([*works[w, d], duty[w, d]]) for w, d in np.ndindex(3, 2)))
+    graph.add(Pair(duty[:, 0], duty[:, 1], name="stay", tied=True))
+    return graph
+
+
+@pytest.mark.parametrize("make", [np.asarray, lambda x: sparse.csr_array(x.reshape(-1, 2))])
+def test_samples_are_dicts_by_array(make):
+    graph, draw = rota(), np.random.default_rng(0).normal
+    X = [{"duty": 0.0 * draw(size=(3, 2, 2)), "works": draw(size=(3, 2, 2, 2))} for _ in range(20)]
+    rows = [np.concatenate([x[name].reshape(-1, 2) for name in ("works", "duty")]) for x in X]
+    y = [map_inference(graph, {n: x[n][..., 0] for n in graph.names}, additional={"stay": 0.5}).structure for x in X]
+    wanted = StructuredSparseMAPClassifier(graph, alpha=0.1).fit(rows, y)
+    X = [{name: make(array) for name, array in x.items()} for x in X]
+    model = StructuredSparseMAPClassifier(graph, alpha=0.1).fit(X, y)
+    assert_allclose(model.coef_, wanted.coef_)
+    for found, right in zip(model.predict(X), wanted.predict(rows), strict=True):
+        assert {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in right.items()}
+    assert explain(model, X[0]).score_difference == pytest.approx(explain(wanted, rows[0]).score_difference)
+
+
+def test_dicts_of_several_values():
+    graph = FactorGraph()
+    first, second = graph.categorical(2, 3, name="first"), graph.categorical((2, 2), 3, name="second")
+    graph.add(PairTable(first, second[0], name="alike", tied=True))
+    draw = np.random.default_rng(0).normal
+    X = [{"first": draw(size=(2, 1)), "second": draw(size=(2, 2, 1))} for _ in range(9)]
+    y = [{name: (x[..., 0] > 0).astype(int) for name, x in sample.items()} for sample in X]
+    model = StructuredSparseMAPClassifier(graph, alpha=0.1).fit(X, y)
+    rows = [np.concatenate([x["first"], x["second"].reshape(4, 1)]) for x in X]
+    assert_allclose(model.coef_, StructuredSparseMAPClassifier(graph, alpha=0.1).fit(rows, y).coef_)
+
+
+def test_wrong_dicts_of_samples():
+    graph = rota()
+    works, duty = np.zeros((3, 2, 2, 1)), np.zeros((3, 2, 1))
+    scores = {"works": works[..., 0], "duty": duty[..., 0]}
+    y = [map_inference(graph, scores, additional={"stay": 0.0}).structure]
+    for x, message in (
+        ({"works": works}, r"X\[0\] must be a dict with features for each of \['works', 'duty'\]; got arrays named"),
+        ({"works": works, "duty": duty[..., 0]}, r"X\[0\]\['duty'\] has shape \(3, 2\), but these .* have \(3, 2\)"),
+        ({"works": works, "duty": np.zeros((3, 2, 4))}, r"different numbers of features, \{'works': 1, 'duty': 4\}"),
+        ({"works": works, "duty": [["a"]]}, r"X\[0\]\['duty'\] must be an array of numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StructuredSparseMAPClassifier(graph).fit([x], y)
+    with pytest.raises(ValueError, match=r"X\[1\] must be a dict .*; got ndarray"):
+        StructuredSparseMAPClassifier(graph).fit([{"works": works, "duty": duty}, works], y * 2)
+    with pytest.raises(ValueError, match=r"X\[0\] is a dict; if `structure` is a function, .* np.concatenate"):
+        StructuredSparseMAPClassifier(lambda x: graph).fit([{"works": works, "duty": duty}], y)
+
+
+def test_indices_instead_of_a_mask():
+    for y, message in (
+        ([0, 2], r"y\[0\]: on has shape \(2,\); .* have \(4,\); give a mask of this shape, True for variables that"),
+        ([0, 2, 3, 1], r"y\[0\]: on must be a mask of the variables that are on: True and False, or 1 and 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StructuredSparseMAPClassifier(ring(4)).fit([np.zeros((4, 1))], [y])

@@ -46,9 +46,9 @@ def transformed(steps, X):
 def one_sample(x, is_flat, columns=None):
     """Return a single sample as a sequence of samples.
 
-    With `is_flat`, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds one text
-    or one dict. A row of a table that is a Series becomes a table, so that its columns keep their names; `columns` are
-    those of the model, if they have names.
+    With `is_flat`, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds one
+    text or one dict. A row of a table that is a Series becomes a table, so that its columns keep their names; `columns`
+    are those of the model, if they have names.
     """
     is_row = columns is not None and hasattr(x, "index") and list(x.index) == list(columns)
     if is_flat and not is_row and _holds_one(x, str | bytes | Mapping):

@@ -99,10 +99,12 @@ def read_assignment(graph, layout, y, partly=False):
         if n_states is not None and array.shape == shape[:-1]:
             array = _one_of_each(array, n_states, name, partly)
         if array.shape != shape:
-            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, for the indices of their values"
+            wanted = f"{shape[:-1]}, for the indices of their values"
+            if n_states is None:
+                wanted = f"{shape}; give a mask of this shape, True for variables that are on"
             raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
         if array.dtype.kind not in "buif" or not (np.isin(array, (0, 1)) | (partly & (array != array))).all():
-            raise ValueError(f"{name} must hold True and False, or 1 and 0")
+            raise ValueError(f"{name} must be a mask of the variables that are on: True and False, or 1 and 0")
         parts.append(array.astype(np.float64).ravel())
     return np.concatenate(parts)
 

@@ -234,12 +234,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     structures in the form that their class documents.
 
     With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them,
-    or the shape of the variables and one more axis, of features. A callable gets these rows, once in each call of a
-    method. A sample may then also be a tuple of features and further arguments of the callable, such as a shape. `y`
-    holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of such arrays by name. If all
-    variables have several values (`FactorGraph.categorical`), there may be one row for each variable; `y` then holds
-    the indices of their values. Training samples that violate a rule (`FactorGraph.violations`) are left out, with a
-    warning that counts them and names the rules.
+    or the shape of the variables and one more axis, of features. With one graph for all samples, it may also be a dict
+    of such arrays by the names of the graph's arrays. A callable gets the rows, once in each call of a method. A sample
+    may then also be a tuple of features and further arguments of the callable, such as a shape. `y` holds an array of
+    bool (or 0 and 1) in the shape of the variables, or a dict of such arrays by name. If all variables have several
+    values (`FactorGraph.categorical`), there may be one row for each variable; `y` then holds the indices of their
+    values. Training samples that violate a rule (`FactorGraph.violations`) are left out, with a warning that counts
+    them and names the rules.
 
     Additional scores are learned for the names of factors, and all graphs must have the same ones: one score for each
     pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named

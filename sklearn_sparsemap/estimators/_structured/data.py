@@ -356,7 +356,7 @@ def without_violations(X, gold, task, stream=False):
         raise ValueError(f"all samples violate rules of their factor graph: {rules}; y[{wrong[0]}] violates {first!r}")
     warn_user(
         f"{len(wrong)} of {len(X)} samples violate rules of their factor graph, and are left out of training: {rules}; "
-        f"correct {samples}, or remove the rules"
+        f"graph.violations lists those of an assignment; correct {samples}, or remove the rules"
     )
     return X[kept], gold[kept], task.take(kept)
 

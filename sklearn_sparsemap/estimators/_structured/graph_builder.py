@@ -1,10 +1,13 @@
 """The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
 
 from functools import singledispatch
+from math import prod
 
 import numpy as np
+from scipy import sparse
 
 from ..._core.ragged import RaggedArray
+from ..._core.validation import check_numbers
 from ..._training._graph_task import GraphTask
 from ...factors import FactorGraph
 from ...losses._graphs import check_graph, learned_shapes
@@ -138,9 +141,14 @@ class GraphBuilder:
             The features.
         extras : list of tuple, or None
         """
-        if isinstance(X, RaggedArray) or not hasattr(X, "__len__") or not any(isinstance(x, tuple) for x in X):
+        if not _holds_any(X, (tuple, dict)):
             return X, None
         for i, x in enumerate(X):
+            if isinstance(x, dict):
+                raise ValueError(
+                    f"X[{i}] is a dict; if `structure` is a function, a sample has one row of features for each "
+                    "variable, in the order in which the graph made them: join the rows of all arrays by np.concatenate"
+                )
             if not isinstance(x, tuple) or not x:
                 raise ValueError(
                     f"X[{i}] is not a tuple of features and further arguments of the function `structure`, as other "
@@ -209,10 +217,41 @@ class FixedGraph(GraphBuilder):
             )
         return self.graph
 
-    @staticmethod
-    def split(X):
-        """Return the samples, which have no extra arguments."""
-        return X, None
+    def split(self, X):
+        """Return the samples, which have no extra arguments; dicts of arrays by name are joined to rows."""
+        if not _holds_any(X, dict):
+            return X, None
+        return [self._rows_of(x, f"X[{i}]") for i, x in enumerate(X)], None
+
+    def _rows_of(self, sample, which):
+        """Join the arrays of a sample, in the order of the graph's variables, to one row for each variable."""
+        shapes = self.graph.shapes
+        if not isinstance(sample, dict) or set(sample) != set(shapes):
+            found = f"arrays named {sorted(sample, key=str)}" if isinstance(sample, dict) else type(sample).__name__
+            raise ValueError(f"{which} must be a dict with features for each of {list(shapes)}; got {found}")
+        parts = []
+        for name, shape in shapes.items():
+            rows = sample[name]
+            rows = rows if sparse.issparse(rows) else check_numbers(rows, f"{which}[{name!r}]")
+            shapes_of_rows = [shape[:-1], shape] if name in self.graph.n_states else [shape]
+            if rows.shape[:-1] not in [*shapes_of_rows, *((prod(own),) for own in shapes_of_rows)]:
+                raise ValueError(
+                    f"{which}[{name!r}] has shape {rows.shape}, but these variables of the graph have "
+                    f"{shapes_of_rows[0]}; give this shape and one more axis, of features"
+                )
+            parts.append(rows.reshape(-1, rows.shape[-1]))
+        widths = {name: part.shape[1] for name, part in zip(shapes, parts)}
+        if len(set(widths.values())) > 1:
+            raise ValueError(
+                f"the arrays of {which} have different numbers of features, {widths}; give all the same, with 0 for "
+                "features that others have"
+            )
+        return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
+
+
+def _holds_any(X, kinds):
+    """Tell whether X is a sequence in which a sample is of one of these types."""
+    return not isinstance(X, RaggedArray) and hasattr(X, "__len__") and any(isinstance(x, kinds) for x in X)
 
 
 def _sample_of(X, i):

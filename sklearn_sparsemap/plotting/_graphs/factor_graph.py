@@ -165,7 +165,7 @@ class FactorGraphDisplay(Drawing):
         ----------
         estimator : StructuredSparseMAPClassifier
             Fitted, with a `FactorGraph` or a function to one as `structure`; or a pipeline or a search around it.
-        x : array-like, CSR or tuple
+        x : array-like, CSR, tuple or dict
             One sample: an element of the list that ``predict`` takes.
         names, axis_names
             As for the class.
