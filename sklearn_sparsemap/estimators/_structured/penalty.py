@@ -12,9 +12,9 @@ from .._strengths import Choice, choose_strength, has_stalled
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
-# Fraction by which the held-out loss may exceed its minimum. The accuracy of SparseMAP losses is highest at a weaker
-# strength than that of the lowest loss, and more samples, as in the final fit, need a weaker one.
-_LEEWAY = 0.01
+# Relative decrease of the held-out loss that a tenth of the strength must bring: on a path, weak penalties overfit
+# less than in a whole fit, which has more epochs.
+_MIN_DECREASE = 0.02
 # Minimum number of samples for a choice.
 _MIN_SAMPLES = 6
 # Minimum number of samples of which one part in `_N_PARTS` is held out; with fewer, each part of three is, in turn.
@@ -88,4 +88,4 @@ def choose_penalty(estimator, task, X, gold):
     def evaluate(alpha):
         return sum(part.loss(alpha) for part in parts) / total, []
 
-    return choose_strength(usual * _PATH, evaluate, _LEEWAY)
+    return choose_strength(usual * _PATH, evaluate, _MIN_DECREASE)
