@@ -204,7 +204,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     previous strength, until the loss of the held-out samples no longer falls by two percent. Each strength takes four
     epochs of AdaGrad, or some tens of iterations of L-BFGS. The choice is the minimum of a parabola through the losses.
     Models of the perceptron loss, which has no scale, are compared by the fraction of wrong parts. The choice depends
-    on the order of the samples, but not on `random_state`. With fewer than six samples, it is the default.
+    on the order of the samples, but not on `random_state`. With fewer than six samples, it is the default. With
+    `warm_start` too, the weights start from zero, because those of the last fit have seen the held-out samples.
     `partial_fit` continues with the chosen strength.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
@@ -291,6 +292,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     }
 
     alpha_: float
+    alphas_: NDArray[np.float64]
+    held_out_losses_: NDArray[np.float64]
     validation_scores_: list[float]
 
     def __init__(
