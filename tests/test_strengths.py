@@ -72,7 +72,9 @@ def test_rows_in_blocks_have_the_same_variance(monkeypatch):
     assert total_variance(X, weights) == pytest.approx(wanted)
     for form in (sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
         assert total_variance(form, weights) == pytest.approx(wanted, rel=1e-6)
-    halves = sparse.csr_array((np.repeat(X.ravel() / 2.0, 2), np.tile(np.repeat(np.arange(3), 2), 50), 6 * np.arange(51)))
+    halves = sparse.csr_array(
+        (np.repeat(X.ravel() / 2.0, 2), np.tile(np.repeat(np.arange(3), 2), 50), 6 * np.arange(51))
+    )
     assert total_variance(halves, weights) == pytest.approx(wanted) and halves.nnz == 300
     assert total_variance(np.ones((4, 2)), np.ones(4)) == 1.0
 
