@@ -98,7 +98,9 @@ def main():
         for loss in args.losses:
             for tol, gap, seed in product((None, *args.tols), args.gaps, range(args.seeds)):
                 _learners._ROUGH = gap
-                model = StructuredSparseMAPClassifier(structure, loss, solver=args.solver, tol=tol, random_state=seed)
+                model = StructuredSparseMAPClassifier(
+                    structure, loss, alpha=1e-4, solver=args.solver, tol=tol, random_state=seed
+                )
                 # Compiles the kernels, or loads them.
                 model.fit(X[:30], y[:30]).predict(X_dev[:5])
                 start = process_time()

@@ -6,7 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+<<<<<<< HEAD
 from internals import choose_strength, minimum_of_curve, replace, total_variance, try_strengths
+=======
+from internals import choose_strength, replace, total_variance
+>>>>>>> auto
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -70,15 +74,24 @@ def test_rows_in_blocks_have_the_same_variance(monkeypatch):
     wanted = np.trace(np.cov(X.T, aweights=weights, ddof=0))
     replace(monkeypatch, "estimators", "_ROWS", 7)
     assert total_variance(X, weights) == pytest.approx(wanted)
-    assert total_variance(sparse.csr_array(X), weights) == pytest.approx(wanted)
+    for form in (sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
+        assert total_variance(form, weights) == pytest.approx(wanted, rel=1e-6)
+    halves = sparse.csr_array(
+        (np.repeat(X.ravel() / 2.0, 2), np.tile(np.repeat(np.arange(3), 2), 50), 6 * np.arange(51))
+    )
+    assert total_variance(halves, weights) == pytest.approx(wanted) and halves.nnz == 300
     assert total_variance(np.ones((4, 2)), np.ones(4)) == 1.0
 
 
-def test_a_leeway_weakens_the_choice_smoothly():
-    assert minimum_of_curve([4.0, 2.0, 1.5, 3.0], leeway=0.01) == pytest.approx(1.75 + np.sqrt(0.03 / 2.0))
-    assert minimum_of_curve([4.0, 2.0, 1.5, 3.0], leeway=10.0) == 2.25
-    assert minimum_of_curve([4.0, 2.0, 1.9999], leeway=10.0) == 2.0
-    assert minimum_of_curve([2.0, 1.0], leeway=0.01) == 1.0
+def test_progress_must_be_worth_a_weaker_penalty():
+    losses = {10.0: 3.0, 1.0: 2.0, 0.1: 1.97, 0.01: 1.9}
+    alphas = np.array(sorted(losses, reverse=True))
+    strict = choose_strength(alphas, lambda alpha: (losses[alpha], []), 0.02)
+    np.testing.assert_array_equal(strict.losses, [3.0, 2.0, 1.97])
+    raised = np.array([3.0, 2.0 * 1.02, 1.97 * 1.02**2])
+    place = -np.polyfit(range(3), raised, 2)[1] / (2.0 * np.polyfit(range(3), raised, 2)[0])
+    assert strict.alpha == pytest.approx(10.0 ** (1.0 - place))
+    assert len(choose_strength(alphas, lambda alpha: (losses[alpha], [])).losses) == 4
 
 
 def parts_of(n_samples):
@@ -117,11 +130,15 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
         return total / len(X)
 
     usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
+<<<<<<< HEAD
     alphas, losses, results = usual * 10.0 ** np.arange(1, -3, -1), [], []
     for alpha in try_strengths(alphas, losses, results):
         losses.append(evaluate(alpha))
         results.append([])
     twin = choose_strength(alphas, losses, results, leeway=0.01)
+=======
+    twin = choose_strength(usual * 10.0 ** np.arange(1, -3, -1), evaluate, min_decrease=0.02)
+>>>>>>> auto
     np.testing.assert_allclose(model.alphas_, twin.alphas)
     np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
     assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)

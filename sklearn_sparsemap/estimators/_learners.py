@@ -363,12 +363,21 @@ def total_variance(X, weights):
     weights : array of shape (n_rows,)
         Equivalent to repetitions of rows.
     """
-    total, mean, squares = weights.sum(), 0.0, 0.0
-    for start in range(0, X.shape[0], _ROWS):
-        own, some = weights[start : start + _ROWS], X[start : start + _ROWS]
-        mean = mean + own @ some / total
-        squares = squares + np.sum(own @ (some.multiply(some) if sparse.issparse(some) else some * some)) / total
-    variance = float(squares - mean @ mean)
+    n_rows, total, squares, is_sparse = X.shape[0], weights.sum(), 0.0, sparse.issparse(X)
+    if is_sparse and not X.has_canonical_format:
+        # It may be the user's matrix.
+        X = X.copy()
+        X.sum_duplicates()
+    for start in range(0, n_rows, _ROWS):
+        stop = min(start + _ROWS, n_rows)
+        own = weights[start:stop]
+        if is_sparse:
+            ends = X.indptr[start : stop + 1]
+            squares += np.repeat(own, np.diff(ends)) @ np.square(X.data[ends[0] : ends[-1]])
+        else:
+            squares += np.sum(own @ np.square(X[start:stop]))
+    mean = weights @ X / total
+    variance = float(squares / total - mean @ mean)
     return variance if variance > 0.0 else 1.0
 
 

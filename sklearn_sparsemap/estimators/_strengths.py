@@ -21,13 +21,22 @@ _WINDOW = 3
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
+<<<<<<< HEAD
 def try_strengths(alphas, losses, results):
     """Yield strengths in descending order until the loss of held-out samples no longer falls.
+=======
+def choose_strength(alphas, evaluate, min_decrease=MIN_DECREASE):
+    """Try strengths in descending order until the loss of held-out samples no longer falls.
+
+    The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
+    it changes little if two losses are nearly equal.
+>>>>>>> auto
 
     Parameters
     ----------
     alphas : sequence of float
         Descending.
+<<<<<<< HEAD
     losses, results : list
         The caller appends the held-out loss of each strength, and a list of arrays. Of `results`, those of the best
         strength and its neighbours are kept.
@@ -52,13 +61,35 @@ def choose_strength(alphas, losses, results, leeway=0.0):
         As in `try_strengths`.
     leeway : float, default=0.0
         The choice is the weakest strength at which the parabola exceeds its minimum by at most this fraction.
+=======
+    evaluate : callable
+        Maps a strength to the held-out loss, and a list of further results, which are arrays.
+    min_decrease : float
+        Smallest relative decrease of the loss from one strength to the next that counts as progress. Larger values
+        prefer stronger penalties.
+>>>>>>> auto
 
     Returns
     -------
     choice : Choice
         Between two strengths, results are interpolated.
     """
+<<<<<<< HEAD
     lowest = minimum_of_curve(losses * _PREFERENCE ** np.arange(len(losses)), leeway)
+=======
+    losses, raised, results = [], [], []
+    for alpha in alphas:
+        loss, own = evaluate(alpha)
+        losses.append(loss)
+        raised.append(loss * (1.0 + min_decrease) ** len(raised))
+        results.append(own)
+        best = int(np.argmin(raised))
+        # Only the neighbours of the best strength are needed.
+        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
+        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
+            break
+    lowest = minimum_of_curve(raised)
+>>>>>>> auto
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
@@ -67,16 +98,13 @@ def choose_strength(alphas, losses, results, leeway=0.0):
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
 
 
-def minimum_of_curve(losses, leeway=0.0):
+def minimum_of_curve(losses):
     """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
 
     Parameters
     ----------
     losses : sequence of float
         The curve at 0, 1, and so on.
-    leeway : float, default=0.0
-        Return the last place at which the parabola exceeds its minimum by at most this fraction of the lowest loss,
-        but at most half a step after the minimum.
     """
     best, last = int(np.argmin(losses)), len(losses) - 1
     if last < 2:
@@ -86,8 +114,7 @@ def minimum_of_curve(losses, leeway=0.0):
     curvature = before - 2.0 * here + after
     if curvature <= 0.0:
         return float(best)
-    lowest = np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last))
-    return float(min(lowest + min(np.sqrt(2.0 * leeway * losses[best] / curvature), 0.5), last))
+    return float(np.clip(middle + 0.5 * (before - after) / curvature, max(best - 0.5, 0.0), min(best + 0.5, last)))
 
 
 def has_stalled(tol, losses, loss):
