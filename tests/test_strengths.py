@@ -6,11 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-<<<<<<< HEAD
-from internals import choose_strength, minimum_of_curve, replace, total_variance, try_strengths
-=======
-from internals import choose_strength, replace, total_variance
->>>>>>> auto
+from internals import choose_strength, replace, total_variance, try_strengths
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -130,15 +126,11 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
         return total / len(X)
 
     usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
-<<<<<<< HEAD
     alphas, losses, results = usual * 10.0 ** np.arange(1, -3, -1), [], []
-    for alpha in try_strengths(alphas, losses, results):
+    for alpha in try_strengths(alphas, losses, results, 0.02):
         losses.append(evaluate(alpha))
         results.append([])
-    twin = choose_strength(alphas, losses, results, leeway=0.01)
-=======
-    twin = choose_strength(usual * 10.0 ** np.arange(1, -3, -1), evaluate, min_decrease=0.02)
->>>>>>> auto
+    twin = choose_strength(alphas, losses, results, 0.02)
     np.testing.assert_allclose(model.alphas_, twin.alphas)
     np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
     assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)

@@ -9,8 +9,6 @@ PATH = 10.0 ** np.arange(2.0, -2.1, -0.5)
 # Smallest relative decrease of the held-out loss that counts as progress along a path. On bibtex the loss falls by less
 # than this to the end of the path, where fits take several times as long.
 MIN_DECREASE = 1e-3
-# Losses are multiplied by this factor for each strength before, so that of equal ones the strongest is chosen.
-_PREFERENCE = 1.0 + MIN_DECREASE
 # A path ends at the first strength without progress if the loss has fallen by this fraction since the strongest one,
 # else at the second in a row: the loss can rise at first, while there are hardly any weights.
 _CLEAR_DECREASE = 0.01
@@ -21,81 +19,56 @@ _WINDOW = 3
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
-<<<<<<< HEAD
-def try_strengths(alphas, losses, results):
+def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
     """Yield strengths in descending order until the loss of held-out samples no longer falls.
-=======
-def choose_strength(alphas, evaluate, min_decrease=MIN_DECREASE):
-    """Try strengths in descending order until the loss of held-out samples no longer falls.
-
-    The choice lies between the best strength and its neighbours, at the minimum of a parabola through their losses. So
-    it changes little if two losses are nearly equal.
->>>>>>> auto
 
     Parameters
     ----------
     alphas : sequence of float
         Descending.
-<<<<<<< HEAD
     losses, results : list
         The caller appends the held-out loss of each strength, and a list of arrays. Of `results`, those of the best
         strength and its neighbours are kept.
+    min_decrease : float
+        Smallest relative decrease of the loss from one strength to the next that counts as progress. Larger values
+        prefer stronger penalties.
     """
     for alpha in alphas:
         yield alpha
-        raised = losses * _PREFERENCE ** np.arange(len(losses))
+        raised = _raised(losses, min_decrease)
         best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
             break
 
 
-def choose_strength(alphas, losses, results, leeway=0.0):
+def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
     """Choose between the best strength and its neighbours, at the minimum of a parabola through their losses.
 
     So the choice changes little if two losses are nearly equal.
 
     Parameters
     ----------
-    alphas, losses, results
+    alphas, losses, results, min_decrease
         As in `try_strengths`.
-    leeway : float, default=0.0
-        The choice is the weakest strength at which the parabola exceeds its minimum by at most this fraction.
-=======
-    evaluate : callable
-        Maps a strength to the held-out loss, and a list of further results, which are arrays.
-    min_decrease : float
-        Smallest relative decrease of the loss from one strength to the next that counts as progress. Larger values
-        prefer stronger penalties.
->>>>>>> auto
 
     Returns
     -------
     choice : Choice
         Between two strengths, results are interpolated.
     """
-<<<<<<< HEAD
-    lowest = minimum_of_curve(losses * _PREFERENCE ** np.arange(len(losses)), leeway)
-=======
-    losses, raised, results = [], [], []
-    for alpha in alphas:
-        loss, own = evaluate(alpha)
-        losses.append(loss)
-        raised.append(loss * (1.0 + min_decrease) ** len(raised))
-        results.append(own)
-        best = int(np.argmin(raised))
-        # Only the neighbours of the best strength are needed.
-        results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
-        if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
-            break
-    lowest = minimum_of_curve(raised)
->>>>>>> auto
+    lowest = minimum_of_curve(_raised(losses, min_decrease))
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
     chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
     alpha = low * (high / low) ** fraction if fraction else low
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
+
+
+def _raised(losses, min_decrease):
+    """Return losses that are larger by this fraction for each strength before, so that progress shows as a decrease."""
+    return losses * (1.0 + min_decrease) ** np.arange(len(losses))
 
 
 def minimum_of_curve(losses):

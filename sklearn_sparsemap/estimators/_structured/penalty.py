@@ -85,17 +85,9 @@ def choose_penalty(estimator, task, X, gold):
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), np.sort(held)) for held in held_parts]
     total = sum(part.task.weights.sum() for part in parts)
-<<<<<<< HEAD
     alphas, losses, results = usual * _PATH, [], []
-    for alpha in try_strengths(alphas, losses, results):
+    for alpha in try_strengths(alphas, losses, results, _MIN_DECREASE):
         report(estimator, "held-out loss, strength", len(losses) + 1, f"at most {len(alphas)}")
         losses.append(sum(part.loss(alpha) for part in parts) / total)
         results.append([])
-    return choose_strength(alphas, losses, results, _LEEWAY)
-=======
-
-    def evaluate(alpha):
-        return sum(part.loss(alpha) for part in parts) / total, []
-
-    return choose_strength(usual * _PATH, evaluate, _MIN_DECREASE)
->>>>>>> auto
+    return choose_strength(alphas, losses, results, _MIN_DECREASE)
