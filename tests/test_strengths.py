@@ -79,15 +79,24 @@ def test_rows_in_blocks_have_the_same_variance(monkeypatch):
     assert total_variance(np.ones((4, 2)), np.ones(4)) == 1.0
 
 
+def walk(alphas, evaluate, *min_decrease):
+    """Return the choice among strengths by a function from a strength to its loss."""
+    losses, results = [], []
+    for alpha in try_strengths(alphas, losses, results, *min_decrease):
+        losses.append(evaluate(alpha))
+        results.append([])
+    return choose_strength(alphas, losses, results, *min_decrease)
+
+
 def test_progress_must_be_worth_a_weaker_penalty():
     losses = {10.0: 3.0, 1.0: 2.0, 0.1: 1.97, 0.01: 1.9}
     alphas = np.array(sorted(losses, reverse=True))
-    strict = choose_strength(alphas, lambda alpha: (losses[alpha], []), 0.02)
+    strict = walk(alphas, losses.get, 0.02)
     np.testing.assert_array_equal(strict.losses, [3.0, 2.0, 1.97])
     raised = np.array([3.0, 2.0 * 1.02, 1.97 * 1.02**2])
     place = -np.polyfit(range(3), raised, 2)[1] / (2.0 * np.polyfit(range(3), raised, 2)[0])
     assert strict.alpha == pytest.approx(10.0 ** (1.0 - place))
-    assert len(choose_strength(alphas, lambda alpha: (losses[alpha], [])).losses) == 4
+    assert len(walk(alphas, losses.get).losses) == 4
 
 
 def parts_of(n_samples):
@@ -126,11 +135,7 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
         return total / len(X)
 
     usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
-    alphas, losses, results = usual * 10.0 ** np.arange(1, -3, -1), [], []
-    for alpha in try_strengths(alphas, losses, results, 0.02):
-        losses.append(evaluate(alpha))
-        results.append([])
-    twin = choose_strength(alphas, losses, results, 0.02)
+    twin = walk(usual * 10.0 ** np.arange(1, -3, -1), evaluate, 0.02)
     np.testing.assert_allclose(model.alphas_, twin.alphas)
     np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
     assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)

@@ -35,7 +35,7 @@ def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
     """
     for alpha in alphas:
         yield alpha
-        raised = _raised(losses, min_decrease)
+        raised = losses * (1.0 + min_decrease) ** np.arange(len(losses))
         best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
@@ -57,18 +57,13 @@ def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
     choice : Choice
         Between two strengths, results are interpolated.
     """
-    lowest = minimum_of_curve(_raised(losses, min_decrease))
+    lowest = minimum_of_curve(losses * (1.0 + min_decrease) ** np.arange(len(losses)))
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
     chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
     alpha = low * (high / low) ** fraction if fraction else low
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
-
-
-def _raised(losses, min_decrease):
-    """Return losses that are larger by this fraction for each strength before, so that progress shows as a decrease."""
-    return losses * (1.0 + min_decrease) ** np.arange(len(losses))
 
 
 def minimum_of_curve(losses):
