@@ -518,7 +518,12 @@ def test_bad_input_is_named(fitted):
         ConformalStructures(model, [0.8, 1.2], risk="parts").conformalize(X, y)
     rings, X_ring, y_ring, _, _ = fitted("rings")
     with pytest.raises(ValueError, match=r"y\[1\]"):
-        ConformalStructures(rings).conformalize(X_ring, [y_ring[0], np.ones(len(y_ring[1]), bool), *y_ring[2:]])
+        ConformalStructures(rings).conformalize(X_ring, [y_ring[0], np.ones(len(y_ring[1]) + 1, bool), *y_ring[2:]])
+    # An assignment that violates a factor is in no set.
+    wrong = [y_ring[0], np.ones(len(y_ring[1]), bool), *y_ring[2:]]
+    assert np.flatnonzero(ConformalStructures(rings).conformalize(X_ring, wrong).nonconformity_ == np.inf).tolist() == [
+        1
+    ]
     labels, X_labels, y_labels, _, _ = fitted("label sets")
     with pytest.raises(ValueError, match=r"y has shape \(30, 4\)"):
         ConformalStructures(labels).conformalize(X_labels, y_labels[:, :4])

@@ -449,7 +449,7 @@ def test_example_f1_containers():
         ([[0, 1]], [[0, 0.5]], {}, "y_pred must hold zeros and ones; apply a threshold to marginals first"),
         ([[0, 2]], [[0, 1]], {}, "y_true must hold zeros and ones"),
         ([[0, 1]], sparse.csr_array([[0, 2]]), {}, "y_pred must hold zeros and ones"),
-        ([["a", "b"]], [[0, 1]], {}, "y_true must hold zeros and ones"),
+        ([["a", "b"]], [[0, 1]], {}, "both be indicator matrices, or both hold collections of names"),
         (np.zeros((0, 2)), np.zeros((0, 2)), {}, "y_true has no samples"),
         ([[0]], [[0]], {"zero_division": np.nan}, "no sample is left to count"),
         ([[0]], [[0]], {"zero_division": "warn"}, "zero_division must be a number from 0 to 1, or nan"),

@@ -101,8 +101,9 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     **Hierarchies.** The set of a sample consists of coherent label sets, each of which contains the ancestors of its
     labels. Its members that are subsets of others are the coarse answers.
 
-    **What cannot be predicted.** A label that the model does not know, labels that violate its constraints, and trees
-    that its structure does not allow (`Structure.misfits`) are in no set. In calibration they count as not covered.
+    **What cannot be predicted.** A label that the model does not know, labels that violate its constraints, assignments
+    that violate factors, and trees that its structure does not allow (`Structure.misfits`) are in no set. In
+    calibration they count as not covered.
 
     Lists are those of `n_best`, with a few structures at first, and more until one is outside the set. Label sets with
     edges, or with constraints other than a tree of labels, and factor graphs are searched for one at a time: choose a
