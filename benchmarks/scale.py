@@ -267,12 +267,9 @@ def measure_threads(args):
 
     X, y = load_tags(args, "chunks")
     data = {"templates": load(args, None, "float64")[:2], "tutorial": (TokenDictVectorizer().fit_transform(X), y)}
-    print(
-        f"\nSeconds of an epoch on 1 and 2 threads\n{'features':<12}{'loss':<12}{'batch':>6}{'1':>8}{'2':>8}{'ratio':>8}"
-    )
-    for (name, (X, y)), loss, size in (
-        (d, loss, b) for d in data.items() for loss in ("sparsemap", "crf") for b in (1, 16)
-    ):
+    print("\nSeconds of an epoch on 1 and 2 threads")
+    print(f"{'features':<12}{'loss':<12}{'batch':>6}{'1':>8}{'2':>8}{'ratio':>8}")
+    for (name, (X, y)), loss, size in product(data.items(), ("sparsemap", "crf"), (1, 16)):
         seconds = []
         for n_jobs in (1, 2):
             taken = []
