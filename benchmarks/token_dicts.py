@@ -104,9 +104,8 @@ def time_vectorizers(data):
         return min(seconds)
 
     n_tokens = sum(map(len, X_test))
-    print(
-        "| tokens | entries | fit_transform | transform | DictVectorizer | | tokens a s |\n|---|---|---|---|---|---|---|"
-    )
+    print("| tokens | entries | fit_transform | transform | DictVectorizer | | tokens a s |")
+    print("|---|---|---|---|---|---|---|")
     for name, form in FORMS.items():
         vectorizer, peer, times = TokenDictVectorizer(), DictVectorizer(), []
         # Compiles the kernels, or loads them.
