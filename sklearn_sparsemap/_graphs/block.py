@@ -3,6 +3,7 @@
 The dual is minimised over the variables lambda_f of one factor at a time. The minimum is SparseMAP of that factor under
 the scores minus the dual variables of the other factors (Dykstra's algorithm, which needs no step size). The dual
 decreases in every sweep. An extrapolated point is kept only if the dual after the next sweep is no larger than before.
+`batch.py` calls `solve_block`; `admm.py` shares the tests of infeasibility and `subtract_multipliers`.
 """
 
 import numpy as np
@@ -147,6 +148,8 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
     -------
     u : array of shape (n_variables,)
     lam : array of shape (n_links,)
+        If `status` is INFEASIBLE, it is nonzero at the links of factors that contradict each other, which
+        `check_feasible` (`inference/_graph/solve.py`) names in its message.
     n_iter : int
         Number of sweeps.
     status : int

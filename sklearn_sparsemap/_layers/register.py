@@ -42,7 +42,8 @@ def register(key, make):
 def operator_of(what, extra=(), *, argmax="sparsemap", tol=1e-9, max_iter=None, n_jobs=None):
     """Return the operator of a structure, a graph, or a function from shapes to graphs; see `StructureOperator`."""
     options = argmax, tol, max_iter, n_jobs
-    # Equal structures have the same operator.
+    # Equal structures have the same operator. The operator holds an object that is found by its id, so that no new
+    # object gets this id.
     key = what if isinstance(what, Hashable) else id(what)
     return register((type(what), key, extra, *options), partial(_new_operator, what, extra, options))
 

@@ -87,6 +87,8 @@ class StructureTask(Task):
     """
 
     sequential = True
+    # Weights of all rows, relative to those of their samples; None if all are 1. See `_data.Targets`.
+    step_weights = None
     # Whether `loss_gradient` overwrites the scores of all samples, a C-contiguous array, with the residuals.
     overwrites_scores = True
 
@@ -153,6 +155,8 @@ class StructureTask(Task):
         slots, additional = (RaggedArray(*pair)[samples] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
+        if self.step_weights is not None:
+            found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
 
     @property
@@ -160,7 +164,8 @@ class StructureTask(Task):
         """The targets, in the form that kernels take."""
         dims, sizes, _ = self.layout
         mask = readonly(np.zeros(self.n_additional) + self.mask)
-        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
+        steps = readonly(np.zeros(0) if self.step_weights is None else self.step_weights)
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask, steps)
 
     def epochs(self, optimizer, X, remember=True):
         memory = new_memory(self.layout[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
@@ -246,7 +251,8 @@ class StructureTask(Task):
             known = codes != UNKNOWN
             if not known.any():
                 raise ValueError("all labels of y are None; at least one must be known")
-            weights = np.repeat(weights, np.diff(self.row_ptr))[known]
+            weights = np.repeat(weights, np.diff(self.row_ptr))
+            weights = (weights if self.step_weights is None else weights * self.step_weights)[known]
             return float(np.average(predicted[known] == codes[known], weights=weights))
         compared = []
         for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):

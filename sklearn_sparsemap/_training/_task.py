@@ -9,7 +9,9 @@ from ..losses import LOSSES
 
 
 class Task:
-    """Samples for inference; `learn` adds gold and a loss.
+    """Samples for inference; `learn` adds correct structures and a loss.
+
+    Tasks of label sets and of decisions have them from the start.
 
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
@@ -19,7 +21,9 @@ class Task:
     row_ptr : int array of shape (n_samples + 1,)
         The beginnings of the samples' rows.
     weights : array of shape (n_samples,)
-        Sample weights, set by `learn`.
+        Sample weights, set with the loss.
+    visits : int array of shape (n_samples,), or None
+        How often an online learner visits each sample in an epoch. None means once.
     n_outputs : int
         Number of scores of a row.
     additional_shapes : dict
@@ -41,7 +45,7 @@ class Task:
 
     sequential = varies = is_flat = False
     n_outputs, n_additional = 1, 0
-    weights, mask, per_sample = None, 0.0, ()
+    weights, visits, mask, per_sample = None, None, 0.0, ()
 
     @property
     def has_kinks(self):
@@ -63,7 +67,7 @@ class Task:
         """Return the task of some of the samples."""
         found = self.copy()
         found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[samples + 1] - self.row_ptr[samples])])
-        for name in ("weights", *self.per_sample):
+        for name in ("weights", "visits", *self.per_sample):
             values = getattr(self, name)
             if values is not None:
                 setattr(found, name, [values[i] for i in samples] if isinstance(values, list) else values[samples])

@@ -1,7 +1,8 @@
 """The tasks of workers in a round: learn from a shard, add up the results, and end the round.
 
 If training has two phases (selecting groups, and learning their weights again), each phase is a series of rounds. Tasks
-exchange training states and a blank estimator, which has the classes and the structure, but no weights.
+exchange training states and a blank estimator, which has the classes and the structure, but no weights. On threads, all
+tasks get the same objects, so a task must not write to its arguments.
 """
 
 from collections import namedtuple

@@ -140,7 +140,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         Duality gap of inference.
     memory : Memory
     i : int
-        Index of the sample in the memory.
+        Index of the sample in the memory; -1 does not use it.
     residual : array of shape (n_parts,)
         Output: the gradient with respect to the scores.
     additional_residual : array of shape (n_additional,)
@@ -162,13 +162,14 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         scores = _divided(scores, 1.0)
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     by_facets = solvers.prefers(scores, target.dims)
+    remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
     while True:
         solver, n_warm, first_weight = solvers.by_structures, 0, 0
         if by_facets:
             # Facet solvers cannot start from remembered structures.
             solver = solvers.by_facets
-        elif memory.capacity > 0:
+        elif remembers:
             n_warm, first_weight = memory.counts[i], i * memory.capacity
         last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
         slots, additional_slots, weights, status, objective, gap, _ = solver(
@@ -195,7 +196,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     elif status == BY_STRUCTURES:
         # Only structures are stored, not facets. Structures with additional parts have no facet solver.
         k = weights.shape[0]
-        if memory.capacity > 0 and k > 0:
+        if remembers and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]
         for s in range(k):

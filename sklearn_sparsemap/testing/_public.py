@@ -10,7 +10,11 @@ from ._oracle import is_same
 
 
 def check_public(case, n_instances):
-    """Check that results depend on the arguments and the attributes of the structure only."""
+    """Check that results depend on the arguments and the attributes of the structure only.
+
+    `case` is a `Case`. Its `call_oracle` returns the value of the best structure and its index in ``case.slots``, which
+    is None if the value is -inf.
+    """
     problems = [case.draw(k) for k in range(4 * n_instances)]
     answers = [(values, *case.call_oracle(values)) for values in problems]
     answers = [(values, value, i) for values, value, i in answers if i is not None]

@@ -55,8 +55,7 @@ class PackageCache(NullCache):
             if (code := stored.read_shipped(self.key, target)) is not None:
                 return CompileResult._rebuild(target_context, *pickle.loads(code))
         if self._numbas is not None and (code := stored.read(self.path(target), self.key, target)) is not None:
-            # Code names the modules of its functions, one of which may have another name by now.
-            with suppress(ModuleNotFoundError):
+            with suppress(ModuleNotFoundError):  # a module of its functions may have another name by now
                 return CompileResult._rebuild(target_context, *pickle.loads(code))
 
     def save_overload(self, sig, data):

@@ -5,8 +5,7 @@ compiled functions call, this is repeated in each of its callers, and all result
 quarters of the work. Here a kernel stops at LLVM's intermediate code. The entry that it ends up in optimises it and
 makes machine code.
 
-Numba compiles NumPy's functions again for each set of options. So all functions have the same options, and two
-compilers say which wrappers a function gets.
+Numba compiles NumPy's functions again for each set of options, so all functions have the same.
 """
 
 from numba import njit, types
@@ -20,12 +19,11 @@ from numba.extending import models, register_model
 from .addresses import by_address
 from .by_type import by_type as _by_type
 from .cache import PackageCache
-from .handles import CODE, AddressTable, FirstClass, Handle
+from .handles import CODE, FirstClass, Handle
+from .handles import AddressTable as FunctionTable
 from .references import switch_off_counts
 
 __all__ = ["FirstClass", "FunctionTable", "by_address", "by_type", "compile_entry", "compile_kernel", "handle_of"]
-
-FunctionTable = AddressTable
 
 
 class _LinkedLibrary(JITCodeLibrary):
@@ -37,8 +35,7 @@ class _LinkedLibrary(JITCodeLibrary):
     def _optimize_functions(self, module):
         level = config.OPT
         if not self.reorders_sums:
-            # Level 1 shortens the code and leaves the rest to the entry.
-            config.OPT = type(level)(min(level, 1))
+            config.OPT = type(level)(min(level, 1))  # shortens the code, and leaves the rest to the entry
         try:
             super()._optimize_functions(module)
         finally:

@@ -1,4 +1,8 @@
-"""The penalty of group lasso on some of the features, with its dual ball."""
+"""The penalty of group lasso on some of the features, with its dual ball.
+
+`StructuredGroupLasso` makes it, the other files of this folder call it, and a search for a strength calls
+`smallest_alpha`.
+"""
 
 import numpy as np
 

@@ -16,6 +16,7 @@ from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative
+from .._monitor import report
 from .calibration import Calibration
 from .data import automatic_alpha, in_folds
 from .decisions import ObservedLabelSets
@@ -56,7 +57,7 @@ _MIN_STANDARD_ERRORS = 2.0
 _STRIDE = 5
 
 
-def choose_solver(estimator, X, task, hidden):
+def choose_solver(estimator, X, task, hidden, held_out=None):
     """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
@@ -66,6 +67,8 @@ def choose_solver(estimator, X, task, hidden):
     task : LabelTask
     hidden : list of int or None
         Sizes of the hidden layers. With None, linear scores or a network, whichever is better on held-out samples.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples.
 
     Raises
     ------
@@ -77,6 +80,7 @@ def choose_solver(estimator, X, task, hidden):
         "label_graph": len(estimator._graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
+        "X_val": held_out is not None,
     }
     named = [name for name, is_there in obstacles.items() if is_there]
     if estimator.solver == "lbfgs" and named:
@@ -85,7 +89,7 @@ def choose_solver(estimator, X, task, hidden):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamTraining(estimator, X, task, hidden or [])
+        return AdamTraining(estimator, X, task, hidden or [], held_out=held_out)
     return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
 
 
@@ -111,7 +115,7 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets = None if estimator._single else sets
+        self.sets, self.n_done = None if estimator._single else sets, 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
@@ -139,7 +143,12 @@ class NetworkComparison:
     def _run_epochs(self, n_epochs):
         """Train for some epochs; return whether the loss is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return all(np.isfinite(self.learner.run_epoch()) for _ in range(n_epochs))
+            for _ in range(n_epochs):
+                self.n_done += 1
+                report(self.estimator, "network for comparison, epoch", self.n_done, f"at most {self.learner.max_iter}")
+                if not np.isfinite(self.learner.run_epoch()):
+                    return False
+        return True
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
@@ -254,6 +263,9 @@ class LBFGSCrossValidation:
         for alpha in alphas:
             evidence = np.empty(task.gold.shape)
             for k, (part, features, held) in enumerate(parts):
+                if estimator.verbose:
+                    steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
+                    report(estimator, "cross-validation, strength", len(losses) + 1, steps)
                 learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
                 learner.run(partial(_has_stalled, learner.losses))
                 models[k] = learner.model()
@@ -327,6 +339,8 @@ class AdamTraining:
         Sizes of the hidden layers.
     comparison : NetworkComparison, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples. By default, some samples are held out if the estimator asks for it.
 
     Attributes
     ----------
@@ -336,17 +350,18 @@ class AdamTraining:
         As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, X, task, hidden, comparison=None):
+    def __init__(self, estimator, X, task, hidden, comparison=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
         self.estimator, self.hidden, self.whole, self.comparison = estimator, hidden, task, comparison
-        self.held_out = None
-        self.X, self.training_part = (X, task) if comparison is not None else self._hold_out(X, task, rng)
+        self.held_out, self.X, self.training_part = held_out, X, task
+        if comparison is None and held_out is None:
+            self.X, self.training_part = self._hold_out(X, task, rng)
         self.task = _for_epochs(copy(self.training_part))
         self.watch = {"watch_loss": comparison is None}
-        if estimator.early_stopping and self.held_out:
+        if self.held_out and (estimator.early_stopping or held_out is not None):
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
@@ -391,7 +406,8 @@ class AdamTraining:
             part, task = whole.take(train), whole.take(held)
             sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
-            for _ in range(estimator.n_iter_):
+            for k in range(estimator.n_iter_):
+                report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
                 twin.run_epoch()
             evidence = estimator._evidence(twin.model(), X.values[held])
         return evidence, task, sets if task.known is None else None

@@ -18,6 +18,8 @@ def _split(joined, given):
 def chain_program(shape, given, state=-1, counts=None):
     """Return the `Hypergraph` of chains, with a final node for each number of steps; see `derivations_of`.
 
+    `_sequence_budget/tensors.py` calls this with `state` and `counts`.
+
     Parameters
     ----------
     shape : tuple of int
