@@ -10,6 +10,12 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 - mixing: span F1 on the test part after each round of `ParameterMixing`, compared with serial training.
 - types: weights of float64 and of float32: time of `fit` and its memory, of the model and its pickle, span F1;
   of CoNLL-2000 with all its columns, and with hashed ones. Each fit is a process of its own.
+- memory: megabytes that training adds to the features, and CRFsuite's training to its dicts, for 9 labels (entities),
+  22 (chunks), 50 (English tags) and 145 (Spanish morphology), with the features of sklearn-crfsuite's tutorial.
+  DIR holds conll2002/esp.train.gz, conllx_es/esp.train.gz and ud/en_ewt-r2.0, too. Each fit is a process of its own;
+  Linux only.
+- threads: seconds of an epoch on one and on two threads, with the features of chunking templates and with those of
+  the tutorial, for mini-batches of one sentence and of 16. The machine must be quiet.
 - workers: seconds a round on threads, and on workers of dask.distributed (if that is installed).
 - model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, compared with a
   simulation of the transfers and with measurements on one and two workers.
@@ -24,13 +30,14 @@ import tempfile
 import warnings
 from copy import copy
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from time import perf_counter, process_time
 
 import results
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ("sizes", "types", "mixing", "workers", "model")
+TABLES = ("sizes", "types", "memory", "threads", "mixing", "workers", "model")
 N_PARTS = 4
 FAN_IN = 8
 
@@ -45,9 +52,11 @@ def parse_arguments():
     parser.add_argument("--serial", type=int, default=10, help="epochs of serial training")
     parser.add_argument("--variants", nargs="+", default=["4,1", "4,4"], help="shards, and mixes a round")
     parser.add_argument("--eta0", type=float, default=0.1)
+    parser.add_argument("--skip-peer", dest="peers", action="store_false", help="memory: run our models only")
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--type", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--fit", nargs=2, help=argparse.SUPPRESS)
     return results.parse(parser)
 
 
@@ -167,6 +176,112 @@ def measure_types(args):
             data = f"CoNLL-2000, {n:,} columns"
             results.record("large data", data, f"CPU time of an epoch, {dtype}", used, "s")
             results.record("large data", data, f"span F1, {dtype}", f1, "%")
+
+
+# -- Memory and threads -----------------------------------------------------------------------------------------------
+
+# Tagging tasks: file, readers of the tag for the feature and of the label of a token's columns, labels.
+TAGS = {
+    "entities": ("conll2002/esp.train.gz", lambda token: token[1], lambda token: token[-1]),
+    "chunks": ("conll2000/train.txt.gz", lambda token: token[1], lambda token: token[-1]),
+    "English tags": ("ud/en_ewt-r2.0/*train*", lambda token: token[4][:2], lambda token: token[4]),
+    "morphology": ("conllx_es/esp.train.gz", lambda token: token[3][:2], lambda token: token[3] + token[5]),
+}
+FITS = ("adagrad", "lbfgs", "CRFsuite")
+
+
+def load_tags(args, task):
+    """Return the dicts of features and the labels of a task."""
+    import gzip
+
+    from token_dicts import word2features
+
+    pattern, tag, label = TAGS[task]
+    (path,) = args.data.glob(pattern)
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+        blocks = file.read().replace("\r", "").split("\n\n")
+    # The word is the first column, except after the number of a token.
+    is_tree = "conll20" not in pattern
+    lines = ([line for line in block.split("\n") if line and line[0] != "#"] for block in blocks)
+    tokens = [[line.split("\t" if is_tree else None) for line in own] for own in lines]
+    tokens = [[token for token in own if token[0].isdigit() or not is_tree] for own in tokens]
+    tokens = [own for own in tokens if own][: args.limit]
+    sentences = [[{"word": token[is_tree], "pos": tag(token)} for token in own] for own in tokens]
+    X = [[word2features(sentence, i) for i in range(len(sentence))] for sentence in sentences]
+    return X, [[label(token) for token in own] for own in tokens]
+
+
+def megabytes(name):
+    """Return the process's memory (VmRSS), or its peak (VmHWM)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 2**10
+    return float("nan")
+
+
+def fit_in_memory(args, task, name):
+    """Fit a model in a process of its own; print megabytes above those before, and CPU seconds, as JSON."""
+    import ctypes
+    import gc
+
+    X, y = load_tags(args, task)
+    if name == "CRFsuite":
+        from sklearn_crfsuite import CRF
+
+        def fit(X, y):
+            return CRF(algorithm="lbfgs", c2=1.0, max_iterations=10).fit(X, y)
+    else:
+        from sklearn_sparsemap.features import TokenDictVectorizer
+
+        X, loss = TokenDictVectorizer().fit_transform(X), "crf" if name == "lbfgs" else "sparsemap"
+
+        def fit(X, y):
+            return new_model(loss=loss, solver=name, alpha=1e-4, max_iter=10).fit(X, y)
+
+    # Compiles the kernels, or loads them. Larger data use more of them.
+    fit(X[: len(y) // 5], y[: len(y) // 5])
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    # The peak begins anew.
+    Path("/proc/self/clear_refs").write_text("5")
+    before, begun = megabytes("VmRSS"), process_time()
+    fit(X, y)
+    print(json.dumps([megabytes("VmHWM") - before, process_time() - begun]))
+
+
+def measure_memory(args):
+    print(f"\nMB that training adds, and CPU s\n{'':<16}" + "".join(f"{name:>22}" for name in FITS), flush=True)
+    for task in TAGS:
+        own = ["--data", str(args.data), *([] if args.limit is None else ["--limit", str(args.limit)])]
+        found = {name: in_process(*own, "--fit", task, name) for name in FITS if args.peers or name != "CRFsuite"}
+        cells = [f"{f'{added:.0f} MB, {used:.1f} s':>22}" for added, used in found.values()]
+        print(f"{task:<16}" + "".join(cells), flush=True)
+        peer, _ = found.get("CRFsuite", (None, None))
+        for name in FITS[:2]:
+            results.record("large data", task, f"memory of training, {name}", found[name][0], "MB",
+                           "" if peer is None else "CRFsuite, L-BFGS", peer, package="sklearn-crfsuite")  # fmt: skip
+
+
+def measure_threads(args):
+    from sklearn_sparsemap.features import TokenDictVectorizer
+
+    X, y = load_tags(args, "chunks")
+    data = {"templates": load(args, None, "float64")[:2], "tutorial": (TokenDictVectorizer().fit_transform(X), y)}
+    print("\nSeconds of an epoch on 1 and 2 threads")
+    print(f"{'features':<12}{'loss':<12}{'batch':>6}{'1':>8}{'2':>8}{'ratio':>8}")
+    for (name, (X, y)), loss, size in product(data.items(), ("sparsemap", "crf"), (1, 16)):
+        seconds = []
+        for n_jobs in (1, 2):
+            taken = []
+            for n_epochs in (1, 1, 1 + args.serial):
+                start = perf_counter()
+                new_model(loss=loss, max_iter=n_epochs, batch_size=size, n_jobs=n_jobs).fit(X, y)
+                taken.append(perf_counter() - start)
+            seconds.append((taken[2] - taken[1]) / args.serial)
+        one, two = seconds
+        print(f"{name:<12}{loss:<12}{size:>6}{one:>8.2f}{two:>8.2f}{one / two:>8.2f}", flush=True)
+        results.record("large data", f"CoNLL-2000, {name}, batches of {size}", f"time of one thread / two, {loss}",
+                       one / two, "")  # fmt: skip
 
 
 # -- Mixing ------------------------------------------------------------------------------------------------------------
@@ -380,7 +495,11 @@ def main():
     if args.type:
         train_in_type(args, *args.type)
         return
-    measures = {"sizes": measure_sizes, "types": measure_types, "mixing": measure_mixing, "workers": measure_workers,
+    if args.fit:
+        fit_in_memory(args, *args.fit)
+        return
+    measures = {"sizes": measure_sizes, "types": measure_types, "memory": measure_memory,
+                "threads": measure_threads, "mixing": measure_mixing, "workers": measure_workers,
                 "model": measure_model}  # fmt: skip
     for name in args.only:
         measures[name](args)

@@ -164,8 +164,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         Weights of the features. There is one output for each label, and a single output for trees, matchings and other
         structures that are not made of labels. A CSR array if the model is large and few of its weights are nonzero:
-        learned online from sparse features, with more than 16 million weights, at least three outputs, and a loss other
-        than crf and margin_crf. Both forms can be assigned; `sparsify` and `densify` convert one into the other.
+        learned online from sparse features, with more than 16 million weights (1 million for 100 labels or more), at
+        least three outputs, and a loss other than crf and margin_crf. Both forms can be assigned; `sparsify` and
+        `densify` convert one into the other.
     intercept_ : ndarray of shape (n_outputs,)
         Intercepts. All weights, and the state of the online optimisers, have the type of `X` in the first call: float32
         if all of `X` is float32, else float64. Sums over a sample, and its inference, are in float64.
