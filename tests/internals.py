@@ -101,6 +101,10 @@ from sklearn_sparsemap.penalties._shrink import power_of_two, shrink_atoms
 from sklearn_sparsemap.inference._problems import batch_of, rescale_masks
 from sklearn_sparsemap.inference._sampling import draw_structures
 
+# The search in training, against the relaxation and the best assignment.
+import sklearn_sparsemap.inference._graph.map as graph_map
+from sklearn_sparsemap.inference._graph.map import best_or_relaxed, relax
+
 # Label sets and forests of labels, against lp_sparsemap and enumeration.
 from sklearn_sparsemap.inference._labels import Forest, LabelGraph, OneLabel, forest_of, n_best_in_forest
 

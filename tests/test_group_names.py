@@ -11,7 +11,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from test_structured import make_chains
 
-from sklearn_sparsemap import GroupLassoPerceptron
+from sklearn_sparsemap import GroupLassoPerceptron, StructuredGroupLasso
 from sklearn_sparsemap.features import OnRows, TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups, groups_by_name, groups_from
 
@@ -202,3 +202,28 @@ def test_groups_by_name():
         pd.DataFrame(rng.normal(size=(20, 6)), columns=NAMES), [0, 1] * 10
     )
     assert own.groups_.sizes.tolist() == [2, 4]
+
+
+def test_the_selected_columns_alone(table):
+    X, y = table
+    lasso = StructuredGroupLasso(groups=FORMS["dict"][0], alpha=0.2)
+    for model in (quick(groups=FORMS["dict"][0], budget=1), lasso):
+        for data in (X, X.to_numpy()):
+            model.set_params(groups=FORMS["dict"][data is not X]).fit(data, y)
+            kept = model.get_support()
+            assert kept.tolist() == [False, False, True, True, False, False]
+            selected = X.loc[:, kept] if data is X else data[:, kept]
+            with pytest.raises(ValueError, match=r"(?s)(X has 2|now missing).*\. As many are selected: .*get_support"):
+                model.predict(selected)
+            # The remedy: other columns do not count.
+            filled = np.where(kept, X, 0.0)
+            filled = pd.DataFrame(filled, columns=NAMES) if data is X else filled
+            assert model.predict(filled).tolist() == model.predict(data).tolist()
+            with pytest.raises(ValueError, match=r"(?s)(X has 3|now missing)") as caught:
+                model.predict(X.iloc[:, :3] if data is X else data[:, :3])
+            assert "As many" not in str(caught.value)
+    rows, labels = make_chains(20)
+    groups = [[0, 1], list(range(2, rows[0].shape[1]))]
+    model = quick(structure="chain", groups=groups, budget=1).fit(rows, labels)
+    with pytest.raises(ValueError, match=r"X\[0\] has \d features, but the model .*\. As many are selected"):
+        model.predict([x[:, model.get_support()] for x in rows])

@@ -8,7 +8,16 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import BatchObjective, LinearModel, gold_parts, learned_shapes
+from internals import (
+    BatchObjective,
+    LinearModel,
+    as_graph_problems,
+    best_or_relaxed,
+    gold_parts,
+    graph_map,
+    learned_shapes,
+    relax,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -832,7 +841,46 @@ def test_wrong_dicts_of_samples():
 def test_indices_instead_of_a_mask():
     for y, message in (
         ([0, 2], r"y\[0\]: on has shape \(2,\); .* have \(4,\); give a mask of this shape, True for variables that"),
-        ([0, 2, 3, 1], r"y\[0\]: on must be a mask of the variables that are on: True and False, or 1 and 0"),
+        ([0, 2, 3, 1], r"y\[0\]: on must hold True and False, or 1 and 0: a mask of the variables"),
     ):
         with pytest.raises(ValueError, match=message):
             StructuredSparseMAPClassifier(ring(4)).fit([np.zeros((4, 1))], [y])
+
+
+def preferring_graph():
+    """Return a graph of three workers, three days and two shifts, and a score for working on two days in a row."""
+    graph = FactorGraph()
+    u = graph.variables((3, 3, 2))
+    graph.add(
+        *(Exactly(u[:, d, s], 1) for d, s in np.ndindex(3, 2)), *(AtMost(u[w, d], 1) for w, d in np.ndindex(3, 3))
+    )
+    first, second = zip(*((u[w, d, s], u[w, d + 1, t]) for w, d, s, t in np.ndindex(3, 2, 2, 2)))
+    graph.add(Pair(first, second, name="stay", tied=True))
+    return graph
+
+
+def test_the_perceptron_learns_from_the_best_assignment():
+    # In the relaxation, half a worker in each of two shifts of a day earns a preference for two days twice.
+    graph = preferring_graph()
+    X = np.random.default_rng(0).normal(size=(50, 3, 3, 2, 1))
+    y = np.array([map_inference(graph, x[..., 0], additional={"stay": 0.8}).structure for x in X])
+    model = StructuredSparseMAPClassifier(graph, loss="perceptron", alpha=1e-3, random_state=0).fit(X[:30], y[:30])
+    assert 0.6 < model.additional_scores_["stay"] / model.coef_[0, 0] < 1.0
+    assert np.array(list(model.predict(X[30:])))[y[30:]].mean() > 0.95
+    again = clone(model).set_params(n_jobs=2).fit(X[:30], y[:30])
+    assert_array_equal(again.coef_, model.coef_)
+
+
+def test_a_search_that_is_not_complete_leaves_the_relaxation(monkeypatch):
+    graph = preferring_graph()
+    scores = np.random.default_rng(0).normal(size=(4, 3, 3, 2))
+    problems, _ = as_graph_problems(graph, list(scores), {"stay": 0.8})
+    relaxed, best = relax(problems), best_or_relaxed(problems)
+    assert (np.minimum(relaxed.marginals, 1.0 - relaxed.marginals) > 0.1).any(axis=1).sum() >= 2
+    right = map_inference(graph, list(scores), additional={"stay": 0.8})
+    assert_array_equal(best.marginals, [each.structure.ravel() for each in right])
+    values = best.joint.sum(axis=1) * 0.8 + (best.marginals * scores.reshape(4, -1)).sum(axis=1)
+    assert_allclose(values, [each.value for each in right])
+    monkeypatch.setattr(graph_map, "_MAX_NODES", 0)
+    for array, wanted in zip(best_or_relaxed(problems), relax(problems), strict=True):
+        assert_allclose(array, wanted, atol=1e-12)

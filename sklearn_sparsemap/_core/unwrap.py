@@ -50,10 +50,11 @@ def one_sample(x, is_flat, columns=None):
     text or one dict. A row of a table that is a Series becomes a table, so that its columns keep their names; `columns`
     are those of the model, if they have names.
     """
-    is_row = columns is not None and hasattr(x, "index") and list(x.index) == list(columns)
+    is_series = is_flat and hasattr(x, "to_frame") and hasattr(x, "infer_objects")
+    is_row = is_series and columns is not None and list(x.index) == list(columns)
     if is_flat and not is_row and _holds_one(x, str | bytes | Mapping):
         return x
-    if is_flat and hasattr(x, "to_frame") and hasattr(x, "infer_objects"):
+    if is_series:
         return x.to_frame().T.infer_objects()
     is_list = isinstance(x, list) and len(x) == 1 and isinstance(x[0], list | tuple)
     shape = (1, len(x[0])) if is_list else getattr(x, "shape", ())

@@ -163,7 +163,8 @@ class GraphTask(Task):
         def solve(group, n_jobs):
             gold, (samples, _, problems) = group
             memory = None if known is None else known.recall(self.numbers[samples])
-            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, accuracy), memory
+            found = graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, accuracy, relaxed=False)
+            return found, memory
 
         groups = list(zip(self._gold, self._problems(scores, additional)))
         for (_, (samples, rows, _)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):

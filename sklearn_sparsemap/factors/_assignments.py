@@ -104,7 +104,7 @@ def read_assignment(graph, layout, y, partly=False):
                 wanted = f"{shape}; give a mask of this shape, True for variables that are on"
             raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
         if array.dtype.kind not in "buif" or not (np.isin(array, (0, 1)) | (partly & (array != array))).all():
-            raise ValueError(f"{name} must be a mask of the variables that are on: True and False, or 1 and 0")
+            raise ValueError(f"{name} must hold True and False, or 1 and 0: a mask of the variables that are on")
         parts.append(array.astype(np.float64).ravel())
     return np.concatenate(parts)
 

@@ -6,7 +6,7 @@ from .._graphs.arrays import FORBIDDEN, STRUCTURE
 from .._graphs.samples import RESIDUAL
 from ..factors._assignments import gold_parts
 from ..factors._graph_function import check_returned
-from ..inference._graph.map import relax
+from ..inference._graph.map import best_or_relaxed, relax
 from ..inference._graph.problems import as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph, start_of
 from ._recipes import LOSSES, fenchel_young
@@ -78,7 +78,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     return pairs if many else pairs[0]
 
 
-def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, accuracy=EXACT):
+def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, accuracy=EXACT, relaxed=True):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
@@ -95,6 +95,9 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
         there.
     accuracy : float
         Accuracy of inference in graphs with tables or whose structures have common variables; see `EXACT`.
+    relaxed : bool, default=True
+        Whether the perceptron loss is that of the linear relaxation; else that of the best assignment, if a short
+        search finds it.
 
     Returns
     -------
@@ -116,7 +119,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, ac
     is_rough = layout.shares_variables and accuracy > EXACT
     tol = np.sqrt(2.0 * accuracy) if is_rough else _TOL
     if recipe.argmax == "map":
-        solutions = relax(scaled, accuracy if is_rough else _MAP_TOL, n_jobs)
+        solve = relax if relaxed or recipe.margin else best_or_relaxed
+        solutions = solve(scaled, accuracy if is_rough else _MAP_TOL, n_jobs)
     else:
         is_tables = layout.tables is not None
         if is_tables:

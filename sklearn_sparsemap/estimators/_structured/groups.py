@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +32,19 @@ class GroupsMixin:
 
     # The rule for groups that a dict of `group_weights` does not name.
     _weights_of_others = "sqrt"
+
+    def _check_predict(self, X):
+        try:
+            return super()._check_predict(X)
+        except ValueError as error:
+            found = re.search(r" has (\d+) features, but|yet now missing", str(error))
+            if found is None or int(found[1] or X.shape[1]) != self.get_support().sum():
+                raise
+            message = str(error).rstrip(".\n")
+            raise ValueError(
+                f"{message}. As many are selected: give the others any value, such as 0 (after scaling), because their "
+                "weights are zero, or fit a model to X[:, model.get_support()]"
+            ) from error
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]

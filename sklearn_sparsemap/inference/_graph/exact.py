@@ -13,11 +13,11 @@ from .branch import MAX_NODES
 
 # Largest violation of a row by an assignment. Entries of rows are integers.
 _TOL = 1e-6
-_LIMIT = 1  # status of scipy's milp if a limit was reached
+_COMPLETE = (0, 2)  # status of scipy's milp if the result is optimal, or there is none
 _MIN_TIME = 1e-3  # seconds; with less time left, no search begins
 
 
-def assign_exactly(problem, start, known, deadline=None):
+def assign_exactly(problem, start, known, deadline=None, max_nodes=None):
     """Find the best assignment of a graph without structures.
 
     Parameters
@@ -30,6 +30,8 @@ def assign_exactly(problem, start, known, deadline=None):
         Mask of the variables that are fixed.
     deadline : float or None
         The `working_time` at which the search ends.
+    max_nodes : int, default=None
+        Maximum number of nodes of the search.
 
     Returns
     -------
@@ -37,27 +39,30 @@ def assign_exactly(problem, start, known, deadline=None):
         The assignment, and which pairs are on.
     value, bound : float
         The score of the assignment, and an upper bound of the scores of all assignments. They are equal if the search
-        is complete. Both are -inf if there is no assignment.
+        is complete. Both are -inf if there is no assignment. If a search of `max_nodes` is not complete, they are
+        infinite.
     """
     program = AssignmentProgram(problem, start, known)
     left, assignments, bound = None if deadline is None else deadline - working_time(), [], None
     is_complete = False
     if left is None or left > _MIN_TIME:
-        result = program.solve(left)
+        result = program.solve(left, max_nodes)
         assignments, bound, is_complete = (
             program.assignments_of(result),
             result.get("mip_dual_bound"),
-            result.status != 1,
+            result.status in _COMPLETE,
         )
     if is_complete and assignments:
         u = assignments[0]
         return u, program.joint(u), program.value(u), program.value(u)
     if not is_complete:
+        if max_nodes is not None:
+            return program.start, program.joint(program.start), -np.inf, np.inf
         if program.satisfies(program.start):
             assignments.append(program.start)
         if not assignments:
             # Without scores of pairs, finding a feasible assignment is fast.
-            assignments = program.assignments_of(program.solve(None, with_pairs=False))
+            assignments = program.assignments_of(program.solve(with_pairs=False))
     if not assignments:
         return program.start, program.joint(program.start), -np.inf, -np.inf
     u = program.climb(max(assignments, key=program.value))
@@ -120,8 +125,9 @@ class AssignmentProgram:
         if len(low):
             self._constraints = optimize.LinearConstraint(sparse.vstack(blocks, format="csr"), low, high)
 
-    def solve(self, time_limit, with_pairs=True):
-        """Return scipy's result of the program; its status is `_LIMIT` if it ended at the time limit."""
+    def solve(self, time_limit=None, max_nodes=None, with_pairs=True):
+        """Return scipy's result of the program; its status is not among `_COMPLETE` if it ended at a limit."""
+        limits = {"time_limit": time_limit, "node_limit": max_nodes}
         n, m = len(self._scores), len(self._used)
         pair_scores = self._pair_scores if with_pairs else np.zeros(m)
         return milp(
@@ -132,7 +138,7 @@ class AssignmentProgram:
                 np.concatenate([np.where(self._free, 1.0, self.start), np.ones(m)]),
             ),
             constraints=self._constraints,
-            options={"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit}),
+            options={"mip_rel_gap": 0.0} | {name: limit for name, limit in limits.items() if limit is not None},
         )
 
     def assignments_of(self, result):

@@ -21,6 +21,7 @@ _MAX_ITER = 2000  # sweeps and Newton steps of a relaxation
 _MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; the gaps of others say nothing
 # Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
+_MAX_NODES = 20  # nodes of a search in training; most rotas need one
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
 _CHUNK = 64
 
@@ -112,7 +113,31 @@ def _best_of_chunk(problems, n_jobs, tol, time_limit):
     return out
 
 
-def _relax_and_search(problems, n_jobs, tol, time_limit):
+def best_or_relaxed(problems, tol=1e-9, n_jobs=None):
+    """Return the best assignments of samples, or the solution of the relaxation if a short search does not find them.
+
+    The search is limited by nodes. If it were limited by time, learned weights would depend on the machine. In graphs
+    with tables or structures there is no search.
+
+    Parameters
+    ----------
+    problems, n_jobs, tol
+        As in `best_assignments`.
+
+    Returns
+    -------
+    solutions : GraphSolutions
+        As `relax` returns them.
+    """
+    if problems.layout.tables is not None or len(problems.layout.arrays.structures):
+        return relax(problems, tol, n_jobs)
+    relaxed, best, _, _, losses = _relax_and_search(problems, n_jobs, tol, None, _MAX_NODES)
+    late = np.flatnonzero(losses)
+    best.put(late, relaxed.take(late))
+    return best
+
+
+def _relax_and_search(problems, n_jobs, tol, time_limit, max_nodes=None):
     """Solve the relaxation of samples, and search for the best assignments of those whose relaxation is fractional.
 
     Parameters
@@ -121,6 +146,8 @@ def _relax_and_search(problems, n_jobs, tol, time_limit):
         As in `best_assignments`.
     time_limit : float or None
         Maximum number of seconds for a sample.
+    max_nodes : int, default=None
+        Maximum number of nodes of the search for a sample, in graphs of rules and pairs.
 
     Returns
     -------
@@ -153,7 +180,7 @@ def _relax_and_search(problems, n_jobs, tol, time_limit):
                 relaxed.put([k], relax(one, tol, deadline=_deadline(began, time_limit, _RELAXATION)))
                 bounds[k] = _bounds(relaxed.take([k]))[0]
         solution = relaxed.marginals[k], relaxed.joint[k], relaxed.gap[k], bounds[k]
-        *assignment, value, bound = _search(one, *solution, tol, _deadline(began, time_limit))
+        *assignment, value, bound = _search(one, *solution, tol, _deadline(began, time_limit), max_nodes)
         best.marginals[k], best.joint[k] = assignment
         best.objective[k], bounds[k] = value, max(min(bounds[k], bound), value)
         if value < bound and bounds[k] - value > tol * sizes[k]:
@@ -246,7 +273,7 @@ def _solve_consistent(solver, problems, sizes):
     return out
 
 
-def _search(problem, u, joint, gap, bound, tol, deadline):
+def _search(problem, u, joint, gap, bound, tol, deadline, max_nodes):
     """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `branch`.
 
     Parameters
@@ -261,6 +288,7 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
         Upper bound of the scores of all assignments.
     tol : float
     deadline : float or None
+    max_nodes : int or None
     """
     layout = problem.layout
     if layout.tables is not None or len(layout.arrays.structures):
@@ -272,4 +300,4 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
         # Roof duality: if all factors are pairs, an optimal assignment agrees with the integral values of the
         # relaxation.
         known |= ~fractional(u)
-    return assign_exactly(problem, start, known, deadline)
+    return assign_exactly(problem, start, known, deadline, max_nodes)
