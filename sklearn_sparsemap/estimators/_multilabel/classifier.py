@@ -354,7 +354,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
-            True labels: an indicator matrix, a collection of names for each sample, such as a set, or one label for
+            Gold labels: an indicator matrix, a collection of names for each sample, such as a set, or one label for
             each sample. NaN in an indicator matrix is an unknown label. Unknown labels are free, except if a hierarchy
             implies them.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -375,7 +375,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ------
         ValueError
             If a parameter is out of range, the data are not as described, no label set satisfies the constraints, or
-            the true labels of no sample do. Also if `early_stopping` is the fraction of the samples to hold out, and
+            the gold labels of no sample do. Also if `early_stopping` is the fraction of the samples to hold out, and
             validation samples are given.
         """
         hidden, data, held_out = self._check_params(), (X, y), None
