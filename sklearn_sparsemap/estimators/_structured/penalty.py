@@ -6,15 +6,16 @@ import numpy as np
 
 from ..._core.validation import pair_of
 from ..._training._scores import linear_scores
+from ...losses import LOSSES
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
 from .._strengths import Choice, choose_strength, has_stalled
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
-# Relative decrease of the held-out loss that a tenth of the strength must bring: on a path, weak penalties overfit
-# less than in a whole fit, which has more epochs.
-_MIN_DECREASE = 0.02
+# Relative decrease of the held-out loss that a tenth of the strength must bring; that of log losses. Their weights grow
+# for many epochs if the penalty is weak, so on a path they overfit less than in a whole fit.
+_MIN_DECREASE, _MIN_LOG_DECREASE = 0.005, 0.02
 # Minimum number of samples for a choice.
 _MIN_SAMPLES = 6
 # Minimum number of samples of which one part in `_N_PARTS` is held out; with fewer, each part of three is, in turn.
@@ -88,4 +89,5 @@ def choose_penalty(estimator, task, X, gold):
     def evaluate(alpha):
         return sum(part.loss(alpha) for part in parts) / total, []
 
-    return choose_strength(usual * _PATH, evaluate, _MIN_DECREASE)
+    is_log_loss = LOSSES[task.loss].argmax == "gibbs"
+    return choose_strength(usual * _PATH, evaluate, _MIN_LOG_DECREASE if is_log_loss else _MIN_DECREASE)
