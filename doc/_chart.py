@@ -20,7 +20,7 @@ QUESTIONS = [
     ("Is your model a neural network?", "yes", [("layers and losses for PyTorch and JAX", "layers")]),
     ("Is the target a set of labels?", "yes", [("MultilabelLPSparseMAP", _S + "MultilabelLPSparseMAP")]),
     (
-        "Are predictions used for decisions?",
+        "Do predictions feed an optimisation?",
         "yes",
         [("DecisionFocusedRegressor", _S + "DecisionFocusedRegressor")],
     ),

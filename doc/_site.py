@@ -1,8 +1,10 @@
 """Computed content of the site: methods of a page, related objects, order of the examples, tables of the papers."""
 
 import csv
+import functools
 import importlib
 import inspect
+import logging
 import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -24,6 +26,15 @@ def offline_mathjax():
         return [str(file.locate()) for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js"]
     except PackageNotFoundError:
         return []
+
+
+def pages_at_the_top():
+    """Return the names of pages beside `index` without pages below them; their left sidebar would be empty."""
+    folder = Path(__file__).parent
+    entries = re.findall(r"<(\w+)>$", (folder / "index.rst").read_text(encoding="utf-8"), re.M)
+    below = re.compile(r"^\.\. toctree::", re.M)
+    alone = [name for name in entries if not below.search((folder / f"{name}.rst").read_text(encoding="utf-8"))]
+    return ["index", "search", "genindex", *alone]
 
 
 def _resolve(fullname):
@@ -58,6 +69,7 @@ _S = PACKAGE + "."
 RELATED = [
     ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap", "n_best"],
     ["inspection.feature_table", "inspection.transition_table", "inspection.explain", "inspection.Explanation"],
+    ["inspection.label_table", "inspection.explain", "MultilabelLPSparseMAP"],
     ["inspection.feature_table", "plotting.FeatureTableDisplay"],
     ["inspection.transition_table", "plotting.TransitionsDisplay", "plotting.LabelConfusionDisplay"],
     ["inspection.explain", "plotting.ExplanationDisplay"],
@@ -155,6 +167,49 @@ def link_public_name(app, env, node, content):
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
 
 
+def _is_empty(ax):
+    """Return whether axes show a frame with nothing in it."""
+    drawn = ax.has_data() or ax.texts or ax.artists or ax.tables or ax.get_legend()
+    return ax.axison and ax.get_visible() and not drawn
+
+
+def warn_of_empty_axes(figure_class):
+    """Make saved figures warn of empty axes: a gallery saves and closes a figure at the end of its block."""
+    save = figure_class.savefig
+
+    @functools.wraps(save)
+    def save_and_warn(figure, file, *args, **kwargs):
+        for number, ax in enumerate(figure.axes):
+            if _is_empty(ax):
+                # Sphinx counts warnings of loggers of this name.
+                logging.getLogger("sphinx.pictures").warning("%s: axes %d are empty", Path(file).name, number)
+        return save(figure, file, *args, **kwargs)
+
+    figure_class.savefig = save_and_warn
+
+
+THUMBNAIL = 400, 280  # pixels, twice the size on the page
+
+
+def cut_thumbnails(app):
+    """Cut thumbnails out of the left of wide pictures: the text of a whole one would be too small to read."""
+    from PIL import Image
+
+    wide, high = THUMBNAIL
+    for thumbnail in Path(app.srcdir, "auto_examples").rglob("*_thumb.png"):
+        drawn = thumbnail.parents[1] / thumbnail.name.replace("_thumb", "_001_2_00x")
+        if not drawn.is_file():
+            continue
+        with Image.open(drawn) as picture:
+            picture = picture.convert("RGB")
+        part = min(picture.width, picture.height * wide // high), picture.height
+        picture = picture.crop((0, 0, *part))
+        picture.thumbnail(THUMBNAIL, Image.Resampling.LANCZOS)
+        page = Image.new("RGB", THUMBNAIL, "white")
+        page.paste(picture, ((wide - picture.width) // 2, (high - picture.height) // 2))
+        page.save(thumbnail)
+
+
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
             "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
 # The order within a section: the easiest first.
@@ -222,11 +277,25 @@ def paper_table(paper):
     return lines
 
 
-def fill_tables(app, docname, source):
-    """Put the tables of the papers and the decision chart into the pages that ask for them.
+def api_lists():
+    """Return the objects of all pages of `api`, in the order of its table, as lines of reStructuredText."""
+    folder = Path(__file__).parent
+    lines = []
+    for page in re.findall(r"^:doc:`api/(\w+)`", (folder / "api.rst").read_text(encoding="utf-8"), re.M):
+        text = (folder / "api" / f"{page}.rst").read_text(encoding="utf-8")
+        title = text.split("\n", 1)[0]
+        lines += [f":doc:`{title} <api/{page}>`", "-" * (len(title) + len(page) + 14), "", ".. autosummary::", ""]
+        lines += [*re.findall(r"^   ~[\w.]+$", text, re.M), ""]
+    return lines
 
-    They ask by ``.. paper-table:: PAPER`` and by ``.. decision-chart::``.
+
+def fill_tables(app, docname, source):
+    """Put computed content into the pages that ask for it.
+
+    They ask by ``.. paper-table:: PAPER``, ``.. decision-chart::`` and ``.. api-lists::``.
     """
+    if docname == "api":
+        source[0] = source[0].replace(".. api-lists::", "\n".join(api_lists()))
     if docname == "choose":
         chart = ".. raw:: html\n\n   " + decision_chart()
         source[0] = source[0].replace(".. decision-chart::", chart)

@@ -5,11 +5,14 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "plots"))  # modules that plots share
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _site
+from matplotlib.figure import Figure
 
 from sklearn_sparsemap import __version__
+from sklearn_sparsemap._core.doc_link import SITE
 
 project = "sklearn-sparsemap"
 author = "the sklearn_sparsemap developers"
@@ -33,12 +36,13 @@ templates_path = ["_templates"]
 html_static_path = ["_static", *_site.offline_mathjax()]
 html_css_files = ["site.css"]
 html_title = f"sklearn-sparsemap {release}"
+html_search_scorer = str(Path(__file__).parent / "_scorer.js")
 html_show_sourcelink = False
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "logo": {"text": "sklearn‑sparsemap"},  # the hyphen does not break
     "show_version_warning_banner": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher", "version.html", "navbar-icon-links"],
     "icon_links": [{"name": "GitHub", "url": _site.REPOSITORY, "icon": "fa-brands fa-github"}],
@@ -47,7 +51,14 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "install", "choose", "papers", "benchmarks", "whats_new", "citing")}
+# Pages at the top have no neighbours to list.
+html_sidebars = {page: [] for page in _site.pages_at_the_top()}
+# Other versions are asked for, as they need the network: python doc/build.py --versions
+if os.environ.get("SPHINX_VERSIONS"):
+    html_theme_options["switcher"] = {"json_url": f"{SITE}/versions.json", "version_match": release}
+    html_theme_options["check_switcher"] = False
+    html_theme_options["navbar_end"] = ["theme-switcher", "version-switcher", "navbar-icon-links"]
+html_baseurl = f"{SITE}/"
 if _site.offline_mathjax():
     mathjax_path = "tex-svg.js"
 
@@ -63,6 +74,7 @@ if os.environ.get("SPHINX_INTERSPHINX"):
 # Names in single backticks are links, if they are public; `_site.link_public_name` finds short ones.
 default_role = "py:obj"
 toc_object_entries_show_parents = "hide"
+add_function_parentheses = False  # they would break lines of the narrow sidebars
 autosummary_generate = True
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
 suppress_warnings = ["config.cache", "myst.header"]
@@ -105,8 +117,12 @@ plot_html_show_formats = False
 plot_formats = [("png", 110)]
 plot_rcparams = {"figure.facecolor": "white", "savefig.bbox": "tight"}
 plot_apply_rcparams = True
+# Code of the pages finds data from the root of the repository, as in README.
+plot_working_directory = str(Path(__file__).parent.parent)
 
 
 def setup(app):
+    _site.warn_of_empty_axes(Figure)
+    app.connect("builder-inited", _site.cut_thumbnails, priority=900)  # after the gallery
     app.connect("source-read", _site.fill_tables)
     app.connect("missing-reference", _site.link_public_name)

@@ -455,12 +455,15 @@ def run_models(cases):
         for title, (attribute, change) in assigned.items():
             if not hasattr(model, attribute) or (isinstance(model, GroupLassoPerceptron) and "groups_" in title):
                 continue
+            if attribute == "coef_" and hasattr(model, "coefs_"):
+                # Label sets have their layers below.
+                continue
 
             def assign(m, attribute=attribute, change=change):
                 setattr(m, attribute, change(getattr(m, attribute)))
 
             edits[title] = assign
-        if hasattr(model, "coef_"):
+        if hasattr(model, "coef_") and not hasattr(model, "coefs_"):
             edits |= {title: edit for title, edit in inside.items() if title.startswith("inner")}
         if hasattr(model, "coefs_"):
             edits |= {title: inside[title] for title in ("layers", "outputs of layers")}

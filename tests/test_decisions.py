@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from internals import Pool, replace
 from registry import RANDOM
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
@@ -348,3 +349,71 @@ def test_the_best_decision_in_a_graph_warns_if_time_runs_out(monkeypatch):
     replace(monkeypatch, "inference", "MAP_TIME_LIMIT", 1e-9)
     with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 1 samples \(1\)"):
         normalized_regret([[1.0, -1.0, -1.0], [1.0, 1.0, 1.0]], np.eye(3)[:2], graph)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("loss", ["sparsemap", "spo_plus"])
+def test_weights_repeat_samples(loss, shared):
+    X, V = data(n=60, shared=shared)
+    V[np.random.default_rng(0).random(V.shape) < 0.05] = -np.inf
+    structure, weights = Subset(2, 4), np.random.default_rng(1).choice([0.0, 1.0, 2.0, 3.0], 60)
+    often = np.repeat(np.arange(60), weights.astype(int))
+    model = DecisionFocusedRegressor(structure, loss, solver="auto" if loss == "sparsemap" else "adagrad", tol=1e-6)
+    model.set_params(batch_size=1000, max_iter=200 if loss == "sparsemap" else 20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weighted, twin = clone(model).fit(X, V, 5.0 * weights), clone(model).fit(X[often], V[often])
+        plain = clone(model).fit(X, V)
+    assert weighted.scale_ == pytest.approx(twin.scale_)
+    np.testing.assert_allclose(weighted.coef_, twin.coef_, atol=2e-4)
+    assert np.abs(weighted.coef_ - plain.coef_).max() > 0.01
+    assert weighted.loss_curve_[-1] == pytest.approx(twin.loss_curve_[-1], rel=1e-5)
+    assert weighted.score(X, V, weights) == pytest.approx(weighted.score(X[often], V[often]))
+    decisions = weighted.predict(X, ~np.isneginf(V))
+    regret = normalized_regret(V, decisions, structure, sample_weight=weights)
+    assert regret == pytest.approx(normalized_regret(V[often], decisions[often], structure))
+    # Of held-out samples only those of positive weight count.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stopped = clone(model).set_params(early_stopping=0.3).fit(X, V, weights)
+        none = clone(model).set_params(early_stopping=0.3).fit(X[weights > 0], V[weights > 0], weights[weights > 0])
+    np.testing.assert_allclose(stopped.coef_, none.coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_sparse_features(kind):
+    X, V = data(n=50)
+    X = X * (np.random.default_rng(0).random(X.shape) < 0.6)
+    weights = np.random.default_rng(1).random(50)
+    for loss, options in (("sparsemap", {"tol": 1e-7}), ("spo_plus", {"max_iter": 3}), ("perturbed", {"max_iter": 3})):
+        model = DecisionFocusedRegressor(GRID, loss, random_state=0, early_stopping=loss == "perturbed", **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            first, second = clone(model).fit(X, V, weights), clone(model).fit(kind(X), V, weights)
+        np.testing.assert_allclose(second.coef_, first.coef_, atol=1e-4)
+        np.testing.assert_allclose(second.predict_values(kind(X)), first.predict_values(X), atol=1e-3)
+        assert second.score(kind(X), V) == second.score(X, V)
+    X[:, 0] = np.random.default_rng(0).integers(1, 4, 50)
+    several = DecisionFocusedRegressor(lambda x: Subset(0, int(x[0])), alpha=0.01, tol=1e-6)
+    V = np.abs(V[:, :6])
+    first, second = clone(several).fit(X, V), clone(several).fit(kind(X), V)
+    np.testing.assert_array_equal(second.predict(kind(X)), first.predict(X))
+    with pytest.raises(ValueError, match="X and y have inconsistent numbers of samples: 50 and 49"):
+        several.fit(kind(X), V[:-1])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(9), "sample_weight has 9 entries for 10 samples"),
+        (np.zeros(10), "all sample weights are zero"),
+        (-np.ones(10), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
+    ],
+)
+def test_invalid_weights_are_refused(weights, message):
+    X, V = data(n=10)
+    model = DecisionFocusedRegressor(GRID, max_iter=2)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, V, weights)
+    with pytest.raises(ValueError, match=message):
+        normalized_regret(V, np.array(map_inference(GRID, list(V)).structures), GRID, sample_weight=weights)

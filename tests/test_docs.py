@@ -1,6 +1,7 @@
 """What the documentation says of itself: every public object has a page, every page is found, every name exists."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -72,17 +73,133 @@ def test_examples_are_in_order(site):
         assert re.match(r'"""\n.+\n=+\n\n', text), path
 
 
-def test_links_of_a_site_are_tried(tmp_path):
+@pytest.fixture(scope="module")
+def checks():
+    """Return the module with the checks of the built site, which `doc/build.py` calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(DOC))
-        dead_links = importlib.import_module("build").dead_links
-        del sys.modules["build"]
+        yield importlib.import_module("_checks")
+        del sys.modules["_checks"]
+
+
+def test_links_of_a_site_are_tried(tmp_path, checks):
     (tmp_path / "a.html").write_text(
         '<p id="x"></p><a href="b.html#y">1</a><a href="#x">2</a><a href="https://z">3</a>'
     )
     (tmp_path / "b.html").write_text('<img src="none.png"><a href="a.html#nothing">4</a><i id="y"></i>')
-    dead, tried = dead_links(tmp_path)
+    dead, tried = checks.dead_links(tmp_path)
     assert sorted(dead) == [("b.html", "a.html#nothing"), ("b.html", "none.png")] and tried == 4
+
+
+def test_a_picture_that_a_page_shows_twice_is_named(tmp_path, checks):
+    for name, content in {"one.png": b"1", "again.png": b"1", "two.png": b"2", "x_thumb.png": b"3"}.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "a.html").write_text('<img src="one.png"><img src="two.png"><img src="x_thumb.png">')
+    (tmp_path / "b.html").write_text('<img src="one.png"><a href="two.png"><img src="again.png"></a>')
+    (tmp_path / "c.html").write_text('<img src="x_thumb.png"><img src="x_thumb.png">')
+    repeated, tried = checks.repeated_pictures(tmp_path)
+    assert repeated == [("b.html", ["one.png", "again.png"])] and tried == 4
+
+
+def test_figures_with_empty_axes_are_named(tmp_path, site, caplog):
+    """As in a gallery that draws in one block the frames that the next one fills."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from matplotlib.figure import Figure
+
+    class Watched(Figure):
+        pass
+
+    site.warn_of_empty_axes(Watched)
+    figure = pyplot.figure(FigureClass=Watched)
+    axes = figure.subplots(1, 5)
+    axes[0].plot([1, 2])
+    axes[1].text(0.5, 0.5, "text")
+    axes[3].axis("off")
+    axes[4].bar([1], [2])
+    figure.savefig(tmp_path / "page-1.png")
+    assert [record.getMessage() for record in caplog.records] == ["page-1.png: axes 2 are empty"]
+    axes[2].imshow([[1.0]])
+    figure.savefig(tmp_path / "page-1.png")
+    pyplot.close(figure)
+    assert len(caplog.records) == 1 and (tmp_path / "page-1.png").stat().st_size
+
+
+def test_the_table_of_the_jobs_has_the_figures_of_their_pages():
+    table = (DOC / "jobs" / "index.rst").read_text(encoding="utf-8")
+    rows = re.findall(r"^   \* - :doc:`[^`]*<(\w+)>`\n((?:     - .*\n)+)", table, re.M)
+    assert len(rows) == 6
+    for page, cells in rows:
+        printed = re.findall(r"\d\.\d+", (DOC / "jobs" / f"{page}.rst").read_text(encoding="utf-8"))
+        quoted = re.findall(r"\d\.\d\d\b", cells)
+        assert len(quoted) >= 2 and set(quoted) <= set(printed), page
+
+
+def test_searches_that_are_tried_lead_to_pages(checks):
+    """The build runs them in the built index, by the JavaScript of the site."""
+    examples = {path.relative_to(ROOT / "examples").with_suffix("").as_posix() for path in EXAMPLES}
+    assert len(checks.FIRST_PAGES) >= 20
+    for query, page in checks.FIRST_PAGES.items():
+        example = page.removeprefix("auto_examples/")
+        assert (DOC / f"{page}.rst").is_file() or example in examples, query
+
+
+def test_progress_of_a_build_is_a_line_a_tenth():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOC))
+        progress = importlib.import_module("build").progress
+        del sys.modules["build"]
+    reading = [f"reading sources... [{percent:3d}%] page{percent}\n" for percent in (1, 5, 9, 10, 19, 100)]
+    lines = ["Running Sphinx\n", *reading, "WARNING: no page\n", "writing output... [ 10%] index\n"]
+    kept = [0, 1, 4, 6, 7, 8]
+    assert list(progress(lines)) == [lines[k] for k in kept]
+
+
+@pytest.fixture
+def publish():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOC))
+        yield importlib.import_module("publish").publish
+        del sys.modules["publish"]
+
+
+def test_versions_of_the_site_are_published_side_by_side(tmp_path, publish):
+    published = tmp_path / "published"
+    (published / ".git").mkdir(parents=True)
+    for version in ("0.9.0", "0.10.0", "0.9.1", "0.10.0"):
+        built = tmp_path / "built"
+        (built / "_static").mkdir(parents=True, exist_ok=True)
+        (built / "index.html").write_text(version)
+        (built / f"only-in-{version}.html").touch()
+        publish(built, published, version, "https://site")
+        for file in built.glob("only-*"):
+            file.unlink()
+    versions = ["0.10.0", "0.9.1", "0.9.0"]
+    for version in versions:
+        assert (published / version / "index.html").read_text() == version
+    # An earlier version that is published later stays in its folder.
+    assert (published / "index.html").read_text() == "0.10.0"
+    assert [path.name for path in published.glob("only-*")] == ["only-in-0.10.0.html"]
+    listed = json.loads((published / "versions.json").read_text())
+    assert [entry["version"] for entry in listed] == versions
+    assert [entry["url"] for entry in listed] == ["https://site/", "https://site/0.9.1/", "https://site/0.9.0/"]
+    assert [entry.get("preferred", False) for entry in listed] == [True, False, False]
+    assert (published / ".git").is_dir() and (published / ".nojekyll").is_file()
+    with pytest.raises(ValueError, match=r"has the form 1\.2\.3; got 'v1'"):
+        publish(built, published, "v1", "https://site")
+
+
+def test_the_address_of_the_site_is_the_same_everywhere():
+    link = (ROOT / "sklearn_sparsemap" / "_core" / "doc_link.py").read_text(encoding="utf-8")
+    address = re.search(r'^SITE = "(https://[^"]+)"', link, re.M)[1]
+    for name in ("README.md", "CITATION.cff", "doc/index.rst", "doc/citing.rst"):
+        assert address in (ROOT / name).read_text(encoding="utf-8"), name
+    workflow = ROOT / ".github" / "workflows" / "site.yml"
+    if not workflow.is_file():
+        pytest.skip("a source distribution has no workflows")
+    workflow = workflow.read_text(encoding="utf-8")
+    build = (DOC / "build.py").read_text(encoding="utf-8")
+    options = re.search(r"python doc/build\.py (.*)", workflow)[1].split()
+    assert options and all(f'"{option}"' in build for option in options)
 
 
 def test_code_of_examples_is_narrow():

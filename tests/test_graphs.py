@@ -4,24 +4,29 @@ import pickle
 import re
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, off_factors, random_matching
+from naive_graphs import RANDOM_GRAPHS, Case, best_value, check_certificate, off_factors, polytopes, random_matching
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_sparsemap import RaggedArray, lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
     AndOut,
+    AtMost,
     AtMostOne,
     Budget,
+    Exclusive,
     FactorGraph,
+    Implies,
     Imply,
     Knapsack,
     Or,
     OrOut,
     Pair,
+    PairTable,
     StructureFactor,
     Xor,
     XorOut,
@@ -30,6 +35,7 @@ from sklearn_sparsemap.structures import (
     Alignment,
     CustomStructure,
     DependencyTree,
+    HeadAutomaton,
     LinearChain,
     Matching,
     Simplex,
@@ -1001,3 +1007,66 @@ def test_a_batch_of_graphs_of_different_forms():
     assert batch.objective.shape == (2,)
     with pytest.raises(ValueError, match="the graphs differ in their arrays of variables"):
         _ = batch.marginals
+
+
+@pytest.mark.parametrize("name", RANDOM_GRAPHS)
+def test_violations_are_the_factors_without_such_a_vertex(name):
+    rng, n_violated = np.random.default_rng(0), 0
+    for _ in range(25):
+        case = RANDOM_GRAPHS[name](rng)
+        y = (rng.random(case.scores.shape) < rng.choice([0.2, 0.5])).astype(int)
+        if rng.random() < 0.3:
+            y = map_inference(case.graph, case.scores, additional=case.additional).structure
+        found = case.graph.violations(y)
+        expected = [factor for factor in case.graph.factors if not allows(factor, case, np.ravel(y))]
+        assert list(map(id, found)) == list(map(id, expected))
+        n_violated += len(found)
+    assert n_violated > 15 or name == "pairs"
+
+
+def allows(factor, case, y):
+    """Tell whether a factor alone allows an assignment."""
+    for indices, vertices, _, knapsack in polytopes(
+        Case(SimpleNamespace(factors=[factor]), case.scores, case.additional)
+    ):
+        if knapsack is not None:
+            costs, bound = knapsack
+            return costs @ y[indices] <= bound + 1e-9
+        if not (vertices == y[indices]).all(axis=1).any():
+            return False
+    return True
+
+
+def test_violations_in_all_forms_of_assignments():
+    graph = FactorGraph()
+    colours, chosen = graph.categorical((2, 2), 3, name="colours"), graph.variables(4, name="chosen")
+    arcs = graph.structured(DependencyTree(), (3, 2), name="arcs")
+    first, second = Implies(colours[0, 0, 1], chosen[0]), AtMost(chosen, 1, name="few")
+    graph.add(first, second, PairTable(colours[0], colours[1], name="alike"), Exclusive(arcs[0]))
+    fine = {"colours": [[0, 2], [1, 1]], "chosen": [0, 0, 1, 0], "arcs": [0, 1]}
+    assert graph.violations(fine) == []
+    assert graph.violations({**fine, "arcs": [[1, 0], [0, 1], [0, 0]]}) == []
+    assert graph.violations({**fine, "colours": [[1, 2], [1, 1]]}) == [first]
+    assert graph.violations({**fine, "chosen": [0, 1, 1, 1]}) == [second]
+    assert graph.violations({**fine, "colours": [[1, 2], [1, 1]], "chosen": [0, 1, 1, 1]}) == [first, second]
+    cells = np.zeros((2, 2, 3), int)
+    cells[..., 0] = 1
+    cells[1, 1, 2] = 1
+    assert graph.violations({**fine, "colours": cells}) == [graph.factors[0]]
+    assert graph.violations({**fine, "arcs": [0, 0]}) == [graph.factors[-1]]
+    assert graph.violations({**fine, "arcs": [[1, 0], [0, 0], [0, 0]]}) == [graph.factors[1]]
+    for wrong, message in (
+        ({"chosen": [0, 0, 1, 0]}, "found arrays named"),
+        ({**fine, "chosen": [0, 1]}, "chosen has shape"),
+        ({**fine, "chosen": [0, 0, 2, 0]}, "chosen must hold True and False"),
+        ({**fine, "colours": [[0, 3], [0, 0]]}, "colours must hold whole numbers from 0 to 2"),
+        ([0, 1], "pass a dict"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            graph.violations(wrong)
+    # Structures with additional scores.
+    automata = FactorGraph()
+    u = automata.variables((2, 3))
+    automata.add(StructureFactor(HeadAutomaton(), u[0], name="head"), StructureFactor(LinearChain(), u.T, name="chain"))
+    assert automata.violations([[1, 0, 1], [0, 1, 0]]) == []
+    assert automata.violations([[1, 0, 1], [1, 1, 0]]) == [automata.factors[1]]

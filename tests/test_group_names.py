@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron
-from sklearn_sparsemap.features import TemplateVectorizer, TokenDictVectorizer
+from sklearn_sparsemap.features import OnRows, TemplateVectorizer, TokenDictVectorizer
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups, groups_by_name, groups_from
 
 pd = pytest.importorskip("pandas")
@@ -88,6 +88,11 @@ def test_groups_from_transformers():
     assert {name: own.tolist() for name, own in by_column.items()} == {
         "num__n": [0], "num__n_2": [1], "cat__k": [2, 3, 4],
     }  # fmt: skip
+    on_rows = OnRows(ColumnTransformer(parts)).fit([X, X[:2]])
+    for by in ("transformer", "column"):
+        assert {n: own.tolist() for n, own in groups_from(on_rows, by).items()} == {
+            n: own.tolist() for n, own in groups_from(columns, by).items()
+        }
     plain = ColumnTransformer(parts, verbose_feature_names_out=False, remainder="passthrough").fit(X)
     assert list(groups_from(plain, by="column")) == ["n", "n_2", "k"]
     assert list(groups_from(OneHotEncoder().fit(X[["k"]]))) == ["k"]

@@ -1,17 +1,27 @@
 """Tables of what was learned, and explanations that add up."""
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.special import logit
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from test_structured import make_chains
 
-from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    StructuredGroupLasso,
+    StructuredSparseMAPClassifier,
+)
+from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
 from sklearn_sparsemap.features import TemplateVectorizer
-from sklearn_sparsemap.inspection import explain, feature_table, transition_table
+from sklearn_sparsemap.inspection import explain, feature_table, label_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, Matching, Subset
 
@@ -66,6 +76,8 @@ def test_contributions_add_up_for_each_kind_of_structure():
             assert np.array_equal(why.predicted, model.predict([x])[0])
             against = explain(model, x, against=best[-1][0])
             assert against.score_difference == pytest.approx(why.score_difference, abs=1e-9)
+            places = {label for label in why.labels if str(label).startswith("[")}
+            assert bool(places) == isinstance(model._structure, DependencyTree | Matching)
             kinds.add(type(model._structure))
             sizes += "size" in why.names
             table = why.table(3)
@@ -190,3 +202,133 @@ def test_displays_take_models_pipelines_and_searches(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def make_sets(n=150):
+    """Return a table with a column of text, and label sets of its rows as names."""
+    own = np.random.default_rng(3)
+    X = pd.DataFrame({"tempo": own.normal(size=n), "volume": own.normal(size=n), "place": own.choice(["a", "b"], n)})
+    noise = 0.3 * own.normal(size=(2, n))
+    on = {"jazz": X["tempo"] + noise[0] > 0.3, "live": (X["place"] == "a") & (X["volume"] + noise[1] > -0.5)}
+    on["music"] = on["jazz"] | (X["tempo"] + noise[1] < -1.0)
+    return X, [{name for name, column in on.items() if column[i]} for i in range(n)]
+
+
+def with_columns(*steps):
+    columns = make_column_transformer((StandardScaler(), ["tempo", "volume"]), (OneHotEncoder(), ["place"]))
+    return make_pipeline(columns, *steps)
+
+
+HIERARCHY = Hierarchy.from_edges([("jazz", "music"), ("live", "music")])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"loss": "logistic"},
+        {"decision": "map", "constraints": [Implies("jazz", "music"), AtMost(2)]},
+        {"constraints": HIERARCHY},
+        {"label_graph": "full", "max_iter": 20},
+        {"hidden_layer_sizes": (5,), "max_iter": 20},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the labels of")
+def test_explanations_of_label_sets_add_up(options):
+    X, y = make_sets()
+    model = with_columns(MultilabelLPSparseMAP(random_state=0, **options)).fit(X, y)
+    last, names = model[-1], set(model[:-1].get_feature_names_out())
+    classes, n_negative, seen = last.classes_.tolist(), 0, set()
+    evidence = last._evidence(last._learned.model, model[:-1].transform(X))
+    odds = last._calibration.log_odds(evidence)
+    if not last._graph.constraints:
+        np.testing.assert_allclose(odds, logit(model.predict_proba(X)), atol=1e-9)
+    everything = [set(own) for size in range(4) for own in combinations(classes, size)]
+    allowed = [own for own in everything if not last._graph.violated(last._in_order([own]).toarray()).any()]
+    for i in range(0, 150, 10):
+        why = explain(model, X.iloc[i])
+        assert why.predicted == model.predict(X.iloc[[i]])[0]
+        assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
+        value = {frozenset(own): sum(odds[i][classes.index(name)] for name in own) for own in allowed}
+        others = [number for own, number in value.items() if own != frozenset(why.predicted)]
+        assert value[frozenset(why.rival)] == pytest.approx(max(others))
+        assert why.score_difference == pytest.approx(value[frozenset(why.predicted)] - max(others), abs=1e-9)
+        changed = set(why.predicted) ^ set(why.rival)
+        assert {*why.labels} <= changed and (why.rows <= 0).all() and "<table>" in why._repr_html_()
+        extra = {"intercept", "network", "rules", "calibration", *(f"edge[{name}]" for name in classes)}
+        assert {*why.names} <= names | extra
+        n_negative += why.score_difference < 0
+        seen |= {*why.names}
+        for against in ([], ["music"], ("jazz", "music")):
+            if set(against) in allowed:
+                why = explain(model, X.iloc[[i]], against=against)
+                assert set(why.rival) == set(against)
+                assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
+    assert ("network" in seen) == ("hidden_layer_sizes" in options) and n_negative < 8
+    assert any(name.startswith("edge[") for name in seen) == ("label_graph" in options)
+
+
+def test_explanations_of_single_labels_and_indicators():
+    X, y = make_sets()
+    single = with_columns(MultilabelLPSparseMAP(random_state=0)).fit(
+        X, ["jazz" if "jazz" in own else "no" for own in y]
+    )
+    for i in range(5):
+        why = explain(single, X.iloc[i])
+        log_odds = np.log(single.predict_proba(X.iloc[[i]])[0])
+        assert why.predicted == single.predict(X.iloc[[i]])[0] != why.rival
+        assert why.score_difference == pytest.approx(log_odds.max() - log_odds.min())
+        assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
+        assert explain(single, X.iloc[i], against=why.rival).score_difference == pytest.approx(why.score_difference)
+    table = pd.DataFrame({name: [int(name in own) for own in y] for name in ("jazz", "music")})
+    model = with_columns(MultilabelLPSparseMAP(constraints=[Implies("jazz", "music")])).fit(X, table)
+    assert explain(model, X.iloc[0], against=[0, 1]).rival == ("music",)
+    for call, message in (
+        (lambda: explain(model, X.iloc[0], against=[1, 0]), "against violates the constraints"),
+        (lambda: explain(model, X.iloc[0], against=[1, 0, 1]), "it must be labels in classes_"),
+        (lambda: explain(model, X.iloc[0], against={"rock"}), "has the label 'rock', which is not among"),
+        (lambda: explain(single, X.iloc[0], against="rock"), "it must be labels in classes_"),
+        (lambda: explain(model, X.iloc[:2]), "dim|one sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    pytest.importorskip("matplotlib")
+    from sklearn_sparsemap.plotting import ExplanationDisplay
+
+    assert ExplanationDisplay.from_estimator(model, X.iloc[0], n=4).ax_.get_xlabel().startswith("contribution")
+
+
+def test_names_of_columns_behind_a_column_transformer():
+    X, y = make_sets()
+    label = ["jazz" if "jazz" in own else "no" for own in y]
+    names = ["standardscaler__tempo", "standardscaler__volume", "onehotencoder__place_a", "onehotencoder__place_b"]
+    sets = with_columns(MultilabelLPSparseMAP(random_state=0)).fit(X, y)
+    search = GridSearchCV(sets, {"multilabellpsparsemap__alpha": [1e-3]}, cv=2).fit(X, y)
+    for model in (sets, search):
+        table = label_table(model, X.iloc[[3]], n_features=9)
+        assert {*table["name"][table["source"] == "feature"]} <= {*names, "others"}
+        assert {*table["label"]} == {"jazz", "live", "music"}
+        last = model if model is sets else model.best_estimator_
+        of_label = last[-1].label_table(last[:-1].transform(X.iloc[[3]]), 9, names)
+        assert table.tolist() == of_label and label_table(model, X.iloc[3], 9).tolist() == of_label
+    assert list(label_table(sets, X.iloc[3], output="pandas").columns) == ["label", "source", "name", "amount"]
+    for last in (
+        StructuredSparseMAPClassifier(),
+        GroupLassoPerceptron(budget=2, random_state=0),
+        StructuredGroupLasso(alpha=1e-3),
+        MultilabelLPSparseMAP(random_state=0),
+    ):
+        model = with_columns(last).fit(X, y if isinstance(last, MultilabelLPSparseMAP) else label)
+        assert {*feature_table(model)["feature"]} <= set(names)
+        for x in (X.iloc[3], X.iloc[[3]]):
+            why = explain(model, x)
+            assert {*why.names} <= {*names, "intercept"}
+            assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-9)
+        # Without its pipeline, a model has the names only if the transformer returns a table.
+        model[0].set_params(onehotencoder__sparse_output=False).set_output(transform="pandas")
+        model.fit(X, y if isinstance(last, MultilabelLPSparseMAP) else label)
+        if hasattr(last, "selected_group_names_"):
+            assert last.selected_group_names_ and {*last.selected_group_names_} <= set(names)
+            assert last.selected_group_names_ == model[:-1].get_feature_names_out()[last.selected_groups_].tolist()
+    with pytest.raises(ValueError, match="label_table is for MultilabelLPSparseMAP; got StructuredGroupLasso"):
+        label_table(with_columns(StructuredGroupLasso(alpha=1e-3)).fit(X, label), X.iloc[0])

@@ -39,7 +39,7 @@ MOST = {
     "partial_fit of groups": (121, 30, 12),
     "fit of label sets": (148, 27, 14),
 }
-MAX_QUESTIONS = 1
+MAX_QUESTIONS = 0
 MAX_MIXINS_WITH_ONE_USER = 0
 MAX_CLASS_NAMES_TWICE = 0
 

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 
 from sklearn_sparsemap import (
+    GroupLassoPerceptron,
     MultilabelLPSparseMAP,
     StructuredGroupLasso,
     StructuredSparseMAPClassifier,
@@ -32,6 +33,7 @@ WEIGHTS = RNG.integers(0, 4, 24).astype(float)
 ESTIMATORS = {
     "chain": (StructuredSparseMAPClassifier("chain", alpha=0.1, max_iter=20), CHAINS, LABELS),
     "group_lasso": (StructuredGroupLasso("chain", alpha=0.05, max_iter=20), CHAINS, LABELS),
+    "perceptron": (GroupLassoPerceptron("chain", random_state=0), CHAINS, LABELS),
     "sets": (MultilabelLPSparseMAP(max_iter=10, random_state=0), FLAT, SETS),
 }
 

@@ -713,9 +713,7 @@ def test_wrong_data_is_refused(data):
         quick().fit(X, Y.astype(str))
     sets = [frozenset("abc"[i] for i in range(3) if row[i]) for row in Y]
     for several in (sets, [set(s) for s in sets], [sorted(s) for s in sets], np.array(sets), pd.Series(sets)):
-        with pytest.raises(ValueError, match=r"y\[0\] is .*, a legacy multi-label .*MultiLabelBinarizer"):
-            quick().fit(X, several)
-        with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+        with pytest.raises(ValueError, match=r"y\[0\] is .*, a legacy multi-label .* use MultilabelLPSparseMAP"):
             StructuredSparseMAPClassifier().fit(X, several)
     with pytest.raises(ValueError, match="constraints are for indicator matrices"):
         quick(constraints=[AtMost(1)]).fit(X, Y[:, 0])
@@ -832,7 +830,8 @@ def test_a_stream_with_constraints(data):
     X, Y = data
     model = quick(constraints=[AtMost([0, 1], 1)])
     wrong = Y[:, :2].sum(axis=1) == 2
-    with pytest.warns(UserWarning, match="violate the constraints"):
+    rule = rf"violate the constraints .*: AtMost\(\[0, 1\], 1\) \({wrong.sum()}\); correct"
+    with pytest.warns(UserWarning, match=rule):
         model.partial_fit(X, Y)
     assert model.n_violations_ == wrong.sum() > 0
     # A mini-batch with nothing to learn from.

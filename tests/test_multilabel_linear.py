@@ -28,6 +28,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import RFE, RFECV, SelectFromModel
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -457,3 +458,51 @@ def test_reliability_of_probabilities_and_marginals(data):
     assert LabelCalibrationDisplay.from_predictions(partly, marginals).counts.sum() == 3 * len(Y)
     with pytest.raises(ValueError, match="give equal numbers"):
         LabelCalibrationDisplay.from_predictions(Y, marginals[:3])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_features_are_selected_as_with_independent_classifiers(kind):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 12))
+    Y = (X[:, [2, 5, 9]] + 0.3 * X[:, [5, 9, 2]] + 0.5 * rng.normal(size=(200, 3)) > 0.3).astype(int)
+    model = MultilabelLPSparseMAP(hidden_layer_sizes=(), loss="logistic", alpha=0.05).fit(kind(X), Y)
+    peer = OneVsRestClassifier(LogisticRegression(C=1.0 / (0.05 * len(X)))).fit(X, Y)
+    coef = np.vstack([each.coef_ for each in peer.estimators_])
+    assert model.coef_.shape == (3, 12)
+    assert_allclose(model.coef_, coef, atol=1e-3)
+    assert_allclose(model.feature_importances_, np.abs(coef).sum(axis=0), atol=1e-3)
+    chosen = SelectFromModel(clone(model), max_features=3, threshold=-np.inf).fit(kind(X), Y)
+    assert chosen.get_support(indices=True).tolist() == [2, 5, 9]
+    assert chosen.transform(kind(X)).shape == (200, 3)
+    # RFE of scikit-learn adds up squares over the labels.
+    left = list(range(12))
+    while len(left) > 3:
+        fitted = OneVsRestClassifier(LogisticRegression(C=1.0 / (0.05 * len(X)))).fit(X[:, left], Y)
+        left.pop(int(np.square(np.vstack([each.coef_ for each in fitted.estimators_])).sum(axis=0).argmin()))
+    for options in ({}, {"importance_getter": "feature_importances_"}):
+        rfe = RFE(clone(model), n_features_to_select=3, **options).fit(kind(X), Y)
+        assert rfe.get_support(indices=True).tolist() == left == [2, 5, 9]
+    assert rfe.score(kind(X), Y) == rfe.estimator_.score(kind(X)[:, left], Y)
+
+
+def test_features_of_networks_and_of_single_labels_are_selected_too():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(150, 6))
+    Y = (X[:, :2] + 0.3 * rng.normal(size=(150, 2)) > 0).astype(int)
+    model = MultilabelLPSparseMAP(hidden_layer_sizes=(8,), solver="adam", tol=0.02, eta0=0.02, random_state=0)
+    model.fit(X, Y)
+    first, last = map(np.abs, model.coefs_)
+    expected = [sum(first[j, k] * last[k, c] for k in range(8) for c in range(2)) for j in range(6)]
+    assert_allclose(model.feature_importances_, expected)
+    assert not hasattr(model, "coef_")
+    with pytest.raises(AttributeError, match="coef_ is for linear scores, and this model has hidden layers"):
+        model.coef_  # noqa: B018
+    for selector in (
+        SelectFromModel(model, prefit=True, max_features=2, threshold=-np.inf),
+        RFE(model, step=2, n_features_to_select=2),
+    ):
+        assert selector.fit(X, Y).get_support(indices=True).tolist() == [0, 1]
+    labels = np.array(["a", "b", "c"])[np.digitize(X[:, 4], [-0.5, 0.5])]
+    linear = MultilabelLPSparseMAP(hidden_layer_sizes=(), alpha=0.05)
+    assert SelectFromModel(linear, max_features=1, threshold=-np.inf).fit(X, labels).get_support(indices=True) == [4]
+    assert RFECV(linear, cv=2, min_features_to_select=1).fit(X, labels).support_[4]

@@ -45,7 +45,7 @@ NAMES = {
         SparseMAPResult lp_sparsemap map_inference marginal_inference n_best sparsemap
     """,
     "inspection": """
-        Explanation explain feature_table transition_table
+        Explanation explain feature_table label_table transition_table
     """,
     "jax": """
         lp_sparsemap map_inference sparsemap

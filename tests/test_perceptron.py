@@ -33,8 +33,14 @@ from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 
+# The order of samples matters. `test_weights_that_are_integers_repeat_samples` has the same order, and is exact.
+WAIVED = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "the weighted samples are in another order than the repeated ones",
+)
 
-@parametrize_with_checks([GroupLassoPerceptron()])
+
+@parametrize_with_checks([GroupLassoPerceptron()], expected_failed_checks=lambda estimator: WAIVED)
 # Some checks have features with a mean of 100 and a deviation of 1.
 @pytest.mark.filterwarnings("ignore:.*standardise X:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -619,3 +625,100 @@ def test_finalize_keeps_to_the_budget_without_new_samples():
     assert len(model.selected_groups_) == 3
     assert model.set_params(budget=1).finalize(X, y).selected_groups_.tolist() == [0]
     assert model.score(X, y) > 0.9
+
+
+OPTIONS = [
+    {},
+    {"budget": 2},
+    {"alpha": 0.02, "shrink_every": 7, "loss": "hinge"},
+    {"budget": 2, "loss": "crf", "debias": "crf", "shuffle": False},
+    {"budget": (12, "weights"), "loss": "sparsemap", "average": False},
+]
+
+
+def learned(model):
+    names = ("coef_", "intercept_", "transitions_", "group_norms_", "selected_groups_", "memory_curve_", "loss_curve_")
+    found = [getattr(model, name) for name in names]
+    return [value.toarray() if sparse.issparse(value) else np.asarray(value) for value in found]
+
+
+def weighted_chains(n=40, seed=0):
+    """Return chains, integer weights whose mean is 1, and the number of each sample as often as its weight."""
+    rng = np.random.default_rng(seed)
+    samples, codes = [], []
+    for _ in range(n):
+        states = rng.integers(3, size=rng.integers(1, 5))
+        samples.append(np.eye(3)[states] @ rng.normal(size=(3, 9)) + 0.5 * rng.normal(size=(len(states), 9)))
+        codes.append(states)
+    weights = rng.permutation(np.repeat([0.0, 1.0, 2.0, 3.0], [n // 4 + n // 8, n // 4 + n // 8, n // 8, n // 8]))
+    return samples, codes, weights, np.repeat(np.arange(n), weights.astype(int))
+
+
+@pytest.mark.filterwarnings("ignore:groups have not been shrunk:UserWarning")
+@pytest.mark.parametrize("options", OPTIONS)
+def test_weights_that_are_integers_repeat_samples(options):
+    X, y, weights, repeated = weighted_chains()
+    assert weights.mean() == 1.0 and len(repeated) == len(X)
+    model = GroupLassoPerceptron("chain", groups=np.arange(9) // 3, random_state=0, **options)
+    often = [X[i] for i in repeated], [y[i] for i in repeated]
+    weighted, twin = clone(model).fit(X, y, weights), clone(model).fit(*often)
+    for first, second in zip(learned(weighted), learned(twin), strict=True):
+        np.testing.assert_array_equal(first, second)
+    # In fit, only ratios of weights matter.
+    for first, second in zip(learned(clone(model).fit(X, y, 0.25 * weights)), learned(weighted), strict=True):
+        np.testing.assert_array_equal(first, second)
+    # In a stream weights are absolute. Here the mean is 1.5.
+    weights[:20] += 1.0
+    repeated = np.repeat(np.arange(len(X)), weights.astype(int))
+    streams = []
+    for steps, of_samples in ((np.arange(len(X)), weights), (repeated, None)):
+        stream = clone(model)
+        for part in (steps[steps < 15], steps[steps >= 15]):
+            own = None if of_samples is None else of_samples[part]
+            stream.partial_fit([X[i] for i in part], [y[i] for i in part], [0, 1, 2], own)
+        streams.append(stream)
+    for first, second in zip(*map(learned, streams), strict=True):
+        np.testing.assert_array_equal(first, second)
+    last = [0.0, 2.0, 1.0, 1.0]
+    streams[0].finalize(X[:4], y[:4], last)
+    streams[1].finalize([X[i] for i in (1, 1, 2, 3)], [y[i] for i in (1, 1, 2, 3)])
+    for first, second in zip(*map(learned, streams), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_weights_between_integers_shorten_steps():
+    X, y, _, _ = weighted_chains(8)
+    of_samples = np.array([0.5, 1.0, 2.5, 0.0, 1.0, 4.0, 1e-12, 1.0])
+    model = GroupLassoPerceptron("chain", random_state=0).partial_fit(X, y, [0, 1, 2], of_samples)
+    n_steps, learner = np.array([1, 1, 3, 0, 1, 4, 1, 1]), None
+    learner = DenseLearner(
+        LinearChain(), "perceptron", 9, 3, [([j], 1.0) for j in range(9)], eta0=1.0, period=1000, shrink_every=1000,
+        budget=None, alpha=0.0,
+    )  # fmt: skip
+    for i, k in enumerate(n_steps.tolist()):
+        for _ in range(k):
+            learner.eta0 = of_samples[i] / k
+            learner.visit(X[i], y[i])
+    coef = learner.coef - (learner.coef * n_steps.sum() - learner.sums) / n_steps.sum()
+    np.testing.assert_allclose(model.coef_.toarray().T, coef, atol=1e-10)
+    assert model.memory_curve_.shape == (0,)
+    # More visits than the limit: one step has the length of several.
+    model.partial_fit(X[:1], y[:1], sample_weight=[1e8])
+    assert np.isfinite(model.coef_.data).all()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0] * 7, "sample_weight has 7 entries for 8 samples"),
+        ([-1.0] + [1.0] * 7, r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
+        ([0.0] * 8, "all sample weights are zero"),
+        ([[1.0, 2.0]] * 8, "only StructuredSparseMAPClassifier learns from weights of steps"),
+    ],
+)
+def test_invalid_weights_are_refused(weights, message):
+    X, y, _, _ = weighted_chains(8)
+    for call in (GroupLassoPerceptron("chain").fit, GroupLassoPerceptron("chain").partial_fit):
+        options = {"classes": [0, 1, 2]} if call.__name__ == "partial_fit" else {}
+        with pytest.raises(ValueError, match=message):
+            call(X, y, sample_weight=weights, **options)

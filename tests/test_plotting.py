@@ -882,16 +882,16 @@ def test_graphs_of_estimators(is_constant):
         np.isin(np.arange(6).reshape(2, 3), [b[0].argmax(), 3 + np.delete(np.arange(3), b[0].argmax())[0]])
         for b in best
     ]
-    model = StructuredSparseMAPClassifier(lambda x: graph, alpha=0.01).fit(X, y)
+    graph.add(Pair(graph[graph.names[0]][0], graph[graph.names[0]][1], name="same", tied=True))
+    model = StructuredSparseMAPClassifier(graph if is_constant else lambda x: graph, alpha=0.01).fit(X, y)
     marginals = model.predict_marginals(X[:1])[0]
-    if is_constant:
-        # The graph itself, as the structure of the classifier.
-        model.set_params(structure=graph)
-        model.predict_marginals = lambda X: [marginals]
     display = FactorGraphDisplay.from_estimator(model, X[0], layout="heatmap", axis_names=(["a", "b"], "xyz"))
     np.testing.assert_allclose(display.images_[0].get_array().filled(0.0), np.asarray(marginals).reshape(2, 3))
     assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["x", "y", "z"]
-    assert len(FactorGraphDisplay.from_estimator(model, X[0]).circles_) == 6
+    shown = FactorGraphDisplay.from_estimator(model, X[0])
+    assert len(shown.circles_) == 6 and shown.pair_scores == [float(model.additional_scores_["same"])] * 3
+    shaped = FactorGraphDisplay.from_estimator(model, X[0].reshape(2, 3, 2))
+    np.testing.assert_array_equal(shaped.marginals, shown.marginals)
     chain = StructuredSparseMAPClassifier("chain").fit(X[:2], [[0, 1] * 3, [1, 0] * 3])
     with pytest.raises(ValueError, match=r"the structures of the estimator are no factor graphs; .* 'chain'"):
         FactorGraphDisplay.from_estimator(chain, X[0])

@@ -40,6 +40,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
     assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
     np.testing.assert_array_equal(direction, -before)
     assert pairs.most == (5 if n > 50 * PIECE else 10)
+    stored_as = np.float32 if n > 50 * PIECE else np.float64
     for i in range(pairs.most + 5):
         moved, step = rng.normal(size=n), rng.uniform(0.5, 2.0)
         after = before + step * curvature * moved
@@ -47,7 +48,7 @@ def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
         keeps = i not in (0, 4, pairs.most + 2)
         pairs.remember(moved, step, before, after, 1.0 if keeps else 0.0)
         if keeps:
-            kept.append((step * moved, after - before))
+            kept.append([pair.astype(stored_as).astype(np.float64) for pair in (step * moved, after - before)])
         slope, square = pairs.combine(after, direction)
         expected = -naive_training.two_loops(kept[-pairs.most :], after)
         scale = np.abs(expected).max()
@@ -347,6 +348,20 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     assert abs(len(fits[0].curve) - len(fits[1].curve)) < 20
     for name in ("coef_", "transitions_", "start_", "end_"):
         np.testing.assert_allclose(getattr(fits[0], name), getattr(fits[1], name), atol=1e-4)
+
+
+def test_pairs_of_float32_lead_to_the_same_minimum(monkeypatch):
+    X, y = sparse_chains(60, 500)
+    fits = []
+    for long in (2**20, 1):
+        replace(monkeypatch, "_training", "_LONG", long)
+        replace(monkeypatch, "_training", "_N_LONG_PAIRS", 10)
+        fits.append(StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs", alpha=1e-3, tol=1e-7).fit(X, y))
+    wide, narrow = fits
+    assert len(wide.loss_curve_) > 20 and len(narrow.loss_curve_) < 1.3 * len(wide.loss_curve_)
+    assert narrow.loss_curve_[-1] == pytest.approx(wide.loss_curve_[-1], rel=1e-10)
+    for name in ("coef_", "transitions_", "start_", "end_"):
+        np.testing.assert_allclose(getattr(narrow, name), getattr(wide, name), atol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["crf", "margin_crf", "sparsemap", "margin_sparsemap"])

@@ -106,6 +106,13 @@ def test_only_large_sparse_problems_with_few_updates_have_sparse_weights(as_larg
     assert isinstance(as_large(lambda: new_model().fit(DENSE, Y)).coef_, np.ndarray)
 
 
+def test_many_labels_have_sparse_weights_earlier(monkeypatch):
+    replace(monkeypatch, "estimators", "_MAX_DENSE_OF_MANY", 0)
+    small = new_model().fit(X, Y)
+    replace(monkeypatch, "estimators", "_MANY_OUTPUTS", 3)
+    assert_same(new_model().fit(X, Y), small)
+
+
 def test_memory_grows_with_the_weights_that_exist(as_large):
     rng = np.random.default_rng(0)
     n_features, n_labels = 300_000, 20

@@ -263,6 +263,13 @@ def test_copies_and_searches():
     assert search.best_params_["alpha"] != 100.0
 
 
+def test_verbose_reports_the_strengths(capsys):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", verbose=1).fit(X, y)
+    told = [line for line in capsys.readouterr().out.splitlines() if "held-out samples" in line]
+    assert len(told) == len(model.alphas_) and "held-out samples, strength 1 of at most 4" in told[0]
+
+
 def test_mira_has_no_strength_to_choose():
     X, y = make_chains()
     model = StructuredSparseMAPClassifier("chain", "hinge", alpha="auto", solver="mira", random_state=0).fit(X, y)

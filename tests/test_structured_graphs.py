@@ -13,12 +13,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.factors import (
+    AtMost,
     AtMostOne,
     Budget,
+    Exactly,
     FactorGraph,
     Knapsack,
     OrOut,
@@ -98,7 +101,7 @@ def test_learns_and_predicts():
             scores = x @ model.coef_[0] + model.intercept_[0] + (0.5 if "loss" in options else 0.0)
             expected = lp_sparsemap(graph_of(x), scores, additional=model.additional_scores_, tol=1e-8)
             assert_allclose(u, expected.marginals, atol=1e-7)
-    with pytest.raises(ValueError, match="no distribution"):
+    with pytest.raises(ValueError, match=r"the factor graph of X\[0\] is not a single structure .* predict_n_best"):
         model.predict_structures(held)
 
 
@@ -313,7 +316,7 @@ def test_wrong_graphs_and_assignments_are_refused():
         (lambda: fit(lambda x: ring(7)), r"X\[0\]: the sample has . rows, but the graph .* has 7 variables"),
         (lambda: fit(lambda x: None), "must return a FactorGraph; got NoneType"),
         (lambda: fit(untied), "use Pair"),
-        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates AtMost"),
+        (lambda: fit(y=[np.ones(n) for n in lengths]), r"all samples .* \(\d samples?\).*; y\[0\] violates AtMost"),
         (lambda: fit(y=[*y[:2], np.full(lengths[2], 0.5), *y[3:]]), r"y\[2\]: .* must hold True and False"),
         (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
         (lambda: fit(loss="crf"), "#P-hard"),
@@ -328,7 +331,7 @@ def test_wrong_graphs_and_assignments_are_refused():
     with pytest.raises(ValueError, match="differs from that of the fitted model"):
         model.set_params(structure=tree_graph).partial_fit(X, y)
     chain = [np.zeros((8, 2))]
-    with pytest.raises(ValueError, match=r"y\[0\]: the assignment is not a structure"):
+    with pytest.raises(ValueError, match=r"all samples violate rules of .*: 'chain' \(1 sample\); y\[0\]"):
         y = [{"states": np.ones((3, 2)), "seen": [0, 0]}]
         StructuredSparseMAPClassifier(lambda x: chain_graph(3)).fit(chain, y)
 
@@ -558,7 +561,11 @@ def test_explanations_of_graphs_add_up():
             assert why.contributions.sum() == pytest.approx(why.score_difference, abs=1e-8)
             against = explain(model, x, against=best[1][0])
             assert against.score_difference == pytest.approx(why.score_difference)
-            compared += any(name.startswith(("neighbours[", "right[", "chain.", "first[")) for name in why.names)
+            # Variables have their names.
+            graph, flat = model._task(model._check_predict([x])[1]).graphs[0], np.arange(len(why.names))
+            changed = {graph.describe(i) for i in range(graph.n_variables)}
+            assert {*np.array(why.labels, object)[flat[why.rows >= 0]]} <= changed
+            compared += any(name.startswith(("neighbours", "right[", "chain.", "first[")) for name in why.names)
     assert compared >= 4
 
 
@@ -594,3 +601,171 @@ def test_messages_name_the_infeasible_sample():
     for infer in (model.predict, model.predict_marginals):
         with pytest.raises(ValueError, match=r"infeasible: under scores\[4\] "):
             infer(X)
+
+
+@cache
+def roster():
+    """Return a graph of shifts on two days, with samples that satisfy it."""
+    graph = FactorGraph()
+    shifts = graph.variables((2, 3, 4), name="shifts")
+    for day in shifts:
+        graph.add(*[Exactly(shift, 1, name="one worker a shift") for shift in day])
+        graph.add(*[AtMost(worker, 1, name="one shift a day") for worker in day.T])
+    graph.add(Pair(shifts[0], shifts[1], name="same worker", tied=True))
+    rng = np.random.default_rng(0)
+    X, additional = rng.normal(size=(30, 2, 3, 4, 3)), {"same worker": 0.5}
+    return graph, X, [map_inference(graph, x @ WEIGHTS, additional=additional).structure for x in X]
+
+
+def test_a_graph_is_a_structure():
+    graph, X, y = roster()
+    model = StructuredSparseMAPClassifier(graph, alpha=1e-2).fit(X, y)
+    wanted = StructuredSparseMAPClassifier(lambda x: graph, alpha=1e-2).fit([x.reshape(24, 3) for x in X], y)
+    for found in (
+        model,
+        clone(model).fit([x.reshape(24, 3) for x in X], np.array(y)),
+        clone(model).fit(list(X), y),
+        clone(model).fit([sparse.csr_array(x.reshape(24, 3)) for x in X], y),
+        pickle.loads(pickle.dumps(model)),
+        StructuredSparseMAPClassifier.from_arrays(model.to_arrays(), structure=graph),
+    ):
+        assert_allclose(found.coef_, wanted.coef_, atol=1e-12)
+        assert found.additional_scores_.keys() == {"same worker"}
+        assert_array_equal(
+            np.array(found.predict(X).tolist()), np.array(wanted.predict([*X.reshape(30, 24, 3)]).tolist())
+        )
+    assert model.predict(X[:1])[0].shape == model.predict_marginals(X[:1])[0].shape == (2, 3, 4)
+    assert 0.9 < model.score(X, y) == model.score(X, np.array(y))
+    assert GridSearchCV(model, {"alpha": [1e-2, 10.0]}, cv=2).fit(X, y).best_params_ == {"alpha": 1e-2}
+    assert repr(graph) in repr(model) and not any(map(graph.violations, model.predict(X)))
+    # A stream continues with an equal graph, and not with another one.
+    stream = clone(model).partial_fit(X, y)
+    stream.set_params(structure=pickle.loads(pickle.dumps(graph))).partial_fit(X, y)
+    other = FactorGraph()
+    other.add(AtMost(other.variables((2, 3, 4), name="shifts"), 6))
+    with pytest.raises(ValueError, match="differs from that of the fitted model, FactorGraph"):
+        stream.set_params(structure=other).partial_fit(X, y)
+
+
+def test_samples_have_the_shape_of_the_variables():
+    graph, X, y = roster()
+    model = StructuredSparseMAPClassifier(graph, alpha=1e-2).fit(X, y)
+    for samples, message in (
+        (X.transpose(0, 2, 1, 3, 4), r"X\[0\] has the shape \(3, 2, 4, 3\), but the variables .* have \(2, 3, 4\)"),
+        ([X[0], X[1][0]], r"X\[1\] has 3 axes, but X\[0\] has 4"),
+        (X[..., :2], r"X\[0\] has 2 features, but the model was fitted with 3"),
+        ([X[0].reshape(24, 3)[:5]], r"X\[0\]: the sample has 5 rows, but the graph by `structure` has 24 variables"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(samples)
+    # Functions get samples with any number of axes, too.
+    shapes = set()
+
+    def graph_of_cube(x):
+        shapes.add(x.shape)
+        return graph
+
+    assert_allclose(StructuredSparseMAPClassifier(graph_of_cube, alpha=1e-2).fit(X, y).coef_, model.coef_)
+    assert shapes == {(2, 3, 4, 3)}
+    # Variables of several values have a row for each, or for each of their values.
+    pixels = grid(3, 4)
+    pictures = np.random.default_rng(0).normal(size=(10, 3, 4, 2))
+    values = [(x[..., 0] > 0) + 0 + (x[..., 1] > 1) for x in pictures]
+    painter = StructuredSparseMAPClassifier(pixels, alpha=1e-2).fit(pictures, values)
+    assert painter.predict(pictures[:1])[0].shape == (3, 4) and painter.score(pictures, values) > 0.7
+    with pytest.raises(ValueError, match=r"has the shape \(4, 3, 2\), but the variables of the graph have \(3, 4\)"):
+        painter.predict(pictures.transpose(0, 2, 1, 3))
+    several = chain_graph(3)
+    X = [np.random.default_rng(i).normal(size=(8, 2)) for i in range(6)]
+    y = [{"states": np.eye(2)[[0, 1, 0]], "seen": [1, 0]}, {"states": np.eye(2)[[1, 1, 0]], "seen": [0, 1]}] * 3
+    assert StructuredSparseMAPClassifier(several).fit(X, y).predict(X)[0]["states"].shape == (3, 2)
+
+
+def test_samples_that_violate_rules_are_left_out():
+    graph, X, y = roster()
+    wrong = [own.copy() for own in y]
+    wrong[3][0, 0] = False
+    wrong[7][1] = False
+    wrong[7][1, :, 2] = True
+    wrong[9][:] = True
+    kept = np.setdiff1d(np.arange(30), [3, 7, 9])
+    message = (
+        r"^3 of 30 samples violate rules of their factor graph, and are left out of training: 'one worker a shift' "
+        r"\(2 samples\), 'one shift a day' \(2 samples\); correct y\[3\], y\[7\], y\[9\], or remove the rules"
+    )
+    weights = np.random.default_rng(0).random(30)
+    for options, fit_options in (({}, {}), ({"solver": "adagrad", "random_state": 0}, {"sample_weight": weights})):
+        model = StructuredSparseMAPClassifier(graph, alpha=1e-2, tol=1e-2, **options)
+        with pytest.warns(UserWarning, match=message):
+            model.fit(X, wrong, **fit_options)
+        own = {name: values[kept] for name, values in fit_options.items()}
+        assert_array_equal(model.coef_, clone(model).fit(X[kept], [y[i] for i in kept], **own).coef_)
+    # Scores compare such samples as they are.
+    found = model.predict(X)
+    correct = np.array(found.tolist()) == np.array(wrong)
+    assert model.score(X, wrong) == pytest.approx(correct.mean())
+    with pytest.warns(UserWarning, match="samples violate rules"):
+        assert (cross_val_score(model, X, wrong, cv=3, error_score="raise") > 0.6).all()
+    held = StructuredSparseMAPClassifier(graph, early_stopping=0.5, max_iter=3, tol=1.0, random_state=0)
+    with pytest.warns(UserWarning, match="3 of 30 samples"):
+        assert len(held.fit(X, wrong).validation_scores_) > 0
+    with pytest.raises(ValueError, match=r"all samples .*'one worker a shift' \(2 samples\).* y\[0\] violates"):
+        clone(model).fit(X[:2], [wrong[3], wrong[9]])
+    with pytest.raises(ValueError, match="all samples violate rules"):
+        clone(model).fit(X[:2], [wrong[3], y[1]], sample_weight=[1.0, 0.0])
+
+
+@pytest.mark.filterwarnings("ignore:. of . samples violate rules", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_streams_leave_out_samples_that_violate_rules():
+    graph, X, y = roster()
+    wrong = np.zeros((2, 3, 4), bool)
+    wanted = StructuredSparseMAPClassifier(graph).partial_fit(X[:4], y[:4]).partial_fit(X[4:8], y[4:8])
+    stream = StructuredSparseMAPClassifier(graph)
+    with pytest.warns(UserWarning, match="1 of 1 samples violate rules"):
+        stream.partial_fit(X[:1], [wrong])
+    assert stream.n_iter_ == 0 and stream.loss_curve_ == []
+    stream.partial_fit(X[:4], y[:4]).partial_fit(X[:1], [wrong]).partial_fit(X[3:8], [wrong, *y[4:8]])
+    assert_array_equal(stream.coef_, wanted.coef_)
+    parts = [(X[:1], [wrong]), (X[:4], y[:4]), (X[4:8], y[4:8])]
+    models = [StructuredSparseMAPClassifier(graph, shuffle=False, max_iter=2) for _ in range(2)]
+    assert_array_equal(models[0].fit_partitions(parts).coef_, models[1].fit_partitions(parts[1:]).coef_)
+
+
+def test_conformal_sets_lack_assignments_that_violate_rules():
+    graph, X, y = roster()
+    model = StructuredSparseMAPClassifier(graph, alpha=1e-2).fit(X[:10], y[:10])
+    wrong = [*y[10:19], np.zeros((2, 3, 4), bool)]
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X[10:20], wrong)
+    assert sets.nonconformity_[-1] == np.inf and np.isfinite(sets.nonconformity_[:-1]).all()
+    assert not sets.covers(X[19:20], wrong[-1:])[0]
+
+
+def test_structures_of_a_graph_that_is_one():
+    rng = np.random.default_rng(0)
+    for structure, shape, name in (
+        (LinearChain(), (4, 3), "chain"),
+        (Matching(), (3, 3), None),
+        (DependencyTree(), (4, 3), None),
+        (Subset(max_size=2), (5,), None),
+    ):
+        X = rng.normal(size=(20, *shape, 2))
+        y = [map_inference(structure, x @ [1.0, -1.0]).structure for x in X]
+        for is_structured in (False, True):
+            if is_structured and name:
+                continue
+            graph = FactorGraph()
+            u = graph.structured(structure, shape) if is_structured else graph.variables(shape)
+            if not is_structured:
+                graph.add(StructureFactor(structure, u, name=name))
+            (factor,) = graph.factors
+            masks = y if is_structured else [factor.parts_of(own) for own in y]
+            model = StructuredSparseMAPClassifier(graph, alpha=0.1).fit(X, masks)
+            marginals, n_several = model.predict_marginals(X), 0
+            for own, u, best in zip(model.predict_structures(X), marginals, model.predict(X), strict=True):
+                parts = [factor.parts_of(found) if is_structured else found for found, _ in own]
+                weights = [p for _, p in own]
+                assert sum(weights) == pytest.approx(1.0) and weights == sorted(weights, reverse=True)
+                assert_allclose(sum(p * part for p, part in zip(weights, parts)), u, atol=1e-6)
+                assert any(plain(found) == plain(best) for found, _ in own) and not any(map(graph.violations, parts))
+                n_several += len(own) > 1
+            assert n_several > 3

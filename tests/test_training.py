@@ -92,7 +92,7 @@ def test_a_part_of_a_task_is_the_task_of_that_part(structure):
     # The part does not share the memory of the whole task.
     task.loss_gradient(X.values @ model.coef, model.additional, None)
     scores = part.values @ model.coef + model.intercept
-    for one, other in zip(*(t.loss_gradient(scores, model.additional, None) for t in (task.take(places), anew))):
+    for one, other in zip(*(t.loss_gradient(scores.copy(), model.additional, None) for t in (task.take(places), anew))):
         np.testing.assert_array_equal(one, other)
     other_loss = anew.under("crf", 0.5)
     assert other_loss.loss_gradient(scores, model.additional, None)[0] > 0.0 and anew.loss == "margin_sparsemap"

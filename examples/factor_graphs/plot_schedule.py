@@ -10,7 +10,7 @@ are undecided. Then a rule is added, and the timetable adapts.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sklearn_sparsemap import lp_sparsemap
+from sklearn_sparsemap import lp_sparsemap, map_inference
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -62,14 +62,13 @@ for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
     lessons = [*lesson[:, am], *lesson[:, pm]]
     graph.add(OrOut([*lessons, opened[d]], name="a day with lessons is open"))
-    # Physics leaves the laboratory to chemistry.
-    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))
-    # Nobody sings after sports.
-    graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]]))
-# One mathematics in the afternoon at most.
-graph.add(Budget([*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]], 1))
-# Heating costs.
-graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0))
+    laboratory = [lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]
+    graph.add(Imply(laboratory, name="physics leaves the laboratory to chemistry"))
+    singing = [lesson[SPORTS, am], ~lesson[MUSIC, pm]]
+    graph.add(Imply(singing, name="nobody sings after sports"))
+mathematics = [*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]]
+graph.add(Budget(mathematics, 1, name="one mathematics in the afternoon"))
+graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0, name="heating costs"))
 # Art after sports is welcome.
 graph.add(Pair(lesson[SPORTS, ::2], lesson[ART, 1::2], name="then art"))
 print(graph, "\n")
@@ -84,17 +83,31 @@ scores, additional = (
     {"then art": 1.0},
 )
 before = lp_sparsemap(graph, scores, additional=additional)
+timetable = map_inference(graph, scores, additional=additional).structure
 
 # Geometry after algebra: if geometry is in one of the first s + 1 slots, algebra is in one of the first s.
 # (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but bounds marginals
 # less.)
 for s in range(len(SLOTS)):
-    graph.add(Budget([*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]], s))
+    earlier = [*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]]
+    graph.add(Budget(earlier, s, name="geometry after algebra"))
 after = lp_sparsemap(graph, scores, additional=additional)
 for name, result in (("before", before), ("after", after)):
     print(f"{name:8}{result}")
 
 # %%
+# The rules that a timetable breaks
+# ---------------------------------
+# The best timetable before the new rule breaks it. Another one has all its lessons one slot later.
+
+later = {**timetable, "lesson": np.roll(timetable["lesson"], 1, axis=1)}
+for name, assignment in (("best before", timetable), ("one slot later", later)):
+    print(f"{name}: {sorted({rule.name for rule in graph.violations(assignment)})}")
+
+# %%
+# `StructuredSparseMAPClassifier` takes the graph as its `structure`, and learns the wishes from past timetables. It
+# leaves out timetables that break rules, with a warning that names these.
+#
 # Rules that contradict each other are named
 # ------------------------------------------
 
@@ -102,7 +115,8 @@ graph.add(Budget(opened[:4], 0, name="lessons on Friday only"))
 try:
     lp_sparsemap(graph, scores, additional=additional)
 except ValueError as error:
-    print(f"\n{error}")
+    names = str(error).split("'")[1::2]
+    print("these contradict each other:", *names, sep="\n- ")
 
 # %%
 # The picture

@@ -21,6 +21,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.factors import AtLeast, Exactly, Exclusive, Implies
+from sklearn_sparsemap.inspection import explain
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelGraphDisplay
 
@@ -116,6 +117,16 @@ for name, model in models.items():
     found = model.fit(X_train, Y_train).predict(X_test)
     f1, exact = example_f1_score(Y_test, found), (found == Y_test).all(axis=1).mean()
     print(f"{name:42}{f1:10.3f}{exact:12.1%}{breaks_rules(found).mean():16.1%}")
+
+# %%
+# Why a set was predicted
+# -----------------------
+# `explain` compares the predicted set with another one, by default the next most probable set that satisfies the rules.
+
+why = explain(models["rules"], X_test[0])
+print(f"\n{', '.join(why.predicted)}, rather than {', '.join(why.rival)}:")
+for name, _, label, contribution in why.table(4).tolist():
+    print(f"  {contribution:+6.2f}  {name:8}{label}")
 
 # %%
 # Learned relations

@@ -1,10 +1,10 @@
 """
-Sets that contain the gold reading
-==================================
+Conformal sets of readings
+==========================
 
 House numbers are read digit by digit from noisy images. Instead of one reading, `ConformalStructures` returns a set
-of readings that contains the gold one in nine of ten cases. This works for any model, because some of the images are
-used only to measure how far gold readings are from the best ones. Easy numbers have sets of one reading.
+of readings that contains the correct one in nine of ten cases. This works for any model, because some of the images are
+used only to measure how far correct readings are from the best ones. Easy numbers have sets of one reading.
 
 The images are part of scikit-learn.
 """
@@ -53,8 +53,8 @@ model = StructuredSparseMAPClassifier("chain", alpha=1e-2).fit(X_train, y_train)
 right = [np.array_equal(p, t) for p, t in zip(model.predict(X_test), y_test)]
 conformal = ConformalStructures(model, confidence_level=0.9).conformalize(X_cal, y_cal)
 covered = conformal.covers(X_test, y_test)
-print(f"right numbers:         {np.mean(right):.2f}")
-print(f"right number in set:   {covered.mean():.2f}")
+print(f"read correctly:              {np.mean(right):.0%}")
+print(f"correct reading in the set:  {covered.mean():.0%}")
 
 # %%
 # An easy and a difficult number, with the first readings of their sets.
@@ -67,7 +67,7 @@ for i in (easy, difficult):
     readings = ["".join(map(str, digits)) for digits, _ in sets[i]]
     print("".join(map(str, y_test[i])), "is read as", " ".join(readings))
 
-figure, axes = plt.subplots(1, 4, figsize=(13.0, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.5, 1.8), layout="constrained")
 for ax, i in zip(axes, (easy, difficult)):
     ax.imshow(np.hstack(X_test[i].reshape(3, 8, 8)), cmap="gray_r")
     ax.set_title(f"a set of {sizes[i]}")
@@ -78,5 +78,5 @@ for ax, i in zip(axes, (easy, difficult)):
 # --------------
 # The coverage is close to the level, except that it is never below the fraction of numbers that are correct at once.
 
-ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test, ax=axes[2:])
+ConformalCoverageDisplay.from_estimator(conformal, X_test, y_test)
 plt.show()

@@ -145,12 +145,12 @@ for epoch in range(12):
 INK = "#222222"
 words = X[shown]
 n = len(words)
-gold = np.zeros((n + 1, n))
-gold[heads[shown], np.arange(n)] = 1.0
+truth = np.zeros((n + 1, n))
+truth[heads[shown], np.arange(n)] = 1.0
 tables = {
     f"before training: {before[0]:.0%} right": before[1],
     f"after: {after[0]:.0%} right": after[1],
-    "the brackets": gold,
+    "the brackets": truth,
 }
 figure, axes = plt.subplots(1, 3, figsize=(16, 5.6), sharey=True, layout="constrained")
 for ax, (title, arcs) in zip(axes, tables.items()):

@@ -135,7 +135,7 @@ INK = "#222222"
 doubts = (torch.count_nonzero(marginals, 2) > 1).sum(1)
 shown = int(doubts.argmax())
 n = int(lengths[shown])
-gold = tags[shown, :n].numpy()
+truth = tags[shown, :n].numpy()
 figure, (left, right_axes) = plt.subplots(
     1, 2, figsize=(13, 3.6), width_ratios=(2.6, 1), layout="constrained"
 )
@@ -154,10 +154,11 @@ for (tag, step), probability in np.ndenumerate(table):
             fontsize=9,
             color=INK,
         )
-left.scatter(range(n), gold, s=900, marker="s", facecolors="none", edgecolors="#d55e00")
+frame = {"marker": "s", "facecolors": "none", "edgecolors": "#d55e00"}
+left.scatter(range(n), truth, s=900, **frame)
 left.set_xticks(range(n), [f"w{word}" for word in words[shown, :n].tolist()])
 left.set_yticks(range(len(TAGS)), TAGS)
-left.set_title("marginals of a sentence; gold is framed", color=INK)
+left.set_title("marginals of a sentence; true tags are framed", color=INK)
 weights = tagger.transitions.detach().numpy()
 most = np.abs(weights).max()
 right_axes.imshow(weights, cmap="RdBu", vmin=-most, vmax=most)

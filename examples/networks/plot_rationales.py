@@ -41,14 +41,14 @@ def clause(topic, is_good):
 
 def draw(n_reviews):
     """Draw reviews, whether each likes the food, and which words say so."""
-    reviews, answers, gold = [], [], []
+    reviews, answers, truth = [], [], []
     for _ in range(n_reviews):
         likes = dict(zip(TOPICS, rng.random(len(TOPICS)) < 0.5))
         parts = [(t, clause(t, likes[t])) for t in rng.permutation(TOPICS)]
         reviews.append([word for _, words in parts for word in words])
         answers.append(float(likes["food"]))
-        gold.append([topic == "food" for topic, words in parts for _ in words])
-    return reviews, torch.tensor(answers), gold
+        truth.append([topic == "food" for topic, words in parts for _ in words])
+    return reviews, torch.tensor(answers), truth
 
 
 def as_numbers(reviews):
@@ -116,7 +116,7 @@ def train(reader, n_steps=300):
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-reviews, answers, gold = draw(300)
+reviews, answers, truth = draw(300)
 shown = {}
 for name, in_runs in (("SequenceBudget", True), ("Subset", False)):
     reader = Reader(in_runs)
@@ -126,7 +126,7 @@ for name, in_runs in (("SequenceBudget", True), ("Subset", False)):
         shown[name] = reader(*as_numbers(reviews[:3]))[1]
     right = ((scores > 0) == (answers > 0)).double().mean()
     f1, runs = [], []
-    for own, is_food in zip(weights.numpy(), gold):
+    for own, is_food in zip(weights.numpy(), truth):
         chosen = own[: len(is_food)] > 0.5
         both = (chosen & is_food).sum()
         f1.append(2 * both / (chosen.sum() + sum(is_food)))
@@ -145,7 +145,7 @@ for name, in_runs in (("SequenceBudget", True), ("Subset", False)):
 INK = "#222222"
 figure, axes = plt.subplots(2, 1, figsize=(13, 4.4), layout="constrained")
 for ax, (name, weights) in zip(axes, shown.items()):
-    for row, (words, is_food) in enumerate(zip(reviews, gold[:3])):
+    for row, (words, is_food) in enumerate(zip(reviews, truth[:3])):
         for place, word in enumerate(words):
             weight = float(weights[row, place])
             box = {"facecolor": plt.cm.Blues(0.6 * weight), "edgecolor": "none"}

@@ -1,9 +1,14 @@
-"""Names of the columns of indicator matrices, and their missing entries."""
+"""Label sets: indicator matrices, the names of their columns, their missing entries, and collections of names."""
+
+import numbers
+from collections.abc import Set
+from itertools import chain
 
 import numpy as np
 from scipy import sparse
 
-from .validation import check_matrix, is_missing, quoted
+from .ragged import RaggedArray
+from .validation import check_matrix, check_no_missing, is_missing, quoted
 
 
 def column_names(Y):
@@ -94,3 +99,107 @@ def read_known(Y):
             "sklearn.preprocessing.MultiLabelBinarizer makes it"
         )
     return np.where(missing, 0, values).astype(np.float64), ~missing
+
+
+def label_sets(y, named=False, what="y"):
+    """Return samples that are collections of label names as a list of these; None if `y` has another form.
+
+    Sets hold names. Lists and tuples of numbers are rows of an indicator matrix if they hold nothing but 0, 1 and
+    missing entries, or have equal lengths.
+
+    Parameters
+    ----------
+    y : object
+        In the user's form.
+    named : bool, default=False
+        Whether lists and tuples always hold names, as in later calls of a model that was fitted with names.
+    what : str, default="y"
+        The name of `y` in messages.
+
+    Raises
+    ------
+    ValueError
+        If only some of the samples are collections.
+    """
+    if isinstance(y, str | bytes | dict | RaggedArray) or getattr(y, "ndim", 1) != 1 or not hasattr(y, "__len__"):
+        return None
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        return None
+    samples = y.tolist() if hasattr(y, "tolist") else y.to_list() if hasattr(y, "to_list") else list(y)
+    are_sequences = [isinstance(own, list | tuple | np.ndarray) and getattr(own, "ndim", 1) == 1 for own in samples]
+    are_sets = [isinstance(own, Set) for own in samples]
+    if not any(are_sequences) and not any(are_sets):
+        return None
+    for i, own in enumerate(samples):
+        if not are_sequences[i] and not are_sets[i]:
+            raise ValueError(
+                f"{what}[{i}] is {quoted(own)}, while other samples are collections of labels; give each sample one, "
+                "such as a set of names"
+            )
+    return samples if named or any(are_sets) or _hold_names(samples) else None
+
+
+def _hold_names(samples):
+    """Return whether sequences hold names of labels; see `label_sets`."""
+    try:
+        entries = set().union(*samples)
+    except TypeError:
+        # Entries that are lists are no names; a later check of the data reports the number of axes.
+        return False
+    if not entries:
+        return True
+    entries = [entry for entry in entries if entry is not None and not is_missing(entry)]
+    if not all(isinstance(entry, numbers.Number | np.bool_) for entry in entries):
+        return True
+    return len({len(own) for own in samples}) > 1 and any(entry not in (0, 1) for entry in entries)
+
+
+def names_in(samples):
+    """Return the distinct names in collections, in the order in which they appear: dict of name -> None.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing or not hashable.
+    """
+    names = {}
+    for i, own in enumerate(samples):
+        try:
+            names.update(dict.fromkeys(own))
+        except TypeError as error:
+            raise ValueError(f"y[{i}] is {quoted(own)}; names of labels must be hashable: {error}") from error
+    if None in names:
+        raise ValueError("y has the label None; leave it out, or give it a name")
+    check_no_missing(names)
+    return names
+
+
+def as_indicator(samples, classes, whose="classes"):
+    """Return collections of names as an indicator matrix: CSR of shape (n_samples, n_labels).
+
+    Parameters
+    ----------
+    samples : list of collections of hashable
+    classes : sequence
+        The names of the columns.
+    whose : str, default="classes"
+        The origin of `classes`, for messages.
+
+    Raises
+    ------
+    ValueError
+        If a name is not among `classes`; the message names the sample.
+    """
+    labels = classes.tolist() if hasattr(classes, "tolist") else list(classes)
+    column_of = {name: column for column, name in enumerate(labels)}
+    for name in names_in(samples):
+        if name not in column_of:
+            i = next(i for i, own in enumerate(samples) if name in list(own))
+            raise ValueError(
+                f"y[{i}] has the label {quoted(name)}, which is not among {whose}; pass all labels that can occur as "
+                "the argument classes of fit or of the first partial_fit"
+            )
+    columns = [sorted({column_of[name] for name in own}) for own in samples]
+    ends = np.cumsum([0, *map(len, columns)])
+    indices = np.fromiter(chain.from_iterable(columns), np.int64, ends[-1])
+    return sparse.csr_array((np.ones(len(indices)), indices, ends), shape=(len(samples), len(labels)))

@@ -41,6 +41,18 @@ def transformed(steps, X):
     return X
 
 
+def one_sample(x, is_flat):
+    """Return a single sample as a sequence of samples. With `is_flat`, a table or matrix of one row is such a sequence.
+
+    A row of a table that is a Series becomes a table, so that its columns keep their names.
+    """
+    if is_flat and hasattr(x, "to_frame") and hasattr(x, "infer_objects"):
+        return x.to_frame().T.infer_objects()
+    is_list = isinstance(x, list) and len(x) == 1 and isinstance(x[0], list | tuple)
+    shape = (1, len(x[0])) if is_list else getattr(x, "shape", ())
+    return x if is_flat and len(shape) == 2 and shape[0] == 1 else [x]
+
+
 def names_out(steps, last):
     """Return the names of the features that a model learns from, or None if they have no names."""
     names = getattr(last, "feature_names_in_", None)

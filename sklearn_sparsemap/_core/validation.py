@@ -246,8 +246,9 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         (an array with one more axis).
     n_features : int, default=None
         Number of features the model was fitted with.
-    n_axes : int, default=1
-        With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
+    n_axes : int or None, default=1
+        With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. With None, they may have any
+        number of axes of rows. The result has `shapes`.
     dtype : {float64, float32} or None, default=float64
         With float32 all values are converted to float32. None is float32 if all of X is float32, else float64.
     allow_empty : bool, default=False
@@ -262,7 +263,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64, allow_empty=Fa
         X._check("X[{}]")
     else:
         X = _as_sequence(X, n_axes)
-        if n_axes > 1:
+        if n_axes != 1:
             X, shapes = _flatten_grids(X, n_axes)
             X = check_samples(X, n_features, dtype=dtype)
             return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
@@ -296,7 +297,15 @@ def _join_samples(X, n_features, dtype, allow_empty):
         none = first[:0] if hasattr(first, "shape") else np.asarray(first)[:0]
         X = [none if without_rows else x for x, without_rows in zip(X, empty.tolist())]
     samples = [_check_sample(x, i) for i, x in enumerate(X)]
-    _check_widths(samples, n_features)
+    widths = np.array([x.shape[1] for x in samples])
+    if n_features is not None:
+        expected, whose = n_features, "the model was fitted with"
+    else:
+        values, counts = np.unique(widths, return_counts=True)
+        expected, whose = int(values[counts.argmax()]), "other samples have"
+    wrong = np.flatnonzero(widths != expected)
+    if len(wrong):
+        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
     is_single = all(x.dtype == np.float32 for x in samples)
     if is_single and (dtype is None or all(map(sparse.issparse, samples))):
         dtype = np.float32
@@ -330,8 +339,9 @@ def _as_sequence(X, n_axes):
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
         # Other tools that pass blocks of samples may support 2-D arrays only, hence the object array of one column.
         X = X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
-    elif isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
-        X = list(X)
+    elif isinstance(X, np.ndarray) and X.dtype != object and X.ndim >= 3:
+        if X.ndim == 3 or n_axes in (None, X.ndim - 2):
+            X = list(X)
     elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
         X = X.tolist()
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
@@ -349,6 +359,7 @@ def _as_sequence(X, n_axes):
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
     samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
+    n_axes = max(2, *(x.ndim - 1 for x in samples)) if n_axes is None else n_axes
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
         return samples, None
@@ -403,19 +414,6 @@ def _check_sample(x, i):
     if array.ndim != 2:
         raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features")
     return array
-
-
-def _check_widths(samples, n_features):
-    """Raise ValueError for a sample whose number of features differs from the model's, or from that of most samples."""
-    widths = np.array([x.shape[1] for x in samples])
-    if n_features is not None:
-        expected, whose = n_features, "the model was fitted with"
-    else:
-        values, counts = np.unique(widths, return_counts=True)
-        expected, whose = int(values[counts.argmax()]), "other samples have"
-    wrong = np.flatnonzero(widths != expected)
-    if len(wrong):
-        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
 
 
 def check_magnitude(X, dtype=np.float64):

@@ -7,18 +7,14 @@ from .._core.jit import FLOATS, FLOATS_OUT, entry
 from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 
 
-@entry(types.int64(GRAPH_ARRAYS, ORACLES.type, FLOATS, FLOATS_OUT))
-def add_structure_parts(graph, oracles, u, joint):
+@entry(types.void(GRAPH_ARRAYS, ORACLES.type, FLOATS, FLOATS_OUT, FLOATS_OUT))
+def add_structure_parts(graph, oracles, u, joint, wrong):
     """Count the additional parts of each structure factor under an assignment `u` of the variables, into `joint`.
 
-    The structure of an assignment is the MAP under scores of 1 for parts that are on, and -1 for all others.
-
-    Returns
-    -------
-    f : int
-        The first factor for which the assignment is not a structure; -1 if there is none.
+    The structure of an assignment is the MAP under scores of 1 for parts that are on, and -1 for all others. If the
+    assignment is not a structure of a factor, the entry of `wrong` for it becomes 1.
     """
-    for f in graph.structures:
+    for number, f in enumerate(graph.structures):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
         scores, n_on = np.empty(stop - start), 0
@@ -39,8 +35,8 @@ def add_structure_parts(graph, oracles, u, joint):
             if part >= 0:
                 n_on += -1 if scores[part] > 0.0 else 1
         if n_on != 0:
-            return f
+            wrong[number] = 1.0
+            continue
         for part in extra:
             if part >= 0:
                 joint[first + part] += 1.0
-    return np.int64(-1)

@@ -244,7 +244,7 @@ solve_structure = by_type({Structures: _solve_any, PlainStructures: _solve_plain
 
 @kernel
 def equations_of(structures, index, z, p):
-    """Return the equations of the face of a structure that was solved by facets; see `numerics.tight_face`."""
+    """Return the equations of the face of a structure that was solved by facets; see `_numerics.tight_face`."""
     graph = structures.graph
     f = graph.structures[index]
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]

@@ -8,11 +8,11 @@ import numpy as np
 from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from .._graphs.arrays import FORBIDDEN, STRUCTURE
+from ..factors._assignments import gold_parts
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphBatch
 from ..inference._graph.solve import GraphSolver, check_feasible, choose_solver, solve_again, solve_graph
 from ..inference._results import LPSparseMAPBatch
-from ..losses._graphs import gold_parts
 from .operators import Operator, check_values, nested, products_of_map_or_gibbs, warn_if_inexact, without_padding
 from .padding import block_mask, check_lengths, distinct_rows, shapes_within
 from .samples import index_text
@@ -82,7 +82,7 @@ class GraphOperator(Operator):
         """Return a function ``solve(scores, additional)`` in operations of PyTorch, and how many samples it may take.
 
         None for graphs with structures or tables as factors, and for those whose pair scores are products of features.
-        See `graphs.tensors.solve`.
+        See `_graphs.tensors.solve`.
         """
         if len(layout.arrays.structures) or layout.tables is not None or layout.mixes:
             return None

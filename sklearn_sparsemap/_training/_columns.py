@@ -22,7 +22,7 @@ _MANY = 2**18  # entries; smaller data are learned online without merging, becau
 _WORTHWHILE = 0.9
 # Number of partial sums of a score, each over a part of the columns: the maximum number of threads.
 N_PIECES = 4
-# Number of columns that are expanded together, and of rows that are hashed together.
+# Number of columns, or of their dense weights, that are expanded together, and of rows that are hashed together.
 _AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
 
 
@@ -80,8 +80,12 @@ def _expand_dense(coef, merged_of, scale):
         The merged column of each column; -1 if it has no entries.
     scale : array of shape (n_merged,)
     """
-    wide = (coef / scale[:, None].astype(coef.dtype))[np.maximum(merged_of, 0)]
-    wide[merged_of < 0] = 0.0
+    wide, divisors = np.zeros((len(merged_of), coef.shape[1]), coef.dtype), scale.astype(coef.dtype)
+    n_columns = 1 + _AT_ONCE // coef.shape[1]
+    for start in range(0, len(merged_of), n_columns):
+        merged = merged_of[start : start + n_columns]
+        filled = np.flatnonzero(merged >= 0)
+        wide[start + filled] = coef[merged[filled]] / divisors[merged[filled], None]
     return wide
 
 
@@ -104,7 +108,7 @@ class DuplicateColumns:
     cuts : int array of shape (N_PIECES + 1,)
         The beginnings of the pieces of columns. Frequent columns are evenly distributed over the pieces.
     begins : int array of shape (N_PIECES + 1, n_rows)
-        The beginning of each row's entries, for each piece, and their end.
+        The beginning of each row's entries, for each piece, and their end. This and `rows` are None after training.
     """
 
     def __init__(self, X):

@@ -19,7 +19,10 @@ from .._core.jit import (
     Entry,
     FirstClass,
     by_address,
+    copy_into,
     entry,
+    kernel,
+    new_floats,
     readonly,
 )
 from .._core.offsets import size_of
@@ -31,9 +34,10 @@ from ..losses._kernel import GOLD, LOSS_FORM, MEMORY, Gold, Target, join_gold, l
 
 # The training samples of a structure, for kernels. Sample i has rows row_ptr[i]..row_ptr[i + 1] of the features and of
 # the scores. `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample
-# weights. `mask` is added to the additional scores.
-Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask"])
-TARGETS = by_address([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS], Targets)
+# weights. `mask` is added to the additional scores. `step_weights` are the weights of all rows, relative to those of
+# their samples; empty if all are 1.
+Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights", "mask", "step_weights"])
+TARGETS = by_address([INTS, INTS_2D, INTS_2D, GOLD, FLOATS, FLOATS, FLOATS], Targets)
 
 # Features as CSR rows. For kernels that support it, rows without data are rows of ones.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
@@ -55,6 +59,70 @@ _LOSS_SIGNATURE = types.UniTuple(types.float64, 2)(
 LOSS_OF_TARGET = FirstClass(_LOSS_SIGNATURE)
 
 
+@kernel
+def _heavier(step_weights, least):
+    """Return the smallest weight above `least`; infinity if there is none."""
+    found = np.inf
+    for weight in step_weights:
+        if least < weight < found:
+            found = weight
+    return found
+
+
+@kernel
+def _fix_lighter(scores, gold_slots, step_weights, least):
+    """Forbid all labels except gold in the steps whose weight is below `least`."""
+    n_labels = scores.shape[0] // step_weights.shape[0]
+    for part in gold_slots:
+        row = part // n_labels
+        if part >= 0 and step_weights[row] < least:
+            for other in range(row * n_labels, (row + 1) * n_labels):
+                if other != part:
+                    scores[other] = -np.inf
+
+
+@kernel
+def _loss_of_steps(
+    oracle, solvers, form, target, step_weights, tol, memory, i, residual, additional_residual
+):  # fmt: skip
+    """Compute the loss of a sample whose steps have weights, and its gradient; see `loss_of_sample`.
+
+    For each distinct weight, in ascending order, the steps of less weight are fixed to their gold labels. The loss is
+    the sum of the losses of these problems, each multiplied by the difference of the weight from the previous one. The
+    gap is the mean with these factors, because it is compared with the tolerance of a single inference.
+    """
+    n = residual.shape[0]
+    scores, own = new_floats(n), new_floats(n)
+    copy_into(scores, target.scores)
+    for j in range(n):
+        residual[j] = 0.0
+    loss, gap, least, level = 0.0, 0.0, 0.0, _heavier(step_weights, 0.0)
+    while level < np.inf:
+        _fix_lighter(scores, target.gold_slots, step_weights, level)
+        factor = level - least
+        part = Target(
+            scores,
+            target.additional,
+            target.dims,
+            target.sizes,
+            target.gold_slots,
+            target.gold_additional,
+            target.weight * factor,
+        )
+        # Solutions of the first problem are warm starts of the next visit. Later problems forbid some of their parts.
+        place = i if least == 0.0 else -1
+        its_loss, its_gap = loss_of_sample(
+            oracle, solvers, form, part, tol, memory, place, own, additional_residual
+        )  # fmt: skip
+        loss += factor * its_loss
+        gap += factor * its_gap
+        for j in range(n):
+            residual[j] += factor * own[j]
+        least, level = level, _heavier(step_weights, level)
+    # At the end, `least` is the largest weight, the sum of all factors.
+    return loss, gap / least
+
+
 def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, memory, i, residual, additional_residual):
     """Compute the loss of sample `i` and its gradient for its scores; see `loss_of_sample`.
 
@@ -70,6 +138,11 @@ def _loss_of_target(oracle, solvers, form, targets, scores, additional, tol, mem
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
         targets.weights[i],
     )
+    if targets.step_weights.shape[0]:
+        step_weights = targets.step_weights[targets.row_ptr[i] : targets.row_ptr[i + 1]]
+        return _loss_of_steps(
+            oracle, solvers, form, target, step_weights, tol, memory, i, residual, additional_residual
+        )  # fmt: skip
     return loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual)
 
 

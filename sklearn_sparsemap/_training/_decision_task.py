@@ -18,6 +18,7 @@ class DecisionTask(Task):
         Maps problems, predicted values, true values, gold decisions and `n_jobs` to the losses and their gradients.
     base, values, gold : arrays of shape (n_samples, n_parts)
         Predicted values of the zero model, true values, and optimal decisions for the true values.
+    weights : array of shape (n_samples,)
     is_shared : bool
         Whether each part has one row, so that parts share weights.
     """
@@ -26,10 +27,10 @@ class DecisionTask(Task):
     additional_shapes = {}
     per_sample = "base", "values", "gold"
 
-    def __init__(self, problems, loss, base, values, gold, is_shared):
+    def __init__(self, problems, loss, base, values, gold, weights, is_shared):
         n, n_parts = values.shape
         self.problems, self.loss, self.base, self.values, self.gold = problems, loss, base, values, gold
-        self.n_outputs, self.weights = 1 if is_shared else n_parts, np.ones(n)
+        self.n_outputs, self.weights = 1 if is_shared else n_parts, weights
         self.row_ptr = np.arange(n + 1) * (n_parts if is_shared else 1)
 
     def take(self, indices):
@@ -47,5 +48,6 @@ class DecisionTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         losses, gradient = self.loss(self.problems, self.predicted(scores), self.values, self.gold, n_jobs)
-        residuals = gradient.reshape(scores.shape)
-        return losses.sum(), residuals / len(losses) if mean else residuals, np.zeros(0), 0
+        residuals = (gradient * self.weights[:, None]).reshape(scores.shape)
+        loss = (losses * self.weights).sum()
+        return loss, residuals / self.weights.sum() if mean else residuals, np.zeros(0), 0

@@ -8,11 +8,13 @@ import numpy as np
 from .._core.offsets import size_of
 from .._core.threads import over_groups
 from .._graphs.arrays import FORBIDDEN
+from ..factors._assignments import gold_parts, parts_and_violations, read_assignment
+from ..inference import sparsemap
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT
 from ..inference._graph.n_best import best_of_groups
 from ..inference._graph.problems import GraphBatch
-from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses, read_assignment
+from ..losses._graphs import EXACT, ROUGH, graph_losses
 from ._task import Task, accuracy_of, f1_of
 
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
@@ -70,11 +72,13 @@ class GraphTask(Task):
         Warm starts. Tasks of subsets of the samples have the same memory.
     numbers : int array of shape (n_samples,)
         Indices of the samples in `memory`.
+    violated : list of lists of Factor
+        The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
     """
 
     map_time_limit = MAP_TIME_LIMIT
-    memory = None
-    per_sample = "graphs", "layouts", "gold", "numbers"
+    memory = violated = None
+    per_sample = "graphs", "layouts", "gold", "numbers", "violated"
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
@@ -88,15 +92,23 @@ class GraphTask(Task):
         """Set the loss, and gold: an assignment of the variables of each sample. Return the task."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
+        parts = self.parts(gold)
+        self.gold = [(u, joint) for u, joint, _ in parts]
+        self.violated = [
+            layout.factors_of(wrong) if len(wrong) else [] for layout, (*_, wrong) in zip(self.layouts, parts)
+        ]
+        self.weights, self.loss, self.temperature = weights, loss, temperature
         return self
 
-    def _parts(self, assignments):
-        """Return the assignments of all samples as marginals; see `gold_parts`."""
+    def parts(self, assignments):
+        """Return the assignments of all samples as marginals, with the factors that they violate.
+
+        See `parts_and_violations`.
+        """
         found = []
         for i, parts in enumerate(zip(self.graphs, self.layouts, assignments)):
             try:
-                found.append(gold_parts(*parts))
+                found.append(parts_and_violations(*parts))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
         return found
@@ -249,6 +261,36 @@ class GraphTask(Task):
             u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives
 
+    def distributions(self, scores, additional, n_jobs):
+        """Return the distribution of SparseMAP for each sample, and arrays of gaps and objectives.
+
+        A distribution is a list of (assignment, probability), the most probable first.
+
+        Raises
+        ------
+        ValueError
+            If the graph of a sample is not a single structure.
+        """
+        found = [None] * len(self.graphs)
+        gaps, objectives = np.empty((2, len(found)))
+        for samples, _, problems in self._problems(scores, additional):
+            layout, whole = problems.layout, problems.layout.whole
+            if whole is None:
+                raise ValueError(
+                    f"predict_structures is for structures, but the factor graph of X[{samples[0]}] is not a single "
+                    "structure over all variables, so LP-SparseMAP has no distribution; use predict_n_best or "
+                    "predict_marginals"
+                )
+            given = [layout.shape_additional(row).get(whole.name, {}) for row in problems.additional]
+            given = {name: [own[name] for own in given] for name in given[0]} if len(given) > 1 else given[0]
+            own = [row.reshape(whole.shape) for row in problems.scores]
+            results = sparsemap(whole.structure, own, n_jobs=n_jobs, **given)
+            gaps[samples], objectives[samples] = results.gap, results.objective
+            for i, result in zip(samples, results):
+                assignments = [layout.shape_assignment(whole.parts_of(s).ravel()) for s in result.structures]
+                found[i] = list(zip(assignments, result.weights.tolist()))
+        return found, gaps, objectives
+
     def in_shapes(self, scores):
         """Split values for the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
@@ -258,7 +300,8 @@ class GraphTask(Task):
         return found
 
     def agreement(self, gold, predicted, weights):
-        pairs = list(zip(*([u > 0.0 for u, _ in self._parts(y)] for y in (gold, predicted))))
+        # Gold that violates factors is compared as it is.
+        pairs = list(zip(*([u > 0.0 for u, *_ in self.parts(y)] for y in (gold, predicted))))
         n_values = [layout.n_values for layout in self.layouts]
         if all(n > 1 for n in n_values):
             correct = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]

@@ -24,7 +24,7 @@ class PartialTask(StructureTask):
     """Samples of a structure of labels, some of which are unknown."""
 
     # Kernels of online learning need a gold structure, so mini-batches are used, which need only losses and gradients.
-    sequential = has_kinks = False
+    sequential = has_kinks = overwrites_scores = False
     epochs = Task.epochs
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):

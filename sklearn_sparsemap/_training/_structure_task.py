@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, copy_into, entry, readonly
 from .._core.ragged import RaggedArray
 from .._core.threads import cut_evenly, over_ranges
 from .._numerics.loops import GAP, OBJECTIVE, Problems
@@ -31,8 +31,8 @@ _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inf
 _OUT = types.Tuple([FLOATS_OUT, FLOATS_2D_OUT])
 
 
-@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, _OUT))
-def _residuals_of_ranges(loss_of_target, oracle, solvers, form, scores, additional, targets, memory, cuts, out):
+@entry(types.void(LOSS_OF_TARGET, ORACLE, SOLVERS, LOSS_FORM, FLOATS, TARGETS, MEMORY, INTS, _OUT))
+def _residuals_of_ranges(loss_of_target, oracle, solvers, form, additional, targets, memory, cuts, out):
     """Compute the weighted losses of ranges of samples, and their gradients.
 
     A limit of 0 in the memory stops the call; results are then incomplete.
@@ -42,28 +42,28 @@ def _residuals_of_ranges(loss_of_target, oracle, solvers, form, scores, addition
     loss_of_target : compiled function
     oracle, solvers, form, memory
         As in `loss_of_sample`.
-    scores : array of shape (n_rows * n_outputs,)
     additional : array of shape (n_additional,)
         With the mask.
     targets : Targets
     cuts : int array of shape (n_ranges + 1,)
         Range r has the samples cuts[r]..cuts[r + 1].
     out : tuple of arrays
-        Outputs, of shapes (n_rows * n_outputs,) and (n_ranges, 2 + n_additional): gradients with respect to the scores;
-        and, added to zeros for each range, the weighted loss, the number of samples whose inference did not converge,
-        and the gradient with respect to the additional scores.
+        Arrays of shapes (n_rows * n_outputs,) and (n_ranges, 2 + n_additional): the scores, which are overwritten with
+        the gradients with respect to them; and, added to zeros for each range, the weighted loss, the number of samples
+        whose inference did not converge, and the gradient with respect to the additional scores.
     """
     residuals, sums = out
-    n_outputs = scores.shape[0] // targets.row_ptr[-1]
+    n_outputs = residuals.shape[0] // targets.row_ptr[-1]
     for r in range(cuts.shape[0] - 1):
         own = sums[r]
         for i in range(cuts[r], cuts[r + 1]):
             if memory.limit[0] == 0:
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            residual, weight = residuals[first:last], targets.weights[i]
+            residual, weight, scores = residuals[first:last], targets.weights[i], np.empty(last - first)
+            copy_into(scores, residual)
             loss, gap = loss_of_target(
-                oracle, solvers, form, targets, scores[first:last], additional, _TOL, memory, i, residual, own[2:]
+                oracle, solvers, form, targets, scores, additional, _TOL, memory, i, residual, own[2:]
             )
             for j in range(residual.shape[0]):
                 residual[j] *= weight
@@ -87,6 +87,10 @@ class StructureTask(Task):
     """
 
     sequential = True
+    # Weights of all rows, relative to those of their samples; None if all are 1. See `_data.Targets`.
+    step_weights = None
+    # Whether `loss_gradient` overwrites the scores of all samples, a C-contiguous array, with the residuals.
+    overwrites_scores = True
 
     def __init__(self, structure, X, n_outputs):
         self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
@@ -151,6 +155,8 @@ class StructureTask(Task):
         slots, additional = (RaggedArray(*pair)[samples] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
+        if self.step_weights is not None:
+            found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
 
     @property
@@ -158,7 +164,8 @@ class StructureTask(Task):
         """The targets, in the form that kernels take."""
         dims, sizes, _ = self.layout
         mask = readonly(np.zeros(self.n_additional) + self.mask)
-        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask)
+        steps = readonly(np.zeros(0) if self.step_weights is None else self.step_weights)
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights), mask, steps)
 
     def epochs(self, optimizer, X, remember=True):
         memory = new_memory(self.layout[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
@@ -173,12 +180,12 @@ class StructureTask(Task):
 
     def loss_gradient(self, scores, additional, n_jobs):
         targets, memory, cuts = self._of_all_samples
-        residuals = np.empty_like(scores, order="C")
-        flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional + targets.mask)
+        residuals = scores if self.overwrites_scores else np.array(scores, order="C")
+        out, additional = residuals.reshape(-1), readonly(additional + targets.mask)
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: _residuals_of_ranges(
-                loss_of_target, *self.inference, self.form, flat, additional, targets, memory,
+                loss_of_target, *self.inference, self.form, additional, targets, memory,
                 cuts[start : stop + 1], (out, sums[start:stop]),
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
@@ -244,7 +251,8 @@ class StructureTask(Task):
             known = codes != UNKNOWN
             if not known.any():
                 raise ValueError("all labels of y are None; at least one must be known")
-            weights = np.repeat(weights, np.diff(self.row_ptr))[known]
+            weights = np.repeat(weights, np.diff(self.row_ptr))
+            weights = (weights if self.step_weights is None else weights * self.step_weights)[known]
             return float(np.average(predicted[known] == codes[known], weights=weights))
         compared = []
         for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):

@@ -22,6 +22,8 @@ class Task:
         The beginnings of the samples' rows.
     weights : array of shape (n_samples,)
         Sample weights, set with the loss.
+    visits : int array of shape (n_samples,), or None
+        How often an online learner visits each sample in an epoch. None means once.
     n_outputs : int
         Number of scores of a row.
     additional_shapes : dict
@@ -43,7 +45,7 @@ class Task:
 
     sequential = varies = is_flat = False
     n_outputs, n_additional = 1, 0
-    weights, mask, per_sample = None, 0.0, ()
+    weights, visits, mask, per_sample = None, None, 0.0, ()
 
     @property
     def has_kinks(self):
@@ -65,7 +67,7 @@ class Task:
         """Return the task of some of the samples."""
         found = self.copy()
         found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[samples + 1] - self.row_ptr[samples])])
-        for name in ("weights", *self.per_sample):
+        for name in ("weights", "visits", *self.per_sample):
             values = getattr(self, name)
             if values is not None:
                 setattr(found, name, [values[i] for i in samples] if isinstance(values, list) else values[samples])
@@ -77,6 +79,7 @@ class Task:
         Parameters
         ----------
         scores : array of shape (n_rows, n_outputs)
+            A `StructureTask` overwrites it with the residuals.
         additional : array of shape (n_additional,)
         n_jobs : int or None
         mean : bool, default=False

@@ -29,12 +29,12 @@ _ROUNDING = 1e-9  # plotting/_coverage.py computes the same rank; change both to
 
 
 class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
-    """Sets of structures that contain the gold structure with a chosen probability.
+    """Sets of structures that contain the true structure with a chosen probability.
 
     Split conformal prediction [1]_ around a fitted model. Each structure has a nonconformity, which is small if the
-    model finds it plausible. `conformalize` computes that of gold structures of samples that the model was not trained
+    model finds it plausible. `conformalize` computes that of true structures of samples that the model was not trained
     with. The set of a new sample consists of all structures whose nonconformity is at most a quantile of these. If
-    calibration samples and new ones are exchangeable, the gold structure is in the set with a probability of at least
+    calibration samples and new ones are exchangeable, the true structure is in the set with a probability of at least
     `confidence_level`, whatever the model.
 
     Parameters
@@ -43,7 +43,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`; or a pipeline or a
         search around one.
     confidence_level : float or list of float, default=0.9
-        Probability that the set contains the gold structure, between 0 and 1. Larger values make larger sets. It may be
+        Probability that the set contains the true structure, between 0 and 1. Larger values make larger sets. It may be
         changed after calibration. A list, with ``risk="parts"`` only, gives sets for several levels in one call.
     max_size : int, default=1000
         Maximum number of structures that `predict_set` lists for a sample. It does not affect `covers`.
@@ -62,19 +62,19 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     risk : {"structure", "parts"}, default="structure"
         The error whose mean is at most ``1 - confidence_level``.
 
-        - ``"structure"``: the gold structure is not in the set.
-        - ``"parts"``: the fraction of the parts of the gold structure, such as tags or the labels of a set, that are
+        - ``"structure"``: the true structure is not in the set.
+        - ``"parts"``: the fraction of the parts of the true structure, such as tags or the labels of a set, that are
           not in the set [2]_; see `missed`. The set of a sample is a set of parts, such as a few labels for each step.
 
     Attributes
     ----------
     nonconformity_ : ndarray of shape (n_samples,)
-        Nonconformity of the gold structures of the calibration samples; infinite for those that the model cannot
+        Nonconformity of the true structures of the calibration samples; infinite for those that the model cannot
         predict.
     groups_ : list of length n_samples
         The group of each calibration sample; None without groups.
     part_nonconformity_ : list of ndarray
-        With ``risk="parts"``, the least nonconformity of any structure with each part of the gold structure.
+        With ``risk="parts"``, the least nonconformity of any structure with each part of the true structure.
     threshold_ : float, or dict of group -> float
         The largest nonconformity in a set. Infinite if the calibration samples are too few. For a list of levels, an
         array with one for each.
@@ -156,7 +156,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self.risk = risk
 
     def conformalize(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Compute the nonconformity of gold structures.
+        """Compute the nonconformity of true structures.
 
         Parameters
         ----------

@@ -11,9 +11,9 @@ from .._training._data import encode_gold
 from ..estimators._multilabel.data import add_ancestors, read_indicator
 from ..estimators._structured.data import codes_of, flatten_labels, rows_only
 from ..estimators._structured.restrictions import explain_infeasible
+from ..factors._assignments import gold_parts
 from ..inference import map_inference, marginal_inference, n_best, sparsemap
 from ..inference._labels import LabelGraph
-from ..losses._graphs import gold_parts
 
 
 def samples_of(model, X, argmax):
@@ -202,7 +202,7 @@ class ScoredGraphs:
 
     def parts(self, y):
         check_same_length(self.scores, y)
-        return self.task._parts(y)
+        return [None if len(wrong) else (u, joint) for u, joint, wrong in self.task.parts(y)]
 
 
 class ScoredLabelSets:
@@ -243,7 +243,9 @@ class ScoredLabelSets:
         return [[(self._shown(labels), labels) for labels in own] for own in lists]
 
     def _shown(self, labels):
-        return self.model.classes_[labels.argmax()] if self.model._single else labels.astype(np.int64)
+        if self.model._single:
+            return self.model.classes_[labels.argmax()]
+        return self.model._names_of(labels) if self.model._named else labels.astype(np.int64)
 
     def additional_bound(self, i):
         return np.abs(self.edge_scores).sum()

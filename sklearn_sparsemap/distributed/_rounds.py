@@ -58,8 +58,7 @@ class Training:
             begun = engine.submit(begin, estimator, self.shards[0], classes).result()
         else:
             self.n_samples = _num_samples(source.X)
-            if classes is None and (labels := estimator._labels_in(source.y)) is not None:
-                classes = list(labels)
+            classes = estimator._labels_in(source.y) if classes is None else classes
             # All data are checked together, so that messages have the indices of samples, and a label graph is made
             # from all labels.
             begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
@@ -71,7 +70,7 @@ class Training:
         """Return the labels in all shards (None if there are no labels), and the number of training samples."""
         surveys = [self.engine.submit(survey, shard, estimator) for shard in [*self.shards, *self.held_out]]
         found = [own.result() for own in surveys]
-        labels = None if any(own is None for own, _ in found) else list(set().union(*(own for own, _ in found)))
+        labels = None if any(own is None for own, _ in found) else set().union(*(own for own, _ in found))
         return labels, sum(n for _, n in found[: self.n_shards])
 
     def _debiases(self):
@@ -146,7 +145,7 @@ class Rounds(Learner):
     """
 
     def __init__(self, training, phase, state, n_rounds):
-        self.training, self.phase, self.state, self.n_rounds = training, phase, state, n_rounds
+        self.training, self.phase, self.state, self.max_iter = training, phase, state, n_rounds
         self.step_name = "debiasing, round" if phase.number else "round"
 
     @property
@@ -165,7 +164,7 @@ class Rounds(Learner):
         engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
         # A phase may have millions of columns, so it is sent to each worker only once.
         there = engine.submit(_same, phase)
-        for number in range(self.n_rounds):
+        for number in range(self.max_iter):
             loss = weight = 0.0
             for piece in range(n_pieces):
                 turn = Turn(training.seed, number, piece, n_pieces, training._fraction(number * n_pieces + piece))

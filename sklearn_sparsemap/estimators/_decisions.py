@@ -23,6 +23,7 @@ from .._core.validation import (
     PairOf,
     check_parameters,
     check_same_length,
+    check_sample_weight,
     pair_of,
 )
 from .._training._data import LinearModel
@@ -34,8 +35,8 @@ from ..metrics import normalized_regret
 from ..structures import Structure
 from ..structures._pool import Pool
 from ._failures import restore_on_error
-from ._learners import LBFGSLearner, hold_out, learn_online
-from ._monitor import Monitor, Progress
+from ._learners import LBFGSLearner, check_validation, hold_out, learn_online, relative
+from ._monitor import Monitor, Progress, report
 from ._state.export import LearnedArraysMixin
 from ._values import check_training, decide, mean_size, ridge, rows_of, structures_for
 
@@ -97,7 +98,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         Whether to hold out samples, and to return the model with the lowest regret on them. A number is the fraction to
         hold out.
     validation_fraction : float, default=0.1
-        Fraction of the samples that ``early_stopping=True`` holds out.
+        Fraction of the samples that ``early_stopping=True`` holds out, unless `fit` gets validation samples.
     n_iter_no_change : int, default=5
         Number of iterations or epochs without improvement after which training stops.
     random_state : int, RandomState or None, default=None
@@ -105,7 +106,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     n_jobs : int, default=None
         Number of threads over the samples. Results do not depend on it.
     verbose : bool or int, default=False
-        Whether to log each iteration.
+        1 reports the first ten iterations and every tenth, and parts of the optimal decisions if computing them takes
+        long; 2 reports all.
 
     Attributes
     ----------
@@ -232,16 +234,28 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.verbose = verbose
 
     @restore_on_error
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> Self:
         """Learn from samples with features and true values.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, n_parts, n_features)
+        X : array-like or CSR of shape (n_samples, n_features), or array-like of shape (n_samples, n_parts, n_features)
             Features of a sample, or of each of its parts. Parts share weights in the second form. If the scores of the
             structure have several axes, these replace the axis of parts, also in `y`.
         y : array-like of shape (n_samples, n_parts)
             True values V, which are maximised: costs are negative values. -inf forbids a part.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples in the mean loss.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
 
         Returns
         -------
@@ -250,27 +264,33 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are not as described; the message names the sample.
+            If a parameter is out of range, or the data are not as described; the message names the sample. Also if
+            `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         check_parameters(self)
         solver = self._resolve_solver()
         X = self._check_X(X, reset=True)
         structures, values = check_training(self.structure, X, y)
-        rng = check_random_state(self.random_state)
+        weights, rng = check_sample_weight(sample_weight, len(values)), check_random_state(self.random_state)
         self._structure, self._shape, is_shared = self.structure, values.shape[1:], X.ndim > 2
-        self.scale_ = mean_size(values)
+        self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
-        gold = problems.best(flat, self.n_jobs)
-        rows = np.arange(len(X))
+        gold = self._best(problems, flat)
+        rows = np.flatnonzero(weights)
         validate = None
-        if self.early_stopping:
-            rows, held = hold_out(self, len(X), rng)
-            validate = partial(self._validate, X[held], values[held], structures, held)
-        features = rows_of(X[rows])
-        self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept)
+        if X_val is not None or y_val is not None:
+            check_validation(self, X_val, y_val)
+            validate = partial(self._validate, *self._given_validation(X_val, y_val, is_shared))
+        elif self.early_stopping:
+            rows, held = (rows[part] for part in hold_out(self, len(rows), rng))
+            own = [structures[i] for i in held] if isinstance(structures, list) else structures
+            validate = partial(self._validate, X[held], values[held], own, weights[held])
+        features, weights = rows_of(X[rows]), relative(weights[rows])
+        of_samples = None if sample_weight is None else weights
+        self._start = start = ridge(features, flat[rows], self.alpha, self.fit_intercept, of_samples)
         base = (features @ start.coef + start.intercept).reshape(len(rows), -1)
-        task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], is_shared)
+        task = DecisionTask(problems.take(rows), self._loss(rng), base, flat[rows], gold[rows], weights, is_shared)
         progress = Progress(self, X, y, self._iteration_limit(solver))
         monitor = self.monitor_class(self, progress, validate, watch_loss=solver != "lbfgs")
         self._learn(solver, task, RaggedArray(features, task.row_ptr), monitor, rng)
@@ -291,15 +311,29 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
             monitor.run(self._learner(solver, own, X, model, rng))
             if left == 0 or monitor.stopped:
                 return
+            if self.verbose:
+                report(
+                    self, "pool of solutions, round", _MAX_ROUNDS - left + 1, _MAX_ROUNDS, f", {len(pool)} solutions"
+                )
             model = monitor.model()
             predicted = task.predicted(X.values @ model.coef + model.intercept)
             # The loss over all solutions is attained at the best decisions for these scores, so these join the pool.
             scores = predicted if self.loss == "perturbed" else 2.0 * predicted - task.values
             scores = np.where(task.values > -np.inf, scores, -np.inf)
-            found = np.unique(np.vstack([pool, task.problems.best(scores, self.n_jobs) > 0.0]), axis=0)
+            found = np.unique(np.vstack([pool, self._best(task.problems, scores) > 0.0]), axis=0)
             if len(found) == len(pool):
                 return
             pool = found
+
+    def _best(self, problems, values):
+        """Return optimal decisions. If that takes long and the estimator is verbose, ten parts of them are reported."""
+        if not (self.verbose and problems.is_slow):
+            return problems.best(values, self.n_jobs)
+        parts, found = np.array_split(np.arange(len(values)), min(10, len(values))), []
+        for k, rows in enumerate(parts):
+            report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
+            found.append(problems.take(rows).best(values[rows], self.n_jobs))
+        return np.concatenate(found)
 
     def _learner(self, solver, task, X, model, rng):
         if solver == "adagrad":
@@ -342,11 +376,22 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         intercept = self.scale_ * (self._start.intercept + model.intercept)
         return coef, intercept
 
-    def _validate(self, X, values, structures, held, model):
+    def _given_validation(self, X_val, y_val, is_shared):
+        """Return arguments of `_validate` for the user's validation samples."""
+        try:
+            X = self._check_X(X_val, reset=False)
+            structures, values = check_training(self.structure, X, y_val)
+            if values.shape[1:] != self._shape or (X.ndim > 2) != is_shared:
+                raise ValueError(f"the shapes are {X.shape} and {values.shape}; only the number of samples may differ")
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+        return X, values, structures, None
+
+    def _validate(self, X, values, structures, weights, model):
         coef, intercept = self._weights(model)
         predicted = (rows_of(X) @ coef + intercept).reshape(values.shape)
-        own = [structures[i] for i in held] if isinstance(structures, list) else structures
-        return -normalized_regret(values, decide(own, predicted, values > -np.inf, self.n_jobs), own)
+        decisions = decide(structures, predicted, values > -np.inf, self.n_jobs)
+        return -normalized_regret(values, decisions, structures, sample_weight=weights)
 
     def _outcome(self, monitor, model):
         """Return the fitted attributes for a model."""
@@ -373,12 +418,14 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         values : ndarray of shape (n_samples, n_parts)
         """
         check_is_fitted(self)
-        X = self._check_X(X, reset=False)
+        return self._predict_values(self._check_X(X, reset=False))
+
+    def _predict_values(self, X):
         is_shared = np.ndim(self.coef_) == 1
         wanted = (*self._shape, self.n_features_in_) if is_shared else (self.n_features_in_,)
         if X.shape[1:] != wanted:
             raise ValueError(f"X has shape {X.shape}, but the model was fitted with {('n_samples', *wanted)}")
-        return (X @ self.coef_.T + self.intercept_).reshape(len(X), *self._shape)
+        return (X @ self.coef_.T + self.intercept_).reshape(X.shape[0], *self._shape)
 
     def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the optimal decisions for the predicted values.
@@ -399,36 +446,42 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         ValueError
             If X or the mask has another shape than in `fit`, or all decisions of a sample are forbidden.
         """
-        values = self.predict_values(X)
+        check_is_fitted(self)
+        return self._decide(self._check_X(X, reset=False), mask)
+
+    def _decide(self, X, mask):
+        values = self._predict_values(X)
         allowed = np.ones(values.shape, bool) if mask is None else np.asarray(mask)
         if allowed.dtype != bool or allowed.shape != values.shape:
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
-        return decide(structures_for(self._structure, np.asarray(X)), values, allowed, self.n_jobs)
+        return decide(structures_for(self._structure, X), values, allowed, self.n_jobs)
 
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the normalised regret of the predicted decisions; 0 is best.
 
         Parameters
         ----------
         X, y : as in `fit`
             Parts with values of -inf are forbidden.
+        sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         score : float
         """
         check_is_fitted(self)
-        checked = self._check_X(X, reset=False)
-        structures = structures_for(self._structure, checked)
+        X = self._check_X(X, reset=False)
+        structures = structures_for(self._structure, X)
         values = check_values(structures, y, "y")
-        check_same_length(checked, values)
-        return -normalized_regret(values, self.predict(X, values > -np.inf), structures)
+        check_same_length(range(X.shape[0]), values)
+        decisions = self._decide(X, values > -np.inf)
+        return -normalized_regret(values, decisions, structures, sample_weight=sample_weight)
 
     def _check_X(self, X, reset):
-        """Return the features as a float64 array with two or more axes."""
+        """Return the features as a float64 array with two or more axes, or as CSR."""
         n_axes = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
         if n_axes <= 2:
-            return validate_data(self, X, dtype=np.float64, order="C", reset=reset)
+            return validate_data(self, X, dtype=np.float64, order="C", accept_sparse="csr", reset=reset)
         X = check_array(X, dtype=np.float64, order="C", allow_nd=True)
         if reset:
             self.n_features_in_ = X.shape[-1]
@@ -438,6 +491,7 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True

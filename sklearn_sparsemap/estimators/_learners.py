@@ -38,6 +38,8 @@ _ROUGH = 0.03
 _FIRST_PARTS = 0.01, 0.1
 # AdaGrad's step size, if the estimator's `solver` does not give one.
 _ADAGRAD_STEP = 0.1
+# Maximum number of visits of a sample for its weight. With larger weights, steps are longer.
+_MAX_VISITS = 1000
 # Maximum number of weights of merged columns that an online optimiser stores in a dense array.
 _MAX_DENSE = 2**22
 # Number of rows whose squares are computed at once.
@@ -45,6 +47,9 @@ _ROWS = 2**17
 # Maximum number of dense weights (512 MiB for each array). Beyond it, only updated weights are stored, if they are few.
 # Dense weights are a third faster to update, and several times faster in prediction.
 _MAX_DENSE_WEIGHTS = 2**24
+# Number of outputs from which on stored pairs are as fast as dense weights, because few outputs of a feature ever get a
+# weight (4 % of 145 labels in a tagger of morphology), and the maximum number of dense weights then.
+_MANY_OUTPUTS, _MAX_DENSE_OF_MANY = 100, 2**20
 
 
 class Learner:
@@ -119,7 +124,7 @@ class OnlineLearner(Learner):
 
     def __init__(self, optimizer, run_epoch, max_iter, columns=None, sparse_coef=False, is_enough=False):
         self.optimizer, self.run_epoch, self.max_iter, self.is_enough = optimizer, run_epoch, max_iter, is_enough
-        self.columns, self.sparse_coef = columns, sparse_coef
+        self.columns, self.sparse_coef, self._final = columns, sparse_coef, None
 
     @property
     def has_started(self):
@@ -130,16 +135,23 @@ class OnlineLearner(Learner):
         return self.optimizer.unconverged
 
     def run(self, on_iteration):
+        name, message = self.optimizer.name, ""
         for _ in range(self.max_iter):
             if on_iteration(self.run_epoch() + self.optimizer.penalty()):
-                return ""
-        if self.is_enough:
-            return ""
-        name = self.optimizer.name
-        return f"{name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
+                break
+        else:
+            if not self.is_enough:
+                message = f"{name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
+        if self.columns is not None:
+            # No training continues in merged columns. The samples and the optimiser's state are freed before the
+            # weights of all columns are made.
+            self.run_epoch = self.columns.rows = self.columns.begins = None
+            self._final = self.optimizer.model()
+            self.optimizer.store = None
+        return message
 
     def model(self):
-        return self.optimizer.model()
+        return self.optimizer.model() if self._final is None else self._final
 
     def restart(self, alpha):
         self.optimizer.restart(alpha)
@@ -260,10 +272,15 @@ def zero_weights(task, X, solver):
     Most stay zero if a step changes only the weights of the features of its sample, for few outputs.
     """
     n_features, n_outputs = X.shape[1], task.n_outputs
-    is_large = n_outputs > 2 and n_features * n_outputs > _MAX_DENSE_WEIGHTS
+    is_large = n_outputs > 2 and n_features * n_outputs > _max_dense(n_outputs, _MAX_DENSE_WEIGHTS)
     few_move = sparse.issparse(X) and LOSSES[task.loss].argmax != "gibbs"
     sparse_coef = is_large and few_move and task.sequential and solver != "lbfgs"
     return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=X.dtype)
+
+
+def _max_dense(n_outputs, usual):
+    """Return the maximum number of weights in a dense array, given the maximum for few outputs."""
+    return min(usual, _MAX_DENSE_OF_MANY) if n_outputs >= _MANY_OUTPUTS else usual
 
 
 def weights_of_last_fit(estimator, structure, task, X, classes):
@@ -314,6 +331,19 @@ def held_out_fraction(estimator):
     return estimator.validation_fraction * stops if isinstance(stops, bool | np.bool_) else float(stops)
 
 
+def check_validation(estimator, X_val, y_val):
+    """Raise ValueError if only one of the arguments X_val and y_val of `fit` is given, or samples are held out, too."""
+    for given, name, other in ((X_val, "X_val", "y_val"), (y_val, "y_val", "X_val")):
+        if given is None:
+            raise ValueError(f"{other} is given, but {name} is not; pass both, or neither")
+    stops = estimator.early_stopping
+    if not isinstance(stops, bool | np.bool_):
+        raise ValueError(
+            f"early_stopping={stops!r} holds out a fraction of the samples, but X_val and y_val are given; set "
+            "early_stopping=True, or leave X_val and y_val out"
+        )
+
+
 def hold_out(estimator, n_samples, rng, stratify=None):
     """Return the indices of the samples to learn from, and of those that early stopping holds out."""
     return train_test_split(
@@ -357,12 +387,23 @@ def relative(weights):
     return weights / weights.mean()
 
 
+def weigh_by_visits(task):
+    """Replace weights of samples by numbers of visits, and weights of a visit that do not exceed 1.
+
+    So a weight of 2 is equivalent to the same sample twice, which a step of twice the length is not.
+    """
+    # Rounding must not add a visit.
+    visits = np.ceil(task.weights - 1e-9)
+    task.visits = np.clip(visits, task.weights > 0.0, _MAX_VISITS).astype(np.int64)
+    task.weights = task.weights / np.maximum(task.visits, 1)
+
+
 def learn_online(estimator, task, X, model, max_iter, rng):
     """Return the learner of AdaGrad or MIRA over all samples, starting from `model`."""
     columns, is_sparse = find_duplicates(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
     if columns is not None:
         shape = len(columns.multiplicity), task.n_outputs
-        large = is_sparse and np.prod(shape) > _MAX_DENSE
+        large = is_sparse and np.prod(shape) > _max_dense(task.n_outputs, _MAX_DENSE)
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, model, columns, task.sequential)
@@ -375,9 +416,11 @@ def make_epoch(estimator, optimizer, task, X, rng, remember=True):
     Inference ends at a duality gap relative to the mean loss of the previous visit or, in the first visit, of the
     previous part.
     """
-    epoch, order, total_weight = task.epochs(optimizer, X, remember), np.arange(len(X)), task.weights.sum()
+    epoch, visits = task.epochs(optimizer, X, remember), 1 if task.visits is None else task.visits
+    order = np.repeat(np.arange(len(X)), visits)
+    total_weight = task.weights[order].sum()
     is_rough = task.sequential and task.form.quadratic
-    cuts = _first_cuts(len(X), optimizer) if is_rough else []
+    cuts = _first_cuts(len(order), optimizer) if is_rough else []
 
     def run_epoch():
         if estimator.shuffle:
@@ -408,11 +451,12 @@ def partial_fit_minibatch(estimator, optimizer, task, X, keep=False):
     """
     before, n_inexact = optimizer.n_steps, optimizer.unconverged
     commit_if(estimator, lambda: keep or optimizer.n_steps > before)
-    loss = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
+    order = np.repeat(np.arange(len(X)), 1 if task.visits is None else task.visits)
+    loss = task.epochs(optimizer, X, remember=False)(order)
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
     warn_of_inference(optimizer.unconverged - n_inexact)
-    return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
+    return float(loss / max(task.weights[order].sum(), np.finfo(float).tiny))
 
 
 def new_optimizer(estimator, model, columns=None, sequential=True):

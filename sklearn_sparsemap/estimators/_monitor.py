@@ -6,6 +6,7 @@ import logging
 import sys
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,6 +35,47 @@ if not TYPE_CHECKING:
 
 
 logger = logging.getLogger("sklearn_sparsemap")
+
+
+def report(estimator, name, number, n_steps=None, note=""):
+    """Tell the user which step of a phase is reached, if the estimator is verbose.
+
+    With ``verbose=1`` these are the first ten steps, every tenth and the last one. Messages go to the logger
+    ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
+
+    Parameters
+    ----------
+    estimator : estimator
+    name : str
+        Name of a step, such as "fold".
+    number : int
+        Number of the step, counted from 1.
+    n_steps : int or str, default=None
+        Number of steps, if it is known.
+    note : str
+        Text that is appended to the message.
+    """
+    verbose = estimator.verbose
+    if not verbose or (verbose == 1 and number > 10 and number % 10 and number != n_steps):
+        return
+    share = "" if n_steps is None else f" of {n_steps}"
+    message = f"[{type(estimator).__name__}] {name} {number}{share}{note}"
+    if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
+        logger.info(message)
+    else:
+        sys.stdout.write(message + "\n")
+        sys.stdout.flush()
+
+
+def reporter(estimator, name, n_steps):
+    """Return a function that reports the loss of each step of a phase that no monitor watches."""
+    numbers = count(1)
+
+    def on_iteration(loss):
+        report(estimator, name, next(numbers), n_steps, f", loss {loss:.6g}")
+        return False
+
+    return on_iteration
 
 
 class Monitor:
@@ -161,8 +203,9 @@ class Monitor:
             if self.held_out_loss is not None:
                 held_out_loss = self.held_out_loss(model)
         number = len(self.losses) - self._n_before
+        n_steps = getattr(self.learner, "max_iter", None)
         self.stopped = bool(
-            self.progress.iteration(self.learner.step_name, number, loss, self._latest_attributes, note)
+            self.progress.iteration(self.learner.step_name, number, loss, self._latest_attributes, note, n_steps)
         )
         if self.stopped or self.validate is None:
             return self.stopped or (self.watch_loss and self._has_stalled())
@@ -187,9 +230,7 @@ class Monitor:
 
 
 class Progress:
-    """Reports the iterations of a fit.
-
-    Messages go to the logger ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
+    """Reports the iterations of a fit to users, as `report` does, and to callbacks.
 
     Parameters
     ----------
@@ -201,7 +242,6 @@ class Progress:
 
     def __init__(self, estimator, X, y, max_iter):
         self.estimator, self.data = estimator, {"X": X, "y": y}
-        self.verbose = estimator.verbose
         self.started = perf_counter()
         self.n_iter = 0
         self.context = self.subcontext = None
@@ -210,7 +250,7 @@ class Progress:
             self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
             self._begin_iteration()
 
-    def iteration(self, name, number, loss, attributes, note=""):
+    def iteration(self, name, number, loss, attributes, note="", n_steps=None):
         """Report an iteration; return whether a callback requests to stop.
 
         Parameters
@@ -224,11 +264,14 @@ class Progress:
             Returns the fitted attributes of an estimator as if training stopped now.
         note : str
             Text that is appended to the message.
+        n_steps : int, default=None
+            Maximum number of steps.
         """
         self.n_iter += 1
-        if self.verbose and (self.verbose > 1 or number % 10 == 0 or number <= 10):
+        if self.estimator.verbose:
             elapsed = perf_counter() - self.started
-            self._say(f"{name} {number}: loss {loss:.6g}{note}, {elapsed:.2f} s")
+            most = "" if n_steps is None else f"; {number} of at most {n_steps}"
+            report(self.estimator, name, number, note=f": loss {loss:.6g}{note}, {elapsed:.2f} s{most}")
         if self.context is None:
             return False
         stop = self.subcontext.call_on_fit_task_end(
@@ -249,11 +292,3 @@ class Progress:
     def _begin_iteration(self):
         self.subcontext = self.context.subcontext(task_name="iteration")
         self.subcontext.call_on_fit_task_begin(estimator=self.estimator, **self.data)
-
-    def _say(self, message):
-        message = f"[{type(self.estimator).__name__}] {message}"
-        if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
-            logger.info(message)
-        else:
-            sys.stdout.write(message + "\n")
-            sys.stdout.flush()

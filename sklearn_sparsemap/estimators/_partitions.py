@@ -18,7 +18,7 @@ from .._core.ragged import RaggedArray
 from .._core.validation import quoted
 from ._failures import restore_on_error
 from ._learners import OnlineLearner, held_out_fraction
-from ._monitor import Monitor, Progress, with_callbacks
+from ._monitor import Monitor, Progress, report, with_callbacks
 from ._state.fitted import FittedState
 
 
@@ -108,7 +108,8 @@ def read_partition(partition, number):
 def survey(source, estimator):
     """Return the set of all labels (None if structures are not made of labels), and the number of samples."""
     labels, n_samples = set(), 0
-    for X, y in source.parts():
+    for k, (X, y) in enumerate(source.parts()):
+        report(estimator, "labels of partition", k + 1, None if source.indices is None else len(source.indices))
         found = estimator._labels_in(y)
         labels = None if found is None or labels is None else labels.union(found)
         n_samples += _num_samples(X)
@@ -198,7 +199,7 @@ class PartitionsMixin:
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
             labels, n_samples = survey(source, self)
-            classes = list(labels) if classes is None and labels is not None else classes
+            classes = labels if classes is None else classes
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
     def _validation_of(self, source, validation, rng):

@@ -13,6 +13,7 @@ from .._core.annotations import Any, Mapping
 from .._core.html import N_ROWS, as_html, short, table
 from .._graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ..structures import Structure
+from ._assignments import parts_and_violations
 from ._layout import Layout
 from ._logic import Factor, StructureFactor
 from ._rules import Or
@@ -151,7 +152,7 @@ class FactorGraph:
     def structured(self, structure: Structure, shape: int | tuple[int, ...], *, name: str | None = None) -> Variables:
         """Add an array of variables that are the parts of a structure.
 
-        It is the array of `variables` with a `StructureFactor`. In addition, gold assignments may have the form of the
+        It is the array of `variables` with a `StructureFactor`. In addition, true assignments may have the form of the
         structure, such as the heads of a tree, and `StructuredSparseMAPClassifier` predicts in this form: the best
         structure under the marginals of the linear relaxation, unless that violates another factor.
 
@@ -321,6 +322,39 @@ class FactorGraph:
         self.factors.extend(factors)
         self.scored.extend(factor for factor in factors if factor.type in SCORED and factor.name is not None)
         self._layouts = {}
+
+    def violations(self, y: Any) -> list[Factor]:
+        """List the factors that an assignment violates.
+
+        Parameters
+        ----------
+        y : array-like of bool or 0/1, or dict of str -> array-like
+            An assignment in the shape of the variables; for several arrays of variables, a dict with one for each.
+            Variables with several values may be given by the indices of their values, and arrays that `structured` made
+            by their structure.
+
+        Returns
+        -------
+        factors : list of Factor
+            In the order in which they were added. Empty if the assignment satisfies all of them.
+
+        Raises
+        ------
+        ValueError
+            If `y` does not have the shape of the variables, or holds anything other than their values.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.factors import AtMost, Exactly, FactorGraph
+        >>> graph = FactorGraph()
+        >>> shifts = graph.variables((2, 3), name="shifts")
+        >>> graph.add(*[Exactly(shift, 1, name="one worker a shift") for shift in shifts])
+        >>> graph.add(*[AtMost(worker, 1, name="one shift a worker") for worker in shifts.T])
+        >>> graph.violations([[1, 0, 0], [1, 0, 0]])
+        [AtMost([shifts[0, 0], shifts[1, 0]], 1, name='one shift a worker')]
+        """
+        layout = self.layout()
+        return layout.factors_of(parts_and_violations(self, layout, y)[2])
 
     def __getitem__(self, name: str) -> Variables:
         """Return the variable array of this name."""

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.jit import table_of
-from .._graphs.arrays import ORACLES, TABLE, SmallArrays, StructureArrays, take_arrays
+from .._graphs.arrays import ORACLES, STRUCTURE, TABLE, SmallArrays, StructureArrays, take_arrays
 from .._graphs.matching_table import matching_of
 from .._graphs.table_arrays import tables_of
 from ._additional import AdditionalScores
@@ -131,6 +131,15 @@ class Layout(VariableArrays):
         return take_arrays(SmallArrays, self.arrays), structures
 
     @cached_property
+    def whole(self):
+        """The structure factor that is the whole graph, in the order of the variables; None if there is none."""
+        if len(self.factors) != 1 or self.factors[0].type != STRUCTURE:
+            return None
+        (factor,) = self.factors
+        is_whole = np.array_equal(factor.literals.indices, np.arange(self.n_variables))
+        return factor if is_whole and not factor.literals.negated.any() else None
+
+    @cached_property
     def most_parts(self):
         """Number of parts of the largest structure with each oracle, by the numbers of oracles."""
         arrays, n_parts = self.arrays, [0] * len(self.oracles)
@@ -155,6 +164,11 @@ class Layout(VariableArrays):
                 return factor
             number -= factor.count
         raise IndexError("there is no such factor")
+
+    def factors_of(self, numbers):
+        """Return the factors with some numbers, each once, in the order of the graph."""
+        ends = np.cumsum([factor.count for factor in self.factors])
+        return [self.factors[i] for i in np.unique(np.searchsorted(ends, numbers, side="right"))]
 
     def with_clause(self, indices, negated):
         """Return the layout with one more factor: at least one of these literals is true."""

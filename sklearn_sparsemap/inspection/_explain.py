@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
-from .._core.unwrap import transformed, unwrap
+from .._core.unwrap import one_sample, transformed, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
@@ -27,11 +27,14 @@ class Explanation:
         These add up to `score_difference`.
     names : list of str
         The source of each contribution: the name of a feature, ``intercept``, an additional score such as
-        ``transitions[N, V]``, or ``size`` (the amount that the objective of the loss subtracts from each part).
+        ``transitions[N, V]``, or ``size`` (the amount that the objective of the loss subtracts from each part). For
+        label sets also ``edge[jazz]`` (the edge to this label), ``network`` (the score of a label by hidden layers),
+        ``rules`` (of a hierarchy), and ``calibration`` (the excess of large log odds, which grow slowly).
     rows : ndarray of shape (n_contributions,)
         The row of features, step or part; -1 for additional scores.
     labels : list
-        The label of the weight, or None.
+        The label of the weight; of factor graphs the variable, such as ``links[0, 1]``; of other structures whose
+        scores have two axes the position in these, such as ``[0, 1]``; else None.
     """
 
     def __init__(self, predicted, rival, score_difference, entries):
@@ -80,15 +83,20 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     The score of a structure is a sum of contributions of features and additional scores. So is the difference of two
     scores, where only the parts in which the structures differ contribute.
 
+    The score of a label set is the sum of the log odds of its labels, by `predict_proba` before rules are applied. With
+    most decision rules `predict` may choose another set than the one with the highest score; the difference is then
+    negative.
+
     Parameters
     ----------
     model : estimator
-        A fitted `StructuredSparseMAPClassifier` or `GroupLassoPerceptron`; or a pipeline or a search around one, also
-        scikit-learn's own.
+        A fitted `StructuredSparseMAPClassifier`, `GroupLassoPerceptron` or `MultilabelLPSparseMAP`; or a pipeline or a
+        search around one, also scikit-learn's own.
     x : a sample
-        A sample: an element of the list that ``predict`` takes.
+        A sample: an element of the list that ``predict`` takes; of a table also a single row, as a table or a Series.
     against : structure, default=None
-        The structure to compare with. Default: the structure with the second highest score.
+        The structure to compare with, such as a set of names of labels. Default: the structure with the highest score
+        among those that are not predicted.
     feature_names : sequence of str, default=None
         As in `feature_table`.
 
@@ -118,12 +126,26 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     True
     """
     steps, last = unwrap(model)
-    if not hasattr(last, "_check_gibbs"):
+    is_label_set = hasattr(last, "label_table")
+    if not is_label_set and not hasattr(last, "_check_gibbs"):
         raise ValueError(
-            f"explain is for StructuredSparseMAPClassifier and GroupLassoPerceptron; got {type(last).__name__}"
-            f"{'; call its method label_table' * hasattr(last, 'label_table')}"
+            "explain is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP; got "
+            f"{type(last).__name__}"
         )
-    structure, X = last._check_predict(transformed(steps, [x]))
+    is_flat = is_label_set or getattr(getattr(last, "_structure", None), "is_flat", False)
+    X = transformed(steps, one_sample(x, is_flat))
+    if is_label_set:
+        names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
+        predicted, rival, difference, terms = last._explain(X, against, names)
+        of_row = {*names, "network"}
+        entries = [(name, 0 if name in of_row else -1, label, amount) for name, label, amount in terms]
+        return Explanation(predicted, rival, difference, entries)
+    return _of_structures(steps, last, X, against, feature_names)
+
+
+def _of_structures(steps, last, X, against, feature_names):
+    """Explain the prediction of a model of structures; see `explain`."""
+    structure, X = last._check_predict(X)
     if not X.indptr[-1]:
         raise ValueError("x has no steps, and so there is nothing to explain")
     task = last._task(X)
@@ -138,10 +160,12 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     first = best[0][0]
     parts, joint = (_nonzero(signs) for signs in task.difference(first, rival))
     names = check_feature_names(steps, last, feature_names, last.n_features_in_)
-    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)))
+    graph = task.graphs[0] if structure.uses_graphs else None
+    label_of = _labels_of_parts(last, structure, X, graph)
+    entries = _of_parts(last, X, scores, parts, names, bool(np.any(task.varies)), label_of)
     values = [sign * float(scores.flat[part]) for part, sign in parts]
     classes = last.classes_.tolist() if structure.labelled else None
-    shown = _names_of(task.additional_shapes, classes)
+    shown = _names_of(task.additional_shapes, classes, graph)
     values += [sign * float(additional[part]) for part, sign in joint]
     entries += [(shown[part], -1, None, sign * float(additional[part])) for part, sign in joint if additional[part]]
     return Explanation(last._as_labels(first), last._as_labels(rival), float(sum(values)), entries)
@@ -165,12 +189,17 @@ def _nonzero(signs):
     return [(part, float(signs[part])) for part in np.flatnonzero(signs).tolist()]
 
 
-def _names_of(shapes, classes):
-    """Return a name for each additional score, such as ``transitions[N, V]``."""
+def _names_of(shapes, classes, graph=None):
+    """Return a name for each additional score, such as ``transitions[N, V]``, or ``pairs[u[0], u[1]]`` in a graph."""
+    ends = {} if graph is None else {factor.name: factor for factor in graph.scored if hasattr(factor, "n_pairs")}
     names = []
     for name, shape in shapes.items():
         if isinstance(shape, dict):
             names += [f"{name}.{own}" for own in _names_of(shape, classes)]
+        elif shape == ():
+            names.append(name)
+        elif name in ends:
+            names += [f"{name}[{a!r}, {b!r}]" for a, b in zip(ends[name].first, ends[name].second)]
         else:
             places = (
                 ", ".join(str(i if classes is None else classes[i]) for i in index) for index in np.ndindex(shape)
@@ -179,18 +208,31 @@ def _names_of(shapes, classes):
     return names
 
 
-def _of_parts(last, X, scores, parts, names, varies):
+def _labels_of_parts(last, structure, X, graph):
+    """Return a function from the number of a part to its label: a name or, of several axes, its position."""
+    n_outputs = len(last._current.intercept)
+    if graph is not None:
+        return graph.describe
+    if structure.labelled:
+        classes = last.classes_.tolist()
+        return lambda part: classes[part % n_outputs]
+    if n_outputs > 1 or structure.score_ndim == 1:
+        return lambda part: part % n_outputs if n_outputs > 1 else None
+    shape = structure.scores_shape(tuple(X.grids[0].tolist()), 1)
+    return lambda part: str([int(i) for i in np.unravel_index(part, shape)])
+
+
+def _of_parts(last, X, scores, parts, names, varies, label_of):
     """Return the contributions of features and intercepts."""
     rows = sparse.csr_array(X.values)
     coef, intercepts = last._current.coef, last._current.intercept.tolist()
-    classes = last.classes_.tolist() if last._structure.labelled else range(len(intercepts))
     entries = []
     for part, sign in parts:
         row, output = divmod(part, len(intercepts))
         x, weights = rows[[row]], coef[:, [output]]
         weights = weights.toarray() if sparse.issparse(weights) else weights
         products = x.data * weights[x.indices, 0]
-        label, intercept = classes[output] if len(intercepts) > 1 else None, intercepts[output]
+        label, intercept = label_of(part), intercepts[output]
         entries += [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
         if intercept:
             entries.append(("intercept", row, label, sign * intercept))

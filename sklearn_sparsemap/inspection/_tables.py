@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import N_ROWS, as_html, table
-from .._core.unwrap import names_out, unwrap
+from .._core.unwrap import names_out, one_sample, transformed, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
 
 
@@ -126,6 +126,62 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     return as_table(np.array(rows, [("from", object), ("to", object), ("weight", np.float64)]), output)
 
 
+def label_table(
+    model: Any,
+    x: Any,
+    n_features: int = 3,
+    *,
+    feature_names: Sequence[str] | None = None,
+    output: str = "array",
+) -> Any:
+    """List the contributions of features, other labels and constraints to the labels of a sample.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `MultilabelLPSparseMAP`; or a pipeline or a search around one, also scikit-learn's own.
+    x : array-like, table or sparse matrix of shape (1, n_features), or Series
+        One sample, such as a row of a table.
+    n_features : int, default=3
+        Number of features that are listed for each label; the others are summed up.
+    feature_names : sequence of str, default=None
+        As in `feature_table`.
+    output : {"array", "pandas"}, default="array"
+
+    Returns
+    -------
+    table : structured array, or DataFrame, with the columns label, source, name and amount
+        As `MultilabelLPSparseMAP.label_table` returns them.
+
+    Raises
+    ------
+    ValueError
+        If the model is another one, or `x` is not one sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.inspection import label_table
+    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(90, 2)), columns=["tempo", "volume"])
+    >>> y = [{"jazz"} if tempo > 0 else set() for tempo in X["tempo"]]
+    >>> model = make_pipeline(StandardScaler(), MultilabelLPSparseMAP()).fit(X, y)
+    >>> label_table(model, X.iloc[0])[["label", "source", "name"]].tolist()[:2]
+    [('jazz', 'feature', 'tempo'), ('jazz', 'feature', 'volume')]
+    """
+    steps, last = unwrap(model)
+    if not hasattr(last, "label_table"):
+        raise ValueError(f"label_table is for MultilabelLPSparseMAP; got {type(last).__name__}")
+    X = transformed(steps, one_sample(x, True))
+    names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
+    rows = last.label_table(X, n_features, names)
+    columns = [("label", object), ("source", object), ("name", object), ("amount", np.float64)]
+    return as_table(np.array(rows, columns), output)
+
+
 def as_table(rows, output):
     """Return a structured array as a `Table` or a DataFrame."""
     check_choice("output", output, ("array", "pandas"))
@@ -148,11 +204,10 @@ def check_feature_names(steps, last, given, n_features):
 
 def _weights_of(last):
     """Return the weights of a linear model, one row for each output."""
-    coefs = getattr(last, "coefs_", ())
-    if not hasattr(last, "coef_") and len(coefs) != 1:
-        what = "it has hidden layers" if len(coefs) > 1 else f"{type(last).__name__} has none"
+    if not hasattr(last, "coef_"):
+        what = "it has hidden layers" if hasattr(last, "coefs_") else f"{type(last).__name__} has none"
         raise ValueError(f"feature_table needs a fitted linear model, with coef_; {what}")
-    return last.coef_ if hasattr(last, "coef_") else coefs[0].T
+    return last.coef_
 
 
 def _labels_of(last, n_outputs):

@@ -25,8 +25,8 @@ class SPOPlusLoss:
     """SPO+, a convex upper bound of the regret of decisions, and its smooth version by SparseMAP.
 
     The regret of predicted values u is the value that is lost if decisions maximise u instead of the true values v.
-    SPO+ [1]_ is the perceptron loss at the scores ``2 u - v``; gold is the optimal decision for v. Its smooth version
-    is the SparseMAP loss [2]_ at these scores.
+    SPO+ [1]_ is the perceptron loss at the scores ``2 u - v``; the true structure is the best one for v. Its smooth
+    version is the SparseMAP loss [2]_ at these scores.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class SPOPlusLoss:
 class PerturbedFenchelYoungLoss:
     """The perturbed Fenchel-Young loss: the mean of the perceptron loss under normal noise of the scores [1]_.
 
-    Its gradient is the mean of the optimal decisions under noise, minus the gold decision. It needs the gold decisions,
+    Its gradient is the mean of the optimal decisions under noise, minus the true decision. It needs the true decisions,
     but no true values.
 
     Parameters

@@ -33,10 +33,10 @@ from ._recipes import LOSSES
 
 
 class FenchelYoungLoss:
-    """A loss between scores and a gold structure, with its gradient.
+    """A loss between scores and a true structure, with its gradient.
 
     The loss is ``max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold`` for a regulariser Omega. Its gradient is the
-    regularised argmax minus the gold structure.
+    regularised argmax minus the true structure.
 
     Parameters
     ----------
@@ -46,15 +46,16 @@ class FenchelYoungLoss:
         The regulariser, and with it the inference that computes the argmax: ``1/2 |u|^2`` and `sparsemap`; zero and
         `map_inference` (perceptron, hinge); negative entropy and `marginal_inference` (crf). In the losses named
         ``margin_``, and the structured hinge loss, the regulariser also subtracts the cost of wrong structures, so
-        inference adds the cost to the scores. The loss is then zero only if the score of gold exceeds that of each
-        other structure by its cost.
+        inference adds the cost to the scores. The loss is then zero only if the true structure's score exceeds that of
+        each other structure by its cost.
     temperature : float, default=1.0
         Factor of the regulariser and of the cost: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
-        For structures made of labels: the cost of predicting the label of the column if gold has the label of the row,
-        not negative, and 0 on the diagonal. By default, each part that is not in gold costs 1. If structures differ in
-        their number of parts, each missing gold part costs 1, too. (Otherwise a wrong part implies a missing one.)
+        For structures made of labels: the cost of predicting the label of the column if the label of the row is true,
+        not negative, and 0 on the diagonal. By default, each part that the true structure lacks costs 1. If structures
+        differ in their number of parts, each missing true part costs 1, too. (Otherwise a wrong part implies a missing
+        one.)
     tol : float, default=1e-9
         Largest duality gap of the inference.
 
@@ -99,7 +100,7 @@ class FenchelYoungLoss:
         scores : array-like, or a list of them
             The scores of a sample, or of several, as in `sparsemap`.
         gold : structure, or a list of them
-            The gold structure, in the form that inference returns. For a graph: an assignment, True and False or 1 and
+            The true structure, in the form that inference returns. For a graph: an assignment, True and False or 1 and
             0, in the shape of the variables, or a dict of these.
         n_jobs : int, default=None
             Number of threads over the samples of a list.

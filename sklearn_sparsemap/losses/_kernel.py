@@ -53,8 +53,9 @@ MEMORY = by_address([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FL
 # Maximum number of oracle calls for a loss. Nearly tied structures would take many more, for a gain that is negligible
 # in training.
 _MAX_ITER = 1000
-# Maximum number of stored structures of a sample. More take memory, and warm starts are hardly better.
-_MAX_STORED = 16
+# Maximum number of stored structures of a sample, and the maximum if the first one would take more than this memory, in
+# bytes. More take memory, and warm starts are hardly better: with 8 in place of 16, epochs take the same time.
+_MAX_STORED, _MAX_STORED_OF_MANY, _MANY_BYTES = 16, 8, 2**22
 # Largest duality gap, relative to 1 + loss, of a converged loss.
 _INEXACT = 1e-4
 
@@ -139,7 +140,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         Duality gap of inference.
     memory : Memory
     i : int
-        Index of the sample in the memory.
+        Index of the sample in the memory; -1 does not use it.
     residual : array of shape (n_parts,)
         Output: the gradient with respect to the scores.
     additional_residual : array of shape (n_additional,)
@@ -161,13 +162,14 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         scores = _divided(scores, 1.0)
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     by_facets = solvers.prefers(scores, target.dims)
+    remembers = i >= 0 and memory.capacity > 0
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
     while True:
         solver, n_warm, first_weight = solvers.by_structures, 0, 0
         if by_facets:
             # Facet solvers cannot start from remembered structures.
             solver = solvers.by_facets
-        elif memory.capacity > 0:
+        elif remembers:
             n_warm, first_weight = memory.counts[i], i * memory.capacity
         last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
         slots, additional_slots, weights, status, objective, gap, _ = solver(
@@ -194,7 +196,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     elif status == BY_STRUCTURES:
         # Only structures are stored, not facets. Structures with additional parts have no facet solver.
         k = weights.shape[0]
-        if memory.capacity > 0 and k > 0:
+        if remembers and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]
         for s in range(k):
@@ -289,7 +291,8 @@ def new_memory(sizes, max_bytes):
     """
     n = len(sizes)
     a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n
-    capacity = min(_MAX_STORED, max_bytes // max(a_structure, 1))
+    most = _MAX_STORED if _MAX_STORED * a_structure <= _MANY_BYTES else _MAX_STORED_OF_MANY
+    capacity = min(most, max_bytes // max(a_structure, 1))
     if capacity < 2:
         capacity = 0
     starts = [readonly(np.concatenate([[0], np.cumsum(capacity * sizes[:, c])[:-1]]), np.int64) for c in (0, 1)]

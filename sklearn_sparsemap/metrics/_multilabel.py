@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.annotations import Any, ArrayLike
+from .._core.indicators import as_indicator, label_sets, names_in
 from .._core.validation import check_matrix, check_sample_weight
 from ._flatten import weighted_mean
 
@@ -19,8 +20,8 @@ def example_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Indicator matrices of the gold and the predicted labels.
+    y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+        The gold and the predicted labels: two indicator matrices, or two sequences of collections of names.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
     zero_division : float in [0, 1] or nan, default=1.0
@@ -47,6 +48,8 @@ def example_f1_score(
     0.778
     >>> round(example_f1_score(y_true, y_pred, zero_division=0.0), 3)
     0.444
+    >>> example_f1_score([{"jazz", "music"}, {"rock"}], [("music",), ("rock",)])
+    0.833...
     """
     if not _is_fraction_or_nan(zero_division):
         raise ValueError(f"zero_division must be a number from 0 to 1, or nan; got {zero_division!r}")
@@ -81,10 +84,11 @@ def hierarchical_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Indicator matrices of the gold and the predicted labels; ancestors may be missing.
+    y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+        The gold and the predicted labels: two indicator matrices, or two sequences of collections of names; ancestors
+        may be missing.
     hierarchy : Hierarchy
-        A hierarchy of `sklearn_sparsemap.factors`, with labels by index or paths.
+        A hierarchy of `sklearn_sparsemap.factors`, with labels by index, paths, or from edges.
     average : {"micro", "samples"}, default="micro"
         Whether to compute the F1 over all labels of all samples together, as in the paper, or to average the F1 of the
         samples.
@@ -116,7 +120,7 @@ def hierarchical_f1_score(
         raise ValueError(f"average={average!r} is not one of 'micro', 'samples'")
     if not hasattr(hierarchy, "close"):
         raise ValueError(f"hierarchy must be a sklearn_sparsemap.factors.Hierarchy; got {hierarchy!r}")
-    true, pred = map(hierarchy.close, _check_pair(y_true, y_pred))
+    true, pred = map(hierarchy.close, _check_pair(y_true, y_pred, hierarchy.labels))
     if average == "samples":
         return example_f1_score(true, pred, sample_weight=sample_weight)
     weights = check_sample_weight(sample_weight, true.shape[0])
@@ -127,9 +131,25 @@ def hierarchical_f1_score(
     return float(2.0 * (weights @ _row_sums(true.multiply(pred))) / total)
 
 
-def _check_pair(y_true, y_pred):
-    """Check the indicator matrices of gold and predicted labels; see `_check_indicator`."""
-    true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
+def _check_pair(y_true, y_pred, classes=None):
+    """Check gold and predicted labels; return indicator matrices as `_check_indicator` does.
+
+    `classes` are all names of labels, by default those that occur.
+    """
+    pairs = (y_true, "y_true"), (y_pred, "y_pred")
+    if any(label_sets(y, what=name) is not None for y, name in pairs):
+        true, pred = (label_sets(y, named=True) for y, _ in pairs)
+        # Lists of 0 and 1 beside collections of names are rows of an indicator matrix.
+        if (
+            true is None
+            or pred is None
+            or any(label_sets(y) is None and names_in(y).keys() <= {0, 1} for y, _ in pairs)
+        ):
+            raise ValueError("y_true and y_pred must both be indicator matrices, or both hold collections of names")
+        names = names_in([*true, *pred]) if classes is None else classes
+        true, pred = (as_indicator(samples, names).astype(np.int64) for samples in (true, pred))
+    else:
+        true, pred = (_check_indicator(y, name) for y, name in pairs)
     if true.shape != pred.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
     return true, pred
@@ -138,6 +158,11 @@ def _check_pair(y_true, y_pred):
 def _check_indicator(y, name):
     """Check an indicator matrix; return it as a bool array, or as a sparse int64 matrix."""
     is_sparse = sparse.issparse(y)
+    if label_sets(y, what=name) is not None:
+        raise ValueError(
+            f"{name} holds names of labels, while the order of scores is unknown; make it an indicator matrix by "
+            "sklearn.preprocessing.MultiLabelBinarizer(classes=model.classes_)"
+        )
     if not is_sparse:
         y = np.asarray(y)
     if y.ndim != 2:

@@ -17,7 +17,7 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     Parameters
     ----------
     y_true, y_pred : sequence
-        The gold and the predicted structure of each sample, in one of these forms:
+        The true and the predicted structure of each sample, in one of these forms:
 
         - a bool array of any shape, True for the parts of the structure; one of `y_true` and `y_pred` may consist of 0
           and 1 instead;
@@ -29,7 +29,7 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     Returns
     -------
     score : float
-        1.0 if there are neither gold nor predicted parts.
+        1.0 if there are neither true nor predicted parts.
 
     Raises
     ------

@@ -12,12 +12,12 @@ from ._multilabel import _check_indicator
 
 
 def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: ArrayLike | None = None) -> float:
-    """Compute the fraction of gold labels among the k labels with the highest scores, averaged over the samples.
+    """Compute the fraction of true labels among the k labels with the highest scores, averaged over the samples.
 
     Parameters
     ----------
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        Indicator matrix of the gold labels.
+        Indicator matrix of the true labels.
     y_score : array-like of shape (n_samples, n_labels)
         Scores or probabilities. Ties are broken in favour of the first label.
     k : int
@@ -50,7 +50,7 @@ def precision_at_k(y_true: Any, y_score: ArrayLike, k: int, *, sample_weight: Ar
 def propensity_scored_precision_at_k(
     y_true: Any, y_score: ArrayLike, k: int, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Compute the precision at k with gold labels weighted by inverse propensity, relative to the best possible value.
+    """Compute the precision at k with true labels weighted by inverse propensity, relative to the best possible value.
 
     The propensity of a label is the probability that it is annotated in a sample to which it applies. Rare labels are
     missing more often, and have a larger weight [1]_.
@@ -58,7 +58,7 @@ def propensity_scored_precision_at_k(
     Parameters
     ----------
     y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        Indicator matrix of the gold labels.
+        Indicator matrix of the true labels.
     y_score : array-like of shape (n_samples, n_labels)
         Scores or probabilities. Ties are broken in favour of the first label.
     k : int

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
+from .._core.validation import check_sample_weight
 from ..inference._decisions import check_decisions, check_values, decisions_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,13 @@ if TYPE_CHECKING:
     from ..structures import Structure
 
 
-def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure | FactorGraph | list[Any]) -> float:
+def normalized_regret(
+    V: ArrayLike,
+    decisions: ArrayLike,
+    structure: Structure | FactorGraph | list[Any],
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Compute the value that is lost by decisions, as a fraction of the optimal value.
 
     It is the sum over the samples of the optimal value minus the value of the decision, divided by the sum of the
@@ -29,6 +36,8 @@ def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure |
         Decisions, 0 and 1. Constraints are not checked; a decision that violates them can have a negative regret.
     structure : Structure, FactorGraph, or list of these
         The set of possible decisions, of all samples or a list with that of each sample.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples in both sums.
 
     Returns
     -------
@@ -54,11 +63,11 @@ def normalized_regret(V: ArrayLike, decisions: ArrayLike, structure: Structure |
     """
     values = check_values(structure, V, "V")
     chosen = check_decisions(decisions, values).reshape(len(values), -1)
-    flat = values.reshape(chosen.shape)
+    flat, weights = values.reshape(chosen.shape), check_sample_weight(sample_weight, len(values))
     best = decisions_of(structure, values.shape[1:]).best(flat)
     finite = np.where(flat > -np.inf, flat, 0.0)
-    optima = (best * finite).sum(axis=1)
+    optima = (best * finite).sum(axis=1) * weights
     total = float(np.abs(optima).sum())
     if total == 0.0:
         raise ValueError("the optimal values of all samples are 0, so the normalised regret is undefined")
-    return float((optima - (chosen * finite).sum(axis=1)).sum()) / total
+    return float((optima - (chosen * finite).sum(axis=1) * weights).sum()) / total

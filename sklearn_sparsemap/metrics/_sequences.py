@@ -19,7 +19,7 @@ def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | Non
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The gold and the predicted labels of each sample.
+        The true and the predicted labels of each sample.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, which apply to each of their positions.
 
@@ -60,7 +60,7 @@ def flat_f1_score(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The gold and the predicted labels of each sample.
+        The true and the predicted labels of each sample.
     labels : sequence of labels, default=None
         The labels to count, for example all but ``"O"``. By default, all that occur.
     average : {"micro", "macro", "weighted", "binary"} or None, default="weighted"
@@ -99,7 +99,7 @@ def flat_classification_report(y_true: Any, y_pred: Any, *, labels: Sequence[Any
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The gold and the predicted labels of each sample.
+        The true and the predicted labels of each sample.
     labels : sequence of labels, default=None
         The labels of the rows. By default, all that occur.
     **options
@@ -140,7 +140,7 @@ def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike |
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-        The gold and the predicted labels of each sample.
+        The true and the predicted labels of each sample.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples.
 
@@ -175,7 +175,7 @@ def unlabeled_attachment_score(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of int
-        The gold and the predicted heads of each sentence. The head of a word is the index of a word, counted from 1, or
+        The true and the predicted heads of each sentence. The head of a word is the index of a word, counted from 1, or
         0 for the root.
     ignore : sequence of sequences of bool, default=None
         True for words that are not counted. Many published scores ignore punctuation.
@@ -214,7 +214,7 @@ def labeled_attachment_score(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of pairs (head, label)
-        The gold and the predicted tree of each sentence. The head of a word is the index of a word, counted from 1, or
+        The true and the predicted tree of each sentence. The head of a word is the index of a word, counted from 1, or
         0 for the root. The label of its arc can be any object. An int array of shape (n_words, 2) is possible.
     ignore : sequence of sequences of bool, default=None
         True for words that are not counted.

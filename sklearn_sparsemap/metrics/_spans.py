@@ -28,7 +28,7 @@ def span_f1_score(
 ) -> float:
     """Compute the F1 of labelled spans, like conlleval, the program of the CoNLL shared tasks.
 
-    A predicted span is correct if a gold span has the same first position, last position and type. Labels are ``O`` or
+    A predicted span is correct if a true span has the same first position, last position and type. Labels are ``O`` or
     one of ``B``, ``I``, ``E``, ``S`` followed by ``-`` and the type, in any of the schemes IOB1, IOB2, IOE and IOBES;
     without a dash, the type is the empty string. As in conlleval, a span begins at ``B`` and ``S``, at ``I`` or ``E``
     after ``O``, ``E`` or ``S``, and wherever the type changes.
@@ -36,11 +36,11 @@ def span_f1_score(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of str
-        The gold and the predicted labels of each sample.
+        The true and the predicted labels of each sample.
     average : {"micro", "macro", "weighted"}, default="micro"
         How types are averaged. ``"micro"`` counts spans of all types together, which is the usual figure for chunking
         and named entities. ``"macro"`` is the mean of the F1 of each type, and ``"weighted"`` this mean weighted by the
-        number of gold spans.
+        number of true spans.
     labels : sequence of str, default=None
         The types to count, such as ``["PER", "LOC"]``. By default, all types that occur.
     scheme : {"iob1", "iob2", "ioe1", "ioe2", "bioes", "bilou"}, default=None
@@ -89,7 +89,7 @@ def span_precision_recall_f1(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of str
-        The gold and the predicted labels of each sample; see `span_f1_score`.
+        The true and the predicted labels of each sample; see `span_f1_score`.
     labels : sequence of str, default=None
         The types to count. By default, all types that occur.
     scheme : str, default=None
@@ -145,7 +145,7 @@ def span_report(
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of str
-        The gold and the predicted labels of each sample; see `span_f1_score`.
+        The true and the predicted labels of each sample; see `span_f1_score`.
     scheme : str, default=None
         As in `span_f1_score`.
     digits : int, default=2
@@ -158,7 +158,7 @@ def span_report(
     report : str or dict of dicts
         A row for each type, in alphabetical order, and for the averages: ``micro avg`` counts spans of all types
         together, ``macro avg`` is the mean over types, and ``weighted avg`` the mean weighted by the support, which is
-        the number of gold spans. The columns are ``precision``, ``recall``, ``f1-score`` and ``support``.
+        the number of true spans. The columns are ``precision``, ``recall``, ``f1-score`` and ``support``.
 
     Raises
     ------

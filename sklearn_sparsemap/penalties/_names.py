@@ -13,7 +13,7 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
 
     Parameters
     ----------
-    transformer : ColumnTransformer, FeatureUnion, vectorizer, other transformer, or Pipeline of these
+    transformer : ColumnTransformer, FeatureUnion, vectorizer, other transformer, or Pipeline or `OnRows` of these
         A fitted transformer. For a pipeline, the last step is used.
     by : {"transformer", "column"}, default="transformer"
         Unit of grouping of a `ColumnTransformer` or `FeatureUnion`: one group for each transformer, or for each input
@@ -44,8 +44,9 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
     ['size__x0', 'size__x1', 'kind__x2']
     """
     check_choice("by", by, ("transformer", "column"))
-    while isinstance(getattr(transformer, "steps", None), list):
-        transformer = transformer.steps[-1][1]
+    while (steps := getattr(transformer, "steps", None)) or hasattr(transformer, "transformer_"):
+        # A pipeline, or `OnRows`.
+        transformer = steps[-1][1] if steps else transformer.transformer_
     if hasattr(transformer, "template_names_") and getattr(transformer, "groups_", None) is not None:
         groups, by = np.asarray(transformer.groups_), "transformer"
         parts = {name: np.flatnonzero(groups == g) for g, name in enumerate(transformer.template_names_)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike, Self
-from .._core.indicators import read_known
+from .._core.indicators import label_sets, read_known
 from .._core.unwrap import unwrap
 from .._core.validation import check_positive
 from ._base import Display
@@ -77,7 +77,10 @@ class LabelCalibrationDisplay(Display):
             If the numbers of labels and marginals differ.
         """
         check_positive("n_bins", n_bins, integer=True)
+        if label_sets(y_true) is not None:
+            raise ValueError("y_true holds names of labels; use from_estimator, or pass an indicator matrix")
         filled, known = read_known(y_true)
+        filled = filled.toarray() if hasattr(filled, "toarray") else filled
         gold, found = np.asarray(filled, float).ravel(), np.asarray(marginals, float).ravel()
         if known is not None:
             gold[~known.ravel()] = np.nan
@@ -101,7 +104,7 @@ class LabelCalibrationDisplay(Display):
         estimator : MultilabelLPSparseMAP or another estimator with `predict_proba`
             A fitted model, or a pipeline or a search around one.
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples, n_labels)
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of collections of names
         n_bins, ax
             As for `from_predictions`.
 
@@ -110,7 +113,7 @@ class LabelCalibrationDisplay(Display):
         display : LabelCalibrationDisplay
         """
         model = unwrap(estimator)[1]
-        # `_in_order` of the multilabel estimators sorts named columns of y like `classes_`; others have no such names.
+        # `_in_order` of the multilabel estimators reads names, and sorts named columns of y like `classes_`.
         y = model._in_order(y) if hasattr(model, "_in_order") else y
         return cls.from_predictions(y, estimator.predict_proba(X), n_bins=n_bins, ax=ax)
 

@@ -22,7 +22,7 @@ class ConformalCoverageDisplay(Display):
     Parameters
     ----------
     levels, coverages, sizes : array-like of shape (n_levels,)
-        Confidence levels, fractions of samples whose set contains the gold structure, and median numbers of structures.
+        Confidence levels, fractions of samples whose set contains the true structure, and median numbers of structures.
         Or the fractions of correct parts that are in their sets, and median numbers of parts.
     bands : array-like of shape (n_levels, 2), default=None
         The interval of fractions that chance explains, by level.

@@ -188,7 +188,7 @@ class TransitionsDisplay(LabelPairsDisplay):
 
 
 class LabelConfusionDisplay(LabelPairsDisplay):
-    """The confusion matrix of labels over the steps of all samples: gold labels are rows, predictions are columns.
+    """The confusion matrix of labels over the steps of all samples: true labels are rows, predictions are columns.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     labels : sequence, default=None
         Names of the labels. By default, numbers from 0.
     normalize : {None, "true", "pred", "all"}, default=None
-        Whether to draw fractions instead of counts: of the gold labels (each row sums to 1), of the predicted labels
+        Whether to draw fractions instead of counts: of the true labels (each row sums to 1), of the predicted labels
         (columns), or of all steps.
     values_format : str, default=None
         Format of the values. Default: ``"d"`` for counts, ``".2f"`` for fractions.
@@ -258,7 +258,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         Parameters
         ----------
         y_true, y_pred : sequences of label sequences, or of labels
-            Steps with a gold label of None are left out.
+            Steps with a true label of None are left out.
         labels : sequence, default=None
             The labels in the order of rows and columns. By default, sorted.
         normalize, values_format
@@ -528,9 +528,11 @@ class ExplanationDisplay(Display):
         table, why = self.explanation.table(n), self.explanation
         sizes = np.abs(table["contribution"])
         table = table[sizes >= _VISIBLE * sizes.max(initial=0.0)]
-        names = []
+        # Rows are left out if labels determine them, as variables of a graph do, and if there is only one.
+        places = {*zip(why.rows[why.rows >= 0].tolist(), np.array(why.labels, object)[why.rows >= 0].tolist())}
+        names, is_clear = [], len(places) == len({label for _, label in places}) > 0
         for name, row, label, _ in table.tolist():
-            where = "" if row < 0 else f" @{row}"
+            where = "" if row < 0 or is_clear else f" @{row}"
             names.append(f"{name}{where}" + ("" if label is None else f" → {label}"))
         values = table["contribution"].tolist()
         rest = why.score_difference - sum(values)

@@ -98,7 +98,7 @@ class Structure:
         length of the last axis of scores. None means a single score, and scores without such an axis.
     repeats : bool
         Whether a part can be in several slots. Marginals are then expected counts, slots are sorted by part, and none
-        is empty. The cost of losses with a margin is the number of missing parts of the gold structure, with
+        is empty. The cost of losses with a margin is the number of missing parts of the true structure, with
         multiplicity. Factor graphs do not accept such structures.
     extra_rows : int
         Number of rows of scores beyond those that lengths count, such as the root of a tree.
@@ -112,7 +112,7 @@ class Structure:
         Whether a call of the oracle takes so long that `DecisionFocusedRegressor` trains over the solutions found so
         far.
     strict_encode : bool
-        Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each gold
+        Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each true
         structure by calls of the oracle.
 
     Notes
@@ -227,7 +227,7 @@ class Structure:
         raise NotImplementedError
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each slot whether a predicted structure agrees with the gold one: bool array.
+        """Return for each slot whether a predicted structure agrees with the true one: bool array.
 
         For structures of `fixed_size`, `score` of an estimator is its mean.
         """
@@ -286,11 +286,11 @@ class Structure:
         raise NotImplementedError
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
-        """Return the reasons why a gold structure is not allowed, if `repair` can repair it."""
+        """Return the reasons why a true structure is not allowed, if `repair` can repair it."""
         return ()
 
     def repair(self, structure: Any) -> Any:
-        """Return an allowed structure close to a gold structure that has `misfits`; other structures as they are."""
+        """Return an allowed structure close to a true structure that has `misfits`; other structures as they are."""
         return structure
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:

@@ -20,7 +20,7 @@ from ._gold import read_gold
 
 
 class FenchelYoungLoss(nn.Module):
-    """A loss between scores and gold structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
+    """A loss between scores and true structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
 
     The gradient of SparseMAP losses is differentiable once more. Inference is that of `sparsemap`, and runs in the
     forward pass only.
@@ -95,7 +95,7 @@ class FenchelYoungLoss(nn.Module):
         scores : Tensor of shape (..., shape of one sample)
             As in `sparsemap` and `lp_sparsemap`.
         y : Tensor, or list of structures
-            Gold structures, in the form in which the structure decodes, padded if samples are: chains (batch, n_steps),
+            True structures, in the form in which the structure decodes, padded if samples are: chains (batch, n_steps),
             trees (batch, max_words), matchings (batch, n_rows), subsets (batch, n), `Simplex` (batch,). For graphs, 0
             and 1 in the shape of the variables. For a single sample, its structure; with several leading axes a tensor
             with these axes, or lists in lists.
@@ -103,7 +103,7 @@ class FenchelYoungLoss(nn.Module):
             As in `sparsemap` and `lp_sparsemap`.
         mask : bool Tensor, default=None
             As in `sparsemap` and `lp_sparsemap`. A sample of which the mask or the length leaves nothing has a loss of
-            0, its gold structure is not read, and it counts in the mean.
+            0, its true structure is not read, and it counts in the mean.
         **additional : Tensor
             As in `sparsemap`; for graphs ``additional``, as in `lp_sparsemap`.
 

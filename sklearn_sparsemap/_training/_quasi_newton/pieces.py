@@ -38,13 +38,19 @@ _MANY = 32
 _COST_PER_CALL = 2**20
 # Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B, and the number for vectors of at least
 # `_LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
+# The pairs of long vectors are float32. Then the products are those of the rounded pairs, so that rounding only changes
+# which Hessian L-BFGS approximates.
 _N_PAIRS, _N_LONG_PAIRS, _LONG = 10, 5, 2**20
 # Smallest curvature of a stored pair: the change of the gradient along the step, relative to the slope.
 _FLAT = np.finfo(float).eps
 
 # One row for each pair: the step, and the change of the gradient.
 PairArrays = namedtuple("PairArrays", ["steps", "changes"])
-PAIR_ARRAYS = types.NamedUniTuple(FLOATS_2D_OUT, 2, PairArrays)
+# Numba types by the type of the rows.
+_PAIR_ARRAYS = {
+    dtype: types.NamedUniTuple(types.Array(getattr(types, dtype), 2, "C"), 2, PairArrays)
+    for dtype in ("float64", "float32")
+}
 # Number of products of a pair: its step with the gradient, its change with the gradient, its step with the new change,
 # its change with the new step, its change with the new change.
 _N_PRODUCTS = 5
@@ -131,11 +137,13 @@ def _products(step, change, gradient, new_step, new_change, sums):
     """
     a = b = c = d = e = 0.0
     for i in range(gradient.shape[0]):
-        a += step[i] * gradient[i]
-        b += change[i] * gradient[i]
-        c += step[i] * new_change[i]
-        d += change[i] * new_step[i]
-        e += change[i] * new_change[i]
+        # Products of two numbers of float32 would be of float32.
+        own_step, own_change = np.float64(step[i]), np.float64(change[i])
+        a += own_step * gradient[i]
+        b += own_change * gradient[i]
+        c += own_step * new_change[i]
+        d += own_change * new_step[i]
+        e += own_change * new_change[i]
     sums[0] = a
     sums[1] = b
     sums[2] = c
@@ -143,12 +151,7 @@ def _products(step, change, gradient, new_step, new_change, sums):
     sums[4] = e
 
 
-@entry(
-    types.void(
-        PAIR_ARRAYS, INTS, types.int64, FLOATS, types.float64, FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT
-    )
-)  # fmt: skip
-def remember_range(pairs, held, row, direction, step, before, gradient, start, stop, table):
+def _remember_range(pairs, held, row, direction, step, before, gradient, start, stop, table):
     """Write a new pair, and compute the products of the stored pairs with it and with the gradient.
 
     Parameters
@@ -175,8 +178,7 @@ def remember_range(pairs, held, row, direction, step, before, gradient, start, s
             _products(pairs.steps[j, first:last], pairs.changes[j, first:last], now, new_step, new_change, found)
 
 
-@entry(types.void(PAIR_ARRAYS, INTS, FLOATS, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
-def combine_range(pairs, held, coefficients, gradient, direction, start, stop, table):
+def _combine_range(pairs, held, coefficients, gradient, direction, start, stop, table):
     """Write a linear combination of the gradient and all pairs to `direction`.
 
     Parameters
@@ -201,6 +203,17 @@ def combine_range(pairs, held, coefficients, gradient, direction, start, stop, t
         table[p, 1] = dot(own, own)
 
 
+# Functions by the type of the pairs.
+_REMEMBER, _COMBINE = (
+    {dtype: entry(types.void(pairs, INTS, *arguments, types.int64, types.int64, FLOATS_2D_OUT))(function)
+     for dtype, pairs in _PAIR_ARRAYS.items()}
+    for function, arguments in (
+        (_remember_range, (types.int64, FLOATS, types.float64, FLOATS, FLOATS)),
+        (_combine_range, (FLOATS, FLOATS, FLOATS_OUT)),
+    )
+)  # fmt: skip
+
+
 class CurvaturePairs:
     """The last pairs of steps and changes of the gradient.
 
@@ -221,7 +234,8 @@ class CurvaturePairs:
         self.most = most = _N_PAIRS if n < _LONG else _N_LONG_PAIRS
         # The system allocates memory for a row when it is first written to. The last row is for pairs that are not
         # stored.
-        self._arrays = PairArrays(*(np.empty((most + 1, n)) for _ in range(2)))
+        self._dtype = "float64" if n < _LONG else "float32"
+        self._arrays = PairArrays(*(np.empty((most + 1, n), self._dtype) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, most, most))
         self._with_gradient = np.zeros((2, most))
         # Rows in use, the oldest first.
@@ -245,7 +259,7 @@ class CurvaturePairs:
         n, held = len(self.held), readonly(self.held, np.int64)
         table = over_pieces(
             self._n, self._n_jobs, n * _N_PRODUCTS,
-            remember_range, self._arrays, held, row, direction, step, before, gradient,
+            _REMEMBER[self._dtype], self._arrays, held, row, direction, step, before, gradient,
         )  # fmt: skip
         products = table.sum(axis=0).reshape(n, _N_PRODUCTS).T
         self._with_gradient[:, held] = products[:2]
@@ -261,7 +275,7 @@ class CurvaturePairs:
         coefficients = readonly(-self._coefficients(), np.float64)
         held = readonly(self.held, np.int64)
         table = over_pieces(
-            self._n, self._n_jobs, 2, combine_range, self._arrays, held, coefficients, gradient, direction
+            self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, coefficients, gradient, direction
         )
         return table.sum(axis=0)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import reduce
 from typing import Literal
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.blocks import blocks
 from ..._core.doc_link import DocLinkMixin
-from ..._core.indicators import in_order, read_known
+from ..._core.indicators import as_indicator, in_order, label_sets, read_known
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive, keep_text
 from ..._training._label_task import LabelTask
@@ -24,13 +26,14 @@ from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
 from .calibration import implications, make_coherent
-from .data import add_ancestors
+from .data import add_ancestors, read_indicator
 from .decisions import OLD_RULES, expected_cuts
 
 DECISIONS = ("auto", "observed_sets", "expected_f1", "threshold", "map")
 MAP_TIME_LIMIT = 1.0  # seconds for the best label set of a sample; larger values leave fewer sets without a certificate
 # Largest duality gap, relative to 1 + the objective, that does not cause a warning in prediction.
 _INEXACT = 1e-6
+_ROUNDING = 1e-12  # largest term of log odds that explanations omit
 
 
 class LabelSetClassifier(
@@ -39,7 +42,8 @@ class LabelSetClassifier(
     """Prediction by `MultilabelLPSparseMAP`.
 
     A subclass has the parameters `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph` or `OneLabel`),
-    `_learned`, whose model is a `Network`, `_single` (whether y was 1-D), `_loss`, `_sets` (`ObservedLabelSets` or
+    `_learned`, whose model is a `Network`, `_single` (whether y had one label for each sample), `_named` (whether y
+    held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or
     None), `_rule` (the rule chosen by ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
     """
 
@@ -50,10 +54,12 @@ class LabelSetClassifier(
     # The learning rate depends on the number of samples.
     _counts_samples = True
 
+    # Files of earlier versions lack this attribute.
+    _named = False
     # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training.
     _step_size = "eta0"
     _set_by_fit = (
-        "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
+        "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
         "alpha_", "n_violations_", "n_features_in_",
     )  # fmt: skip
 
@@ -123,7 +129,7 @@ class LabelSetClassifier(
         X = self._check_predict(X)
         return self._probabilities(self._evidence(self._learned.model, X, warn=True))
 
-    def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[NDArray[np.int64], float]]]:
+    def predict_structures(self, X: Any, n_sets: int = 10) -> list[list[tuple[Any, float]]]:
         """Find the most probable label sets of each sample among those seen in training.
 
         Parameters
@@ -136,7 +142,7 @@ class LabelSetClassifier(
         -------
         structures : list of lists of (ndarray of shape (n_labels,), float)
             For each sample label sets with their probabilities, the most probable first. The probabilities of all sets
-            seen in training add up to 1.
+            seen in training add up to 1. Sets are tuples of names if the model was fitted with names.
 
         Raises
         ------
@@ -147,9 +153,14 @@ class LabelSetClassifier(
         check_positive("n_sets", n_sets, integer=True)
         check_parameters(self, ["threshold"])
         probabilities = self._probabilities(self._evidence(self._learned.model, X, warn=True))
-        return self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        lists = self._observed_sets().likeliest(probabilities, self._current_threshold(), n_sets)
+        if not self._named:
+            return lists
+        return [[(self._names_of(labels > 0), p) for labels, p in likeliest] for likeliest in lists]
 
-    def predict(self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool = False) -> NDArray[Any]:
+    def predict(
+        self, X: Any, *, map_time_limit: float | None = MAP_TIME_LIMIT, names: bool | None = None
+    ) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
@@ -160,8 +171,9 @@ class LabelSetClassifier(
             time runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning
             that names the samples and the largest possible loss. None sets no limit. A sample of 40 labels with random
             edge scores takes about 10 s.
-        names : bool, default=False
-            Whether to return the names of the labels instead of an indicator matrix.
+        names : bool, default=None
+            Whether to return the names of the labels instead of an indicator matrix. By default, names if the model was
+            fitted with names.
 
         Returns
         -------
@@ -175,12 +187,16 @@ class LabelSetClassifier(
         chosen = self._choose(self._learned.model, X, map_time_limit, warn=True)
         if self._single:
             return self.classes_[chosen.argmax(axis=1)]
-        if not names:
+        if not (self._named if names is None else names):
             return chosen.astype(np.int64)
         named = np.empty(len(chosen), object)
         for i, row in enumerate(chosen):
-            named[i] = tuple(self.classes_[row].tolist())
+            named[i] = self._names_of(row)
         return named
+
+    def _names_of(self, labels):
+        """Return the names of the labels that are on in a bool array of shape (n_labels,)."""
+        return tuple(self.classes_[labels].tolist())
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the subset accuracy: the fraction of samples whose labels are all correct.
@@ -188,9 +204,9 @@ class LabelSetClassifier(
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Gold labels. In an indicator matrix, NaN marks labels that are not compared, and the ancestors of labels in
-            a hierarchy are added. The columns of a DataFrame are matched with `classes_` by their names.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+            Gold labels, as in `fit`. In an indicator matrix, NaN marks labels that are not compared, and the ancestors
+            of labels in a hierarchy are added. The columns of a DataFrame are matched with `classes_` by their names.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -202,9 +218,11 @@ class LabelSetClassifier(
         if np.ndim(filled) == 2:
             filled = filled if sparse.issparse(filled) else np.asarray(filled)
             filled, known = add_ancestors(filled, self._fitted("_graph").constraints, known)
-        if known is None:
+        if self._single:
             return super().score(X, keep_text(filled), sample_weight)
-        predicted = self.predict(X)
+        predicted = self.predict(X, names=False)
+        if known is None:
+            return accuracy_score(filled, predicted, sample_weight=sample_weight)
         if predicted.shape != known.shape:
             raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
         right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
@@ -343,37 +361,130 @@ class LabelSetClassifier(
             The source is "feature" (for networks "score", as a whole), "intercept", "label" (an edge's score times the
             marginal of the label at its other end), or "rules": the amount that constraints add to the label's
             marginal. The amounts of features and intercept add up to `decision_function`.
+
+        See Also
+        --------
+        sklearn_sparsemap.inspection.label_table : This table for a model in a pipeline or a search.
         """
-        X = self._check_predict(x)
+        X = self._check_one(x)
         check_positive("n_features", n_features, integer=True)
-        if X.shape[0] != 1:
-            raise ValueError(f"x must be one sample, of shape (1, {X.shape[1]}); got {X.shape[0]}")
         if feature_names is None:
             feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
-        values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0]
-        (scores,), (marginals,) = self._learned.model.scores(X), self._marginals(self._learned.model, X)
+        (marginals,) = self._marginals(self._learned.model, X)
         free = marginals
         if self._graph.constraints:
             shadow = copy(self)
-            shadow._graph = LabelGraph(len(scores), self._graph.edges)
+            shadow._graph = LabelGraph(len(marginals), self._graph.edges)
             (free,) = shadow._marginals(self._learned.model, X)
         table = []
         for j, label in enumerate(self.classes_.tolist()):
-            if len(self._learned.model.coefs) > 1:
-                table.append((label, "score", "network", float(scores[j])))
-            else:
-                amounts = values * self._learned.model.coefs[0][:, j]
-                named = [i for i in np.argsort(-np.abs(amounts), kind="stable")[:n_features] if amounts[i]]
-                table += [(label, "feature", str(feature_names[i]), float(amounts[i])) for i in named]
-                table.append((label, "feature", "others", float(amounts.sum() - amounts[named].sum())))
-                table.append((label, "intercept", "", float(self._learned.model.intercepts[0][j])))
-            for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
-                other = int(self.edges_[e].sum() - j)
-                amount = float(self.edge_scores_[e] * marginals[other])
-                table += [(label, "label", str(self.classes_[other]), amount)] if amount else []
+            amounts = self._amounts(X, j, marginals)
+            features = [(i, amount) for source, i, amount in amounts if source == "feature"]
+            features = sorted(features, key=lambda pair: -abs(pair[1]))
+            table += [
+                (label, "feature", str(feature_names[i]), amount) for i, amount in features[:n_features] if amount
+            ]
+            if features:
+                table.append((label, "feature", "others", sum(amount for _, amount in features[n_features:])))
+            for source, name, amount in amounts:
+                if source == "label":
+                    table += [(label, source, str(self.classes_[name]), amount)] if amount else []
+                elif source != "feature":
+                    table.append((label, source, name, amount))
             if self._graph.constraints:
                 table.append((label, "rules", "", float(marginals[j] - free[j])))
         return table
+
+    def _amounts(self, X, j, marginals):
+        """Return the terms of the score of label j of one sample, with its edges: list of (source, name, amount).
+
+        The name of a feature is its index, and that of another label the index of that label.
+        """
+        network = self._learned.model
+        if len(network.coefs) > 1:
+            terms = [("score", "network", float(network.scores(X)[0, j]))]
+        else:
+            values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0] * network.coefs[0][:, j]
+            terms = [("feature", i, amount) for i, amount in enumerate(values.tolist())]
+            terms.append(("intercept", "", float(network.intercepts[0][j])))
+        for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
+            other = int(self.edges_[e].sum() - j)
+            terms.append(("label", other, float(self.edge_scores_[e] * marginals[other])))
+        return terms
+
+    def _explain(self, X, against, feature_names):
+        """Return the predicted labels of one sample, other labels, and terms of the difference of their log odds.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (1, n_features)
+        against : object
+            Other labels as `fit` takes them. None means those with the highest sum of log odds.
+        feature_names : list of str
+
+        Returns
+        -------
+        predicted, rival : tuple of names, or names
+        difference : float
+        terms : list of (name, label, amount)
+        """
+        X, network, calibration = self._check_one(X), self._learned.model, self._calibration
+        labels, evidence = self.classes_.tolist(), self._evidence(network, X)
+        (odds,), (predicted,) = calibration.log_odds(evidence), self._choose(network, X)
+        rival = self._rival(odds, predicted) if against is None else self._as_labels(against)
+        marginals = self._marginals(network, X)[0] if len(self.edges_) else None
+
+        def name_of(source, name):
+            names = {"feature": feature_names, "label": [f"edge[{label}]" for label in labels]}
+            return names[source][name] if source in names else name or source
+
+        terms = []
+        for j in np.flatnonzero(predicted != rival).tolist():
+            sign, slope, offset = 1.0 if predicted[j] else -1.0, calibration.slopes[j], calibration.offsets[j]
+            own = self._amounts(X, j, marginals)
+            found = [(name_of(source, name), slope * a) for source, name, a in own if source != "intercept"]
+            # The intercept of a score and the offset of its calibration mostly cancel, so they are a single term.
+            found.append(("intercept", offset + slope * sum(a for source, _, a in own if source == "intercept")))
+            # Under a hierarchy, the scores of related labels are averaged. Large log odds grow slowly.
+            found.append(("rules", slope * (evidence[0, j] - sum(a for _, _, a in own))))
+            found.append(("calibration", odds[j] - (slope * evidence[0, j] + offset)))
+            terms += [(name, labels[j], float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
+        difference = float(odds @ predicted - odds @ rival)
+        return self._shown(predicted), self._shown(rival), difference, terms
+
+    def _rival(self, odds, predicted):
+        """Return the set with the highest sum of log odds that satisfies all constraints, except the predicted set."""
+        graph = self._graph
+        if len(graph.edges):
+            graph = LabelGraph(graph.n_labels, graph.edges[:0], graph.constraints)
+        for labels in graph.n_best(odds, np.zeros(0), 2):
+            if (labels != predicted).any():
+                return labels
+        raise ValueError("there are no other labels that satisfy the constraints, and nothing to compare with")
+
+    def _as_labels(self, against):
+        """Return labels of one sample, as `fit` takes them, as a bool array of shape (n_labels,)."""
+        if self._single:
+            chosen = self.classes_ == against
+        else:
+            rows = self._in_order([against])
+            rows = read_indicator(rows if sparse.issparse(rows) else np.asarray(rows)).toarray()
+            chosen = rows[0] > 0.0 if rows.shape == (1, len(self.classes_)) else np.zeros(0, bool)
+            if len(chosen) and self._graph.violated(rows)[0]:
+                raise ValueError(f"against violates the constraints {[c for c, _ in self._graph.constraints]}")
+        if len(chosen) != len(self.classes_) or (self._single and not chosen.any()):
+            raise ValueError(f"against is {against!r}; it must be labels in classes_, in the form that fit takes")
+        return chosen
+
+    def _shown(self, labels):
+        return self.classes_.tolist()[labels.argmax()] if self._single else self._names_of(labels)
+
+    def _check_one(self, x):
+        """Return a single sample, checked as those of `predict`."""
+        X = self._check_predict(x)
+        if X.shape[0] != 1:
+            raise ValueError(f"x must be one sample, of shape (1, {X.shape[1]}); got {X.shape[0]}")
+        return X
 
     @property
     def edges_(self) -> NDArray[np.int64]:
@@ -392,12 +503,27 @@ class LabelSetClassifier(
         return self._fitted("_learned").model.intercepts
 
     @property
+    def coef_(self) -> NDArray[np.float64]:
+        if len(self.coefs_) > 1:
+            raise AttributeError("coef_ is for linear scores, and this model has hidden layers; use coefs_")
+        return self.coefs_[0].T
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        return reduce(np.matmul, map(np.abs, self.coefs_)).sum(axis=1)
+
+    @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         return tuple(coef.shape[1] for coef in self.coefs_[:-1])
 
     def _in_order(self, y):
-        """Return an indicator matrix with its columns in the order of `classes_`, if they have names."""
-        return y if self._single else in_order(y, self.classes_, fitted=True)
+        """Return label sets as an indicator matrix, with named columns in the order of `classes_`."""
+        if self._single:
+            return y
+        samples = label_sets(y, self._named)
+        if samples is not None:
+            return as_indicator(samples, self.classes_, "the labels that the model was fitted with")
+        return in_order(y, self.classes_, fitted=True)
 
     def _fitted(self, name):
         check_is_fitted(self)

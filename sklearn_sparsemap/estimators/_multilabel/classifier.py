@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.blocks import blocks, dense
-from ..._core.indicators import read_known
+from ..._core.indicators import label_sets, names_in, read_known
 from ..._core.validation import (
     FRACTION,
     LARGEST_SCORE,
@@ -33,7 +33,7 @@ from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from ...losses._labels import LABEL_LOSSES
 from .._failures import restore_on_error
-from .._learners import partial_fit_minibatch
+from .._learners import check_validation, partial_fit_minibatch
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .base import DECISIONS, LabelSetClassifier
@@ -132,7 +132,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         and to return the last model with the best score. The score is the example F1 at the best threshold, or that of
         the fixed decision rule. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``.
+        The fraction to hold out with Adam, for ``early_stopping=True`` and for ``threshold="auto"``, unless `fit` gets
+        validation samples.
     decision : {"auto", "observed_sets", "expected_f1", "threshold", "map"}, default="auto"
         Rule by which `predict` chooses labels, from the probabilities of `predict_proba`. Predictions of all rules
         satisfy all constraints.
@@ -165,7 +166,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 reports the first epochs and every tenth, 2 reports all.
+        1 reports each strength and fold of the cross-validation, and the first epochs and every tenth of each phase; 2
+        reports all.
     solver : {"auto", "lbfgs", "adam"}, default="auto"
         Optimiser.
 
@@ -184,6 +186,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Learned scores: positive if the labels attract each other, negative if they repel each other.
     coefs_, intercepts_ : lists of ndarray
         Weights of the layers.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights of linear scores; a model with hidden layers has none.
+    feature_importances_ : ndarray of shape (n_features,)
+        Sum of the absolute weights of each feature over all labels; with hidden layers, of the products of absolute
+        weights along all paths from the feature to a label. Comparable if features have the same scale. With `coef_` or
+        this attribute, `SelectFromModel` and `RFE` of scikit-learn select features for all labels together.
     threshold_ : float
         The given threshold, or the tuned one.
     hidden_layer_sizes_ : tuple of int
@@ -205,8 +213,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     Notes
     -----
-    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
-    with one label for each sample: `predict` returns the label with the highest score.
+    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse; or a sequence with a collection of names
+    for each sample: a set, list or tuple, which may be empty. `predict` then returns tuples of names. Numbers can be
+    names, too: lists of numbers are read as rows of an indicator matrix if they hold nothing but 0 and 1 or have equal
+    lengths, sets are not. A 1-D `y` is a classification problem with one label for each sample: `predict` returns the
+    label with the highest score.
 
     The best prediction depends on the metric:
 
@@ -334,19 +345,27 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         sample_weight: ArrayLike | None = None,
         *,
         classes: Sequence[Any] | NDArray[Any] | None = None,
+        X_val: Any = None,
+        y_val: Any = None,
     ) -> Self:
         """Learn from samples with their labels.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Gold labels: an indicator matrix, or one label for each sample. NaN in an indicator matrix is an unknown
-            label. Unknown labels are free, except if a hierarchy implies them.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or sequence of length n_samples
+            Gold labels: an indicator matrix, a collection of names for each sample, such as a set, or one label for
+            each sample. NaN in an indicator matrix is an unknown label. Unknown labels are free, except if a hierarchy
+            implies them.
         sample_weight : array-like of shape (n_samples,), default=None
         classes : array-like of shape (n_labels,), default=None
-            Names of the columns of an indicator matrix. By default, those of a DataFrame, else of a `Hierarchy` from
-            edges, else their indices.
+            Names of the columns of an indicator matrix, or all names that can occur in collections. By default, the
+            names of the columns of a DataFrame, the sorted names of collections, else those of a `Hierarchy` from
+            edges, else indices.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping, as with ``early_stopping=True``, but no samples of `X` are held out.
+            Probabilities, the threshold and the rule of ``decision="auto"`` are also fitted to them. Training is by
+            Adam.
 
         Returns
         -------
@@ -356,11 +375,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ------
         ValueError
             If a parameter is out of range, the data are not as described, no label set satisfies the constraints, or
-            the gold labels of no sample do.
+            the gold labels of no sample do. Also if `early_stopping` is the fraction of the samples to hold out, and
+            validation samples are given.
         """
-        hidden, data = self._check_params(), (X, y)
+        hidden, data, held_out = self._check_params(), (X, y), None
         X, task = self._validate_fit(X, y, classes, sample_weight, first=True)
-        solver = choose_solver(self, X, task, hidden).cross_validate()
+        if X_val is not None or y_val is not None:
+            check_validation(self, X_val, y_val)
+            held_out = self._given_validation(X_val, y_val)
+        solver = choose_solver(self, X, task, hidden, held_out).cross_validate()
         self.alpha_ = solver.alpha
         self._store_label_sets(solver.training_part)
         monitor = self.monitor_class(self, Progress(self, *data, solver.learner.max_iter), **solver.watch)
@@ -385,8 +408,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, y, sample_weight
             As in `fit`.
         classes : array-like of shape (n_labels,), default=None
-            All labels that can occur. For a 1-D `y` required at the first call. For an indicator matrix optional: the
-            names of its columns.
+            All labels that can occur. Required at the first call, except for an indicator matrix, whose columns they
+            name.
 
         Returns
         -------
@@ -455,7 +478,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         task : LabelTask
             Without the samples that violate a constraint.
         """
-        y, classes = begin_names(y, classes) if first else (self._in_order(y), classes)
+        if first:
+            y, classes, named = begin_names(y, classes, self.constraints, partial)
+        else:
+            y, named = self._in_order(y), self._named
         y, known = read_known(y)
         X, gold, classes, single = validate_samples(
             self, X, y, reset=first, classes=classes, partial=partial, has_unknown=known is not None
@@ -468,7 +494,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 "weights by the largest one"
             )
         if first:
-            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single)
+            self._init_state(make_label_graph(self, classes, single, gold, weights), classes, single, named)
         graph = self._graph
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
             raise ValueError(
@@ -488,6 +514,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _labels_in(self, y):
         """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
+        samples = label_sets(y)
+        if samples is not None:
+            return set(names_in(samples))
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(keep_text(y)).tolist())
 
     def _configure_epoch(self, n_samples, number=0):
@@ -516,9 +545,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         )
         return optimizer
 
-    def _init_state(self, graph, classes, single):
+    def _init_state(self, graph, classes, single, named):
         """Set the attributes of a new model for a label graph."""
-        self._graph, self.classes_, self._single = graph, classes, single
+        self._graph, self.classes_, self._single, self._named = graph, classes, single, named
         self.n_violations_, self._running = 0, None
         self._calibration = Calibration.unfitted(self.loss, len(classes), single)
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
@@ -623,6 +652,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, gold, _, _ = validate_samples(self, X, y, reset=False, has_unknown=known is not None)
         gold, known = add_ancestors(gold, self._graph.constraints, known)
         return LabelTask(self._graph, self._loss, gold=gold, weights=np.ones(len(X)), known=known), X
+
+    def _given_validation(self, X_val, y_val):
+        """Return the user's validation samples in the form of `choose_solver`."""
+        try:
+            task, X = self._held_out(X_val, y_val)
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+        return X.values, task
 
     def _validation_score(self, X, y):
         task, X = self._held_out(X, y)

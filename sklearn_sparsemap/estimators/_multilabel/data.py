@@ -8,23 +8,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..._core.blocks import blocks, dense
-from ..._core.indicators import column_names, in_order
+from ..._core.indicators import as_indicator, column_names, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_magnitude, check_matrix, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
 from .._failures import warn_user
-from .._structured.data import check_target, encode_labels, given_classes, label_array
+from .._structured.data import check_target, encode_labels, given_classes, label_array, sorted_labels
 from .calibration import implications
 
-_SEVERAL_LABELS = (
-    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
-)
+_SEVERAL_LABELS = "pass an indicator matrix of 0 and 1, or a set of names for each sample"
 
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
 _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
+_MOST_SHOWN = 5  # constraints that a warning lists
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
@@ -128,7 +127,8 @@ def read_indicator(Y):
     if len(wrong):
         row = int(np.searchsorted(matrix.indptr, wrong[0], side="right") - 1)
         raise ValueError(
-            f"Y[{row}, {matrix.indices[wrong[0]]}] is {matrix.data[wrong[0]]:g}; an indicator matrix holds 0 and 1 only"
+            f"Y[{row}, {matrix.indices[wrong[0]]}] is {matrix.data[wrong[0]]:g}; an indicator matrix holds 0 and 1 "
+            "only; if numbers are names of labels, pass a set of them for each sample"
         )
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -215,17 +215,38 @@ def in_folds(X, task, *max_folds):
     return X[rows], task.take(rows), folds_of(positions, *max_folds)
 
 
-def begin_names(Y, classes):
-    """Return an indicator matrix in the order of the labels of a new model, and these labels.
+def begin_names(Y, classes, constraints=None, partial=False):
+    """Return an indicator matrix in the order of the labels of a new model, these labels, and whether `Y` held names.
 
-    They are `classes`, or the names of the columns; None without names.
+    The labels are `classes`; by default the names of the columns, or for collections the sorted names. They are None
+    for a matrix without names. The parameters are those of `validate_samples` and of the estimator.
     """
+    samples = label_sets(Y)
+    if samples is not None:
+        if classes is None and partial:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        if classes is None or isinstance(classes, set):
+            # A set, of all names in the partitions of data, has no order.
+            classes = _sorted_names(names_in(samples) if classes is None else dict.fromkeys(classes), constraints)
+        return as_indicator(samples, classes), classes, True
     names = column_names(Y)
     if names is None:
-        return Y, classes
+        return Y, classes, False
     if classes is not None:
-        return in_order(Y, classes), classes
-    return Y, None if names == list(range(len(names))) else label_array(names)
+        return in_order(Y, classes), classes, False
+    return Y, None if names == list(range(len(names))) else label_array(names), False
+
+
+def _sorted_names(names, constraints):
+    """Return names, a dict of them, sorted, with those of hierarchies; or the labels of a hierarchy of paths."""
+    for constraint in constraints if isinstance(constraints, list | tuple) else [constraints]:
+        if isinstance(constraint, Hierarchy) and constraint.paths:
+            return label_array(constraint.labels)
+        if isinstance(constraint, Hierarchy) and constraint.is_named:
+            names.update(dict.fromkeys(constraint.labels))
+    if not names:
+        raise ValueError("y has no labels, because all of its collections are empty; give some samples a label")
+    return sorted_labels(names)
 
 
 def read_names(classes, n_labels, constraints, fitted):
@@ -392,6 +413,16 @@ def add_ancestors(gold, constraints, known=None):
     return gold, None if known is None else known | (dense(gold) > 0.0)
 
 
+def _count_violations(graph, gold):
+    """List the constraints that label sets violate, with numbers of samples, for a message."""
+    counts = {}
+    for pair in graph.constraints:
+        n = int(LabelGraph(graph.n_labels, graph.edges[:0], [pair]).violated(gold).sum())
+        counts[repr(pair[0])] = counts.get(repr(pair[0]), 0) + n
+    shown = [f"{name} ({n})" for name, n in sorted(counts.items(), key=lambda item: -item[1]) if n]
+    return f": {', '.join(shown[:_MOST_SHOWN])}" + (", ..." if len(shown) > _MOST_SHOWN else "")
+
+
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     """Drop the samples whose labels violate a constraint, with a warning.
 
@@ -410,9 +441,10 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
+    counts = _count_violations(graph, gold[np.flatnonzero(wrong)]) if known is None else ""
     warn_user(
         f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{rows}); correct these labels, or weaken the constraints"
+        f"{rows}){counts}; correct these labels, or weaken the constraints"
     )
     kept = np.flatnonzero(~wrong)
     return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n

@@ -16,6 +16,7 @@ from ..._training._data import LinearModel
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
 from .._learners import LBFGSLearner, OnlineLearner, held_out_fraction, make_epoch, relative, total_variance
+from .._monitor import report
 from .._strengths import MIN_DECREASE, PATH, choose_strength, has_stalled
 from .calibration import Calibration
 from .data import in_folds
@@ -52,7 +53,7 @@ _MIN_STANDARD_ERRORS = 2.0
 _STRIDE = 5
 
 
-def choose_solver(estimator, X, task, hidden):
+def choose_solver(estimator, X, task, hidden, held_out=None):
     """Return the solver of a fit: `LBFGSCrossValidation` or `AdamTraining`.
 
     Parameters
@@ -62,6 +63,8 @@ def choose_solver(estimator, X, task, hidden):
     task : LabelTask
     hidden : list of int or None
         Sizes of the hidden layers. With None, linear scores or a network, whichever is better on held-out samples.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples.
 
     Raises
     ------
@@ -73,6 +76,7 @@ def choose_solver(estimator, X, task, hidden):
         "label_graph": len(estimator._graph.edges) > 0,
         "loss='hinge'": estimator.loss == "hinge",
         "early_stopping": estimator.early_stopping,
+        "X_val": held_out is not None,
     }
     named = [name for name, is_there in obstacles.items() if is_there]
     if estimator.solver == "lbfgs" and named:
@@ -81,7 +85,7 @@ def choose_solver(estimator, X, task, hidden):
             f"used with {' and '.join(named)}; use solver='auto'"
         )
     if named or estimator.solver == "adam":
-        return AdamTraining(estimator, X, task, hidden or [])
+        return AdamTraining(estimator, X, task, hidden or [], held_out=held_out)
     return LBFGSCrossValidation(estimator, X, task, compares=hidden is None and estimator.solver == "auto")
 
 
@@ -107,7 +111,7 @@ class NetworkComparison:
         part = linear.task.take(train)
         part.weights = relative(part.weights)
         self.learner = epochs_of(estimator, X[train], part, AUTO_HIDDEN, check_random_state(_TWIN_SEED))
-        self.sets = None if estimator._single else sets
+        self.sets, self.n_done = None if estimator._single else sets, 0
         self.n_first = int(np.clip(np.ceil(_COMPARED_VISITS / len(train)), *_COMPARED_EPOCHS))
 
     def is_better(self):
@@ -135,7 +139,12 @@ class NetworkComparison:
     def _run_epochs(self, n_epochs):
         """Train for some epochs; return whether the loss is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return all(np.isfinite(self.learner.run_epoch()) for _ in range(n_epochs))
+            for _ in range(n_epochs):
+                self.n_done += 1
+                report(self.estimator, "network for comparison, epoch", self.n_done, f"at most {self.learner.max_iter}")
+                if not np.isfinite(self.learner.run_epoch()):
+                    return False
+        return True
 
     def _losses(self, evidence):
         """Return the log loss of each held-out sample, calibrated on the other half of them."""
@@ -220,7 +229,7 @@ class LBFGSCrossValidation:
         if self.folds:
             alphas = [usual * factor for factor in PATH] if alpha == "auto" else [alpha]
             parts = [(task.take(train), X[train], X[held]) for train, held in self.folds]
-            evaluate = partial(self._evaluate, parts, [start] * len(parts))
+            evaluate = partial(self._evaluate, parts, [start] * len(parts), alphas)
             self.alpha, *_, (self.evidence, *arrays) = choose_strength(alphas, evaluate)
             start = LinearModel(*arrays)
             self.estimator._calibrate(self.evidence, task)
@@ -233,8 +242,8 @@ class LBFGSCrossValidation:
                 return AdamTraining(self.estimator, *self._data, AUTO_HIDDEN, comparison)
         return self
 
-    def _evaluate(self, parts, models, alpha):
-        """Train the models of the folds with a strength, starting from those of the previous one, which it replaces.
+    def _evaluate(self, parts, models, alphas, alpha):
+        """Train the models of the folds with one of the strengths, from those of the previous one, which it replaces.
 
         Returns
         -------
@@ -243,14 +252,17 @@ class LBFGSCrossValidation:
         results : list of arrays
             The scores of the held-out samples, and the arrays of the mean of the models.
         """
-        evidence = np.empty(self.task.gold.shape)
+        estimator, evidence = self.estimator, np.empty(self.task.gold.shape)
         for k, (part, features, held) in enumerate(parts):
+            if estimator.verbose:
+                steps = f"at most {len(alphas)}, fold {k + 1} of {len(parts)}"
+                report(estimator, "cross-validation, strength", alphas.index(alpha) + 1, steps)
             learner = self._new_learner(part, features, models[k], alpha=alpha, tol=max(_CV_GRADIENT_TOL, self.tol))
             learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
             models[k] = learner.model()
-            evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)
+            evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
         mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
-        return self.estimator._calibrate(evidence, self.task), [evidence, *mean]
+        return estimator._calibrate(evidence, self.task), [evidence, *mean]
 
     def finish(self):
         """Choose the rule of decision="auto" and, if it is "auto", the threshold of the fitted estimator."""
@@ -281,6 +293,8 @@ class AdamTraining:
         Sizes of the hidden layers.
     comparison : NetworkComparison, default=None
         Gives the number of epochs, and the held-out samples. By default, the parameters of the estimator do.
+    held_out : (X, LabelTask), default=None
+        The user's validation samples. By default, some samples are held out if the estimator asks for it.
 
     Attributes
     ----------
@@ -290,17 +304,18 @@ class AdamTraining:
         As in `LBFGSCrossValidation`.
     """
 
-    def __init__(self, estimator, X, task, hidden, comparison=None):
+    def __init__(self, estimator, X, task, hidden, comparison=None, held_out=None):
         rng = check_random_state(estimator.random_state)
         if estimator.shuffle:
             # The order of the samples has no effect.
             X, task, _ = in_folds(X, task)
         self.estimator, self.hidden, self.whole, self.comparison = estimator, hidden, task, comparison
-        self.held_out = None
-        self.X, self.training_part = (X, task) if comparison is not None else self._hold_out(X, task, rng)
+        self.held_out, self.X, self.training_part = held_out, X, task
+        if comparison is None and held_out is None:
+            self.X, self.training_part = self._hold_out(X, task, rng)
         self.task = _for_epochs(copy(self.training_part))
         self.watch = {"watch_loss": comparison is None}
-        if estimator.early_stopping and self.held_out:
+        if self.held_out and (estimator.early_stopping or held_out is not None):
             features, held = self.held_out
             self.watch["validate"] = partial(estimator._validate, X=features, task=held)
             self.watch["held_out_loss"] = partial(estimator._held_out_loss, X=features, task=held)
@@ -345,7 +360,8 @@ class AdamTraining:
             part, task = whole.take(train), whole.take(held)
             sets = None if estimator._single else ObservedLabelSets.of_samples(part.gold, part.weights)
             twin = epochs_of(estimator, X[train], _for_epochs(part), self.hidden, check_random_state(_TWIN_SEED))
-            for _ in range(estimator.n_iter_):
+            for k in range(estimator.n_iter_):
+                report(estimator, "calibration, epoch", k + 1, estimator.n_iter_)
                 twin.run_epoch()
             evidence = estimator._evidence(twin.model(), X.values[held])
         return evidence, task, sets if task.known is None else None

@@ -52,7 +52,8 @@ def cross_val_marginals(
     """
     if not hasattr(estimator, "predict_marginals"):
         raise ValueError(f"{type(estimator).__name__} has no predict_marginals; in a pipeline use StructuredPipeline")
-    return cross_val_predict(_PredictsMarginals(estimator), X, y, cv=cv, n_jobs=n_jobs, params=params)
+    verbose = int(getattr(estimator, "verbose", 0))
+    return cross_val_predict(_PredictsMarginals(estimator), X, y, cv=cv, n_jobs=n_jobs, params=params, verbose=verbose)
 
 
 class _PredictsMarginals(BaseEstimator):

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 from ..._core.annotations import Any, Iterable, Sequence
 from ..._core.html import as_html, table
 from ..._core.validation import check_choice, check_matrix, check_n_jobs, check_positive
+from .._monitor import report
 from .pipeline import draw_seeds, last_step, names_of_groups, splits_of, transform_with
 
 _UNITS = ("groups", "weights")
@@ -149,8 +150,8 @@ def perceptron_path(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        Its `budget` and `alpha` are ignored. Earlier steps of a pipeline are fitted once to each training set, not for
-        each budget.
+        Its `budget` and `alpha` are ignored. ``verbose=1`` reports each fold and budget. Earlier steps of a pipeline
+        are fitted once to each training set, not for each budget.
     X, y
         As for `fit`.
     budgets : sequence of int or None
@@ -220,7 +221,8 @@ def perceptron_path(
     if model.random_state is None:
         model.random_state = draw_seeds(np.random.mtrand._rand, 1)[0]
     columns = []
-    for _, *train, X_test, y_test in splits_of(estimator, X, y, cv) if X_val is None else [(None, X, y, X_val, y_val)]:
+    splits = splits_of(estimator, X, y, cv, model) if X_val is None else [(None, X, y, X_val, y_val)]
+    for _, *train, X_test, y_test in splits:
         head, (features, features_test) = transform_with(estimator, *train, X_test)
         fitted = fit_all(model, features, train[1], budgets, unit, n_jobs)
         columns.append(_score_all(fitted, scorer, features_test, y_test, n_jobs))
@@ -259,15 +261,26 @@ def _budget_of(budget, unit):
 def _fit_all(model, X, y, budgets, unit, n_jobs):
     # Threads, because kernels release the GIL, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(clone(model).set_params(budget=_budget_of(budget, unit)).fit)(X, y) for budget in budgets
+        delayed(_reported)(clone(model).set_params(budget=_budget_of(budget, unit)), "fit", X, y, k, budgets)
+        for k, budget in enumerate(budgets)
     )
+
+
+def _reported(each, method, X, y, k, budgets):
+    """Fit the model of a budget, and report it; its epochs are reported with verbose=2."""
+    verbose, each.verbose = each.verbose, max(0, each.verbose - 1)
+    getattr(each, method)(X, y)
+    each.verbose = verbose
+    report(each, "budget", k + 1, len(budgets), f", {each.n_nonzero_coefs_} weights")
+    return each
 
 
 def _fit_along(model, X, y, budgets, unit, n_jobs):
     order = sorted(range(len(budgets)), key=lambda i: -np.inf if budgets[i] is None else -budgets[i])
     ordered = [_budget_of(budgets[i], unit) for i in order]
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(stream.finalize)(X, y) for stream in _streams(clone(model), X, y, ordered)
+        delayed(_reported)(stream, "finalize", X, y, k, budgets)
+        for k, stream in enumerate(_streams(clone(model), X, y, ordered))
     )
     return [fitted[order.index(i)] for i in range(len(budgets))]
 

@@ -7,6 +7,7 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from .._monitor import report
 from .._structured.perceptron import GroupLassoPerceptron
 
 _N_SEEDS = 2**31 - 1  # seeds are below this number
@@ -46,9 +47,14 @@ def transform_with(estimator, X, y, *others):
     return head, (features, *(head.transform(other) for other in others))
 
 
-def splits_of(estimator, X, y, cv):
-    """Yield the training indices of each split, its training samples X and y, and its held-out samples X and y."""
-    for train, test in check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y):
+def splits_of(estimator, X, y, cv, last):
+    """Yield the training indices of each split, its training samples X and y, and its held-out samples X and y.
+
+    If the estimator `last` is verbose, each split is reported.
+    """
+    splitter = check_cv(cv, y, classifier=is_classifier(estimator))
+    for k, (train, test) in enumerate(splitter.split(X, y)):
+        report(last, "fold", k + 1, splitter.get_n_splits(X, y))
         yield train, *(_safe_indexing(values, part) for part in (train, test) for values in (X, y))
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 from ..._core.annotations import Any, NDArray, Sequence
 from ..._core.html import N_ROWS, as_html, table
 from ..._core.validation import check_matrix, check_n_jobs, check_positive
+from .._monitor import report
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 
@@ -100,7 +101,8 @@ def stability_selection(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        It needs a `budget` or an `alpha`. Earlier steps of a pipeline are fitted once, to all of `X`.
+        It needs a `budget` or an `alpha`. ``verbose=1`` reports each part. Earlier steps of a pipeline are fitted once,
+        to all of `X`.
     X, y
         As for `fit`.
     n_resamples : int, default=50
@@ -161,7 +163,7 @@ def stability_selection(
             each.random_state = seed
     head, (features,) = transform_with(estimator, X, y)
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_fit_part)(each, features, y, part) for each, part in zip(models, parts)
+        delayed(_fit_part)(each, features, y, part, k, n_resamples) for k, (each, part) in enumerate(zip(models, parts))
     )
     selections = np.zeros((n_resamples, fitted[0].groups_.n_groups), dtype=bool)
     for row, each in zip(selections, fitted):
@@ -169,5 +171,10 @@ def stability_selection(
     return StabilitySelection(selections.mean(axis=0), selections, names_of_groups(fitted[0], head, names))
 
 
-def _fit_part(model, X, y, part):
-    return model.fit(_safe_indexing(X, part), _safe_indexing(y, part))
+def _fit_part(each, X, y, part, k, n_parts):
+    """Fit a model to a part, and report it; its epochs are reported with verbose=2."""
+    verbose, each.verbose = each.verbose, max(0, each.verbose - 1)
+    each.fit(_safe_indexing(X, part), _safe_indexing(y, part))
+    each.verbose = verbose
+    report(each, "part", k + 1, n_parts)
+    return each

@@ -18,7 +18,7 @@ from ..._core.annotations import Any, ArrayLike, Callable, LossName, Mapping, ND
 from ..._core.validation import FRACTION, POSITIVE_INT, check_numbers, check_positive
 from ...structures import Structure
 from .._failures import restore_on_error
-from .._monitor import with_callbacks
+from .._monitor import report, with_callbacks
 from .._structured.group_lasso import HUGE, StructuredGroupLasso
 from .path import GroupPath
 from .pipeline import splits_of
@@ -88,7 +88,7 @@ def structured_group_lasso_path(
         raise TypeError(f"structured_group_lasso_path has no parameter {excluded[0]!r}; a path has its own strengths")
     path = StrengthPath(StructuredGroupLasso(**parameters), X, y, sample_weight)
     alphas = path.strengths(alphas, n_alphas, eps)
-    fitted = [path.fit(alpha) for alpha in alphas]
+    fitted = path.fit_all(alphas)
     coefs = [sparse.csr_array(each.coef_) if _is_sparse(X) else each.coef_ for each in fitted]
     return alphas, coefs, np.array([each.dual_gap_ for each in fitted])
 
@@ -110,7 +110,9 @@ class StrengthPath:
 
     def __init__(self, model, X, y, sample_weight):
         # With this strength, only intercepts and additional scores are learned. The path starts from them.
-        self._model, self._data = clone(model).set_params(alpha=HUGE), (X, y)
+        self._original, self._data = model, (X, y)
+        # The strengths are reported; with verbose=2 also the iterations of each.
+        self._model = clone(model).set_params(alpha=HUGE, verbose=max(0, model.verbose - 1))
         self._X, task, start = self._model._prepare_fit(X, y, sample_weight)
         self._solver = self._model._new_solver(task, self._X, start)
         self.fit(HUGE)
@@ -129,6 +131,15 @@ class StrengthPath:
         largest = _ABOVE * max(smallest, np.finfo(float).tiny / eps)
         return np.geomspace(largest, eps * largest, n_alphas)
 
+    def fit_all(self, alphas):
+        """Return the models fitted with several strengths, in this order."""
+        fitted = []
+        for k, alpha in enumerate(alphas):
+            fitted.append(self.fit(alpha))
+            note = f", alpha {alpha:.3g}: {len(fitted[-1].selected_groups_)} groups"
+            report(self._original, "strength", k + 1, len(alphas), note)
+        return fitted
+
     def fit(self, alpha):
         """Return the model fitted with a strength."""
         return copy(self._model.set_params(alpha=float(alpha))._refit(self._data, self._X, self._solver))
@@ -143,8 +154,10 @@ class StructuredGroupLassoCV(StructuredGroupLasso):
     Parameters
     ----------
     structure, loss, groups, l1_ratio, group_weights, temperature, tol, max_iter, fit_intercept, class_weight, debias, \
-n_jobs, verbose
+n_jobs
         As in `StructuredGroupLasso`.
+    verbose : int, default=0
+        1 reports each fold and strength, and the final fit; 2 also all iterations.
     n_alphas : int, default=30
         Number of strengths, evenly spaced on a logarithmic scale.
     eps : float, default=1e-2
@@ -281,10 +294,10 @@ n_jobs, verbose
         model = StructuredGroupLasso(**{name: getattr(self, name) for name in names})
         self.alphas_ = StrengthPath(model, X, y, sample_weight).strengths(self.alphas, self.n_alphas, self.eps)
         scorer, columns, sizes, selected = check_scoring(model, self.scoring), [], [], []
-        for train, X_train, y_train, X_test, y_test in splits_of(self, X, y, self.cv):
+        for train, X_train, y_train, X_test, y_test in splits_of(self, X, y, self.cv, self):
             weights = None if sample_weight is None else _safe_indexing(np.asarray(sample_weight), train)
             path = StrengthPath(model, X_train, y_train, weights)
-            fitted = [path.fit(alpha) for alpha in self.alphas_]
+            fitted = path.fit_all(self.alphas_)
             columns.append([scorer(each, X_test, y_test) for each in fitted])
             sizes.append([each.n_nonzero_coefs_ for each in fitted])
             selected.append([each.selected_groups_ for each in fitted])

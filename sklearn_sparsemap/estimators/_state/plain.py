@@ -16,7 +16,7 @@ from ..._training._network import Network
 from ...inference._labels import LabelGraph, OneLabel
 from .._multilabel.calibration import Calibration
 from .._multilabel.decisions import GRID, OLD_RULES, ObservedLabelSets, Tuning
-from .._structured.graph_builder import GraphBuilder
+from .._structured.graph_builder import FixedGraph, GraphBuilder
 from .state import TrainingState
 
 
@@ -81,6 +81,7 @@ for _cls in (LinearModel, Network, TrainingState, LabelGraph, OneLabel, Calibrat
     add_form(_cls.__name__, _cls)
 # The name of this class in files of version 0.1.0.
 add_form("GraphsOf", GraphBuilder)
+add_form("FixedGraph", FixedGraph)
 add_form("SeenSets", ObservedLabelSets)
 _OF_LOSSES = ("entries", "last", "_per_entry", "_in_last")
 add_form("Losses", BoundedCurve, Form(lambda: BoundedCurve(mean_of), lambda curve: {}, _OF_LOSSES))

@@ -49,8 +49,10 @@ from .data import (
     combine_weights,
     flatten_labels,
     rows_only,
+    split_step_weights,
     with_empty,
     without_empty,
+    without_violations,
 )
 from .graph_builder import resolve_structure
 from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others, named_y
@@ -103,6 +105,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     _learned_columns = None
     # Array that is added to the additional scores: -inf for forbidden ones.
     _mask = 0.0
+    # Whether training supports a weight for each step of a sample.
+    _weighs_steps = False
     # The type of the weights. None means the type of X in the first call.
     _dtype = None
     # Forbidden transitions, which only `StructuredSparseMAPClassifier` has.
@@ -238,15 +242,20 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         -------
         structures : list of lists of (structure, probability)
             The most probable structure first. Structures are as in `predict`.
+
+        Raises
+        ------
+        ValueError
+            For factor graphs, except those that are a single `StructureFactor` over all variables: LP-SparseMAP has
+            marginals, but no distribution. Also if the data are not as described.
         """
         structure, X = self._check_predict(X)
-        if structure.uses_graphs:
-            raise ValueError(
-                "predict_structures is for structures, not for factor graphs, in which LP-SparseMAP has no "
-                "distribution; use predict_marginals"
-            )
 
         def run(task, scores, additional):
+            if structure.uses_graphs:
+                distributions, gaps, objectives = task.distributions(scores, additional, self.n_jobs)
+                warn_of_gaps(gaps, objectives)
+                return distributions
             scores, additional = _by_sample(task, scores, additional)
             results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
             warn_of_gaps(results.gap, results.objective)
@@ -370,8 +379,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         Parameters
         ----------
         X, y : as in `fit`
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. The weight of a structured sample applies to each of its labels or parts.
+        sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
+            Weights of the samples. The weight of a structured sample applies to each of its labels or parts. For label
+            sequences, an array may hold a weight for each step.
 
         Returns
         -------
@@ -384,10 +394,35 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             If the data are not as described, or no sample has a step.
         """
         structure, X = self._check_predict(X)
+        return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
+
+    def _samples_to_score(self, structure, X, y, sample_weight=None):
+        """Lay out samples for `score`.
+
+        Parameters
+        ----------
+        structure : Structure or GraphBuilder
+        X : RaggedArray
+            Checked features.
+        y, sample_weight
+            As in `score`.
+
+        Returns
+        -------
+        task : Task
+        X : RaggedArray
+        gold : array or RaggedArray
+            Codes of labels, -1 for those that are not in `classes_`, or structures.
+        weights : array of shape (n_samples,)
+            Of the samples with rows.
+        """
         if structure.is_flat:
             check_target(y, SEVERAL_LABELS)
             y = column_or_1d(keep_text(y))
         check_same_length(X, y)
+        step_weights = None
+        if sample_weight is not None:
+            sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths)
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not in `classes_` are never predicted.
@@ -401,7 +436,13 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
                 "give a sample with a step"
             )
         task = self._task(X)
-        return task.agreement(y, self._predict_codes(task, X, self._learned.model), weights[X.lengths > 0])
+        if step_weights is not None:
+            task.step_weights = step_weights
+        return task, X, y, weights[X.lengths > 0]
+
+    def _agreement(self, task, X, gold, weights, model):
+        """Return the score of a model on samples, in the form that `_samples_to_score` returns."""
+        return task.agreement(gold, self._predict_codes(task, X, model), weights)
 
     @property
     def coef_(self) -> Any:
@@ -638,7 +679,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """The loss of the last phase of training."""
         return self._loss
 
-    def _training_data(self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False):
+    def _training_data(
+        self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False, stream=False
+    ):
         """Check and lay out training samples.
 
         Parameters
@@ -648,6 +691,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             As in `fit`. Samples without steps are left out, with a warning.
         reset, classes, unknown
             As in `check_training_data`.
+        stream : bool, default=False
+            Whether no sample may be left, if assignments of factor graphs violate rules.
 
         Returns
         -------
@@ -658,10 +703,18 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """
         X, y, sample_weight = without_empty(structure, X, y, sample_weight)
         X, gold, classes = check_training_data(self, structure, X, y, reset=reset, classes=classes, unknown=unknown)
+        step_weights = None
+        if sample_weight is not None:
+            sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths, self._weighs_steps)
         weights = combine_weights(X, gold, classes, sample_weight, self.class_weight)
         if structure.uses_graphs:
             task = structure.new_task(X)
         elif isinstance(gold, RaggedArray) and (gold.values == UNKNOWN).any():
+            if step_weights is not None:
+                raise ValueError(
+                    "y has labels of None, and sample_weight has weights of steps; samples with unknown labels take "
+                    "one weight for each sample"
+                )
             task = PartialTask(structure, X, len(classes))
         else:
             task = StructureTask(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
@@ -673,10 +726,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         task.mask = self._mask
         loss, cost = pair_of(self.loss, None)
         trained = task.learn(gold, weights, loss, self.temperature, cost)
+        if structure.uses_graphs:
+            X, gold, trained = without_violations(X, gold, trained, stream)
         easier = structure.for_training()
         if easier is not structure:
             # The first task has checked the gold structures.
             trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
+        if step_weights is not None:
+            trained.step_weights = step_weights
         return X, gold, classes, trained
 
     def _transition_mask(self, structure, classes):

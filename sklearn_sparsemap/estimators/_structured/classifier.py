@@ -33,6 +33,7 @@ from .._learners import (
     PartialLBFGSLearner,
     adjust_optimizer,
     check_finite_weights,
+    check_validation,
     hold_out,
     learn_online,
     new_optimizer,
@@ -45,6 +46,7 @@ from .._learners import (
 from .._monitor import CallbackSupportMixin, Progress, with_callbacks
 from .._state.fitted import FittedState
 from .base import LOSS
+from .data import check_features
 from .graph_builder import resolve_structure
 from .new_labels import add_labels
 from .penalty import choose_penalty
@@ -82,16 +84,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Parameters
     ----------
-    structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
+    structure : {"auto", "chain", "tree", "matching"}, Structure, FactorGraph or callable, default="auto"
         The output structure. ``"auto"``: one label for each sample (1-D `y`, 2-D `X`). ``"chain"``: one label for each
-        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable maps each sample to
-        its `FactorGraph`; see the notes.
+        step. ``"tree"``: the head of each word. ``"matching"``: the column of each row. A `FactorGraph` is that of all
+        samples; a callable maps each sample to its `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, or a pair, default="sparsemap"
         The training loss; see `sklearn_sparsemap.losses.FenchelYoungLoss`. The losses named ``margin_``, and hinge,
-        require that the score of gold exceeds that of each other structure by the number of wrong parts. If structures
-        differ in their number of parts, missing parts count, too. For structures made of labels, a pair
+        require that the true structure's score exceeds that of each other one by the number of wrong parts. If
+        structures differ in their number of parts, missing parts count, too. For structures made of labels, a pair
         ``(name, cost)`` sets the costs of wrong labels: an array of shape (n_classes, n_classes), with the cost of
-        predicting the label of the column if gold has the label of the row, in the order of `classes_`.
+        predicting the label of the column if the label of the row is true, in the order of `classes_`.
     temperature : float, default=1.0
         Scale of the loss. Small values approach a structured perceptron, large values require a wider margin.
         Probabilities are those of the scores divided by the temperature. The perceptron loss does not depend on it. If
@@ -120,14 +122,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     fit_intercept : bool, default=True
         Whether to learn an intercept for each output. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps.
+        Weights of the labels. The weight of a structured sample is the mean over the labels of its steps. If a label of
+        steps is rare, use weights of steps instead; see the notes.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool or float, default=False
         Whether to hold out a fraction of the samples, to stop when the `score` on them no longer improves, and to
         return the best model. A number is the fraction to hold out.
     validation_fraction : float, default=0.1
-        The fraction to hold out with ``early_stopping=True``.
+        The fraction to hold out with ``early_stopping=True``, unless `fit` gets validation samples.
     n_iter_no_change : int, default=5
         Number of epochs over which `tol` averages; with early stopping, the number of epochs or iterations without a
         higher score after which training stops.
@@ -152,7 +155,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         or ``E-PER``. The others are schemes of spans, too; see `sklearn_sparsemap.metrics.convert_spans`. A list
         holds forbidden pairs of labels ``(from, to)``; ``(None, label)`` forbids a label in the first step, and
         ``(label, None)`` in the last one. A warning names labels of pairs that `y` lacks. Forbidden entries of
-        `transitions_`, `start_` and `end_` are -inf. Gold labels that violate the constraints raise a ValueError.
+        `transitions_`, `start_` and `end_` are -inf. True labels that violate the constraints raise a ValueError.
 
     Attributes
     ----------
@@ -217,17 +220,27 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     log-probability of all completions together.) It need not be convex. The losses sparsemap, perceptron and crf
     support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
 
+    Label sequences may have a weight for each step in `sample_weight`. Larger weights for rare labels find more of
+    them; `class_weight` scales whole sequences. If v_1 < v_2 < ... are the distinct weights of a sequence, and v_0 = 0,
+    its loss is ``sum_k (v_k - v_(k-1)) L_k``. Here L_k is the loss over the label sequences that equal gold in all
+    steps of a weight below v_k; for crf it is the negative log-probability of the labels of the heavier steps, given
+    the others. So a step of weight w counts w times in the loss and its gradient, also in the cost of a margin. Equal
+    weights are the same as a weight for the sample. Without transitions, the loss is the weighted sum of the losses of
+    the steps. It is convex. The label of a step of weight 0 is not learned; it is only context. In means over the
+    samples, the weight of a sequence is the mean of its weights.
+
     Structures that are not made of labels have one row of features for each part. A tree over n words has (n + 1) * n
     rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features). A matching has an array of shape
     (n_rows, n_cols, n_features), or n * n rows if it is square. A `RaggedArray` may carry such `shapes`. `y` holds
     structures in the form that their class documents.
 
-    With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them.
-    The callable gets these rows, once in each call of a method. A sample may also be a tuple of features and further
-    arguments of the callable, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables,
-    or a dict of such arrays by name. If all variables have several values (`FactorGraph.categorical`), there may be one
-    row for each variable, in an array with one more axis if the variables form a grid; `y` then holds the indices of
-    their values.
+    With factor graphs, a sample has one row of features for each variable, in the order in which the graph made them,
+    or the shape of the variables and one more axis, of features. A callable gets these rows, once in each call of a
+    method. A sample may then also be a tuple of features and further arguments of the callable, such as a shape. `y`
+    holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of such arrays by name. If all
+    variables have several values (`FactorGraph.categorical`), there may be one row for each variable; `y` then holds
+    the indices of their values. Training samples that violate a rule (`FactorGraph.violations`) are left out, with a
+    warning that counts them and names the rules.
 
     Additional scores are learned for the names of factors, and all graphs must have the same ones: one score for each
     pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named
@@ -263,6 +276,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
     _readable_states = ("online", "mira", "minibatch")
+    _weighs_steps = True
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
     # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
     _epoch_tol = 7e-3
@@ -298,7 +312,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def __init__(
         self,
-        structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
+        structure: str | Structure | FactorGraph | Callable[[Any], FactorGraph] = "auto",
         loss: LossName | tuple[LossName, ArrayLike] = "sparsemap",
         temperature: float = 1.0,
         alpha: float | Literal["auto"] | None = None,
@@ -344,7 +358,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     @with_callbacks
     @restore_on_error
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
+    ) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -353,8 +369,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures; see the notes of the class.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
+            Weights of the samples. For label sequences, an array may hold a weight for each step; see the notes of the
+            class.
+        X_val, y_val : as `X` and `y`, default=None
+            Validation samples for early stopping. Training stops when the `score` on them no longer improves, and the
+            best model is kept, as with ``early_stopping=True``, but no samples of `X` are held out.
 
         Returns
         -------
@@ -363,7 +383,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are not as described; the message names the sample.
+            If a parameter is out of range, or the data are not as described; the message names the sample. Also if
+            `early_stopping` is the fraction of the samples to hold out, and validation samples are given.
         """
         structure = self._check_params()
         data = X, y
@@ -374,12 +395,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             model = model.dense() if solver == "lbfgs" else model
         else:
             model = zero_weights(task, X.values, solver)
-        held_out = None
-        if self.early_stopping:
+        held_out, is_given = None, X_val is not None or y_val is not None
+        if is_given:
+            check_validation(self, X_val, y_val)
+        elif self.early_stopping:
             X, gold, task, held_out = self._hold_out(structure, X, gold, task)
         self._begin(structure, classes)
         self._set_strength(task, X, gold)
         task.weights = relative(task.weights)
+        if is_given:
+            held_out = self._given_validation(structure, X_val, y_val, model)
         learner = self._learner(task, X, model, check_random_state(self.random_state))
         validate = held_out and self._validation(*held_out, learner)
         progress = Progress(self, *data, learner.max_iter)
@@ -471,11 +496,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if on_new_labels == "add":
             classes = add_labels(self, self._check_params(), y, classes)
         task, X = self._prepare_stream(X, y, classes, sample_weight)
+        if task is None:
+            return self
         self.loss_curve_.append(partial_fit_minibatch(self, self._learned.optimizer, task, X, keep=goes_on))
         return self
 
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X."""
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
+
+        The task is None if all samples are left out.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             solver, _ = pair_of(self.solver, None)
@@ -488,7 +518,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._learned = FittedState(
             optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
         )
-        return task, X
+        return task if len(X) else None, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""
@@ -524,7 +554,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError("all samples with a positive weight are held out; hold out a smaller fraction")
         return X[train], gold[train], task.take(train), (held_task, X_held, gold_held, weights)
 
+    def _given_validation(self, structure, X_val, y_val, model):
+        """Return arguments of `_validation` for the user's validation samples; training starts from `model`."""
+        self._learned = FittedState(model)
+        try:
+            return self._samples_to_score(structure, check_features(self, structure, X_val), y_val)
+        except ValueError as error:
+            raise ValueError(f"X_val and y_val: {error}") from error
+
     def _validation(self, task, X, gold, weights, learner):
-        """Return a function that maps a model of a learner to its score on held-out samples."""
-        X = learner.narrow(X)
-        return lambda model: task.agreement(gold, self._predict_codes(task, X, model), weights)
+        """Return a function that maps a model of a learner to its score on held-out samples, as in `_agreement`."""
+        return partial(self._agreement, task, learner.narrow(X), gold, weights)

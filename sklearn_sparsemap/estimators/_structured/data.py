@@ -6,12 +6,13 @@ become integer codes. Label sequences without steps are left out of training, an
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from itertools import chain
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import compute_class_weight
+from sklearn.utils import _safe_indexing, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, validate_data
 
@@ -21,6 +22,7 @@ from ..._core.validation import (
     check_magnitude,
     check_matrix,
     check_no_missing,
+    check_not_negative,
     check_numbers,
     check_same_length,
     check_sample_weight,
@@ -33,10 +35,8 @@ from ..._training._structure_task import UNKNOWN, object_array
 from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
-SEVERAL_LABELS = (
-    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
-    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
-)
+SEVERAL_LABELS = "for sets of labels use MultilabelLPSparseMAP; for sequences name a structure, such as 'chain'"
+_MOST_SHOWN = 5  # rules and samples that a warning lists
 # Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Types with a length that are not sequences of labels.
@@ -144,7 +144,9 @@ def _check_rows(estimator, structure, X, dtype, *, reset, allow_empty=False):
     X, extras = structure.split(X) if structure.uses_graphs else (X, None)
     _check_names_of_features(estimator, X, reset=reset)
     # The rows of a sample have the axes of its scores, except the axis of outputs.
-    n_axes = structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)
+    n_axes = structure.score_ndim
+    if n_axes is not None:
+        n_axes -= int(structure.labelled or structure.row_outputs is not None)
     X = check_samples(X, None if reset else estimator.n_features_in_, n_axes, dtype, allow_empty)
     if extras is not None:
         X.extras = extras
@@ -225,6 +227,71 @@ def combine_weights(X, gold, classes, sample_weight, class_weight):
     return weights
 
 
+def split_step_weights(sample_weight, structure, lengths, is_allowed=True):
+    """Split weights of steps into the mean weight of each sample, and the weights of steps divided by it.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), or sequence of arrays with one weight for each step
+    structure : Structure or GraphBuilder
+    lengths : array of shape (n_samples,)
+        Number of steps of each sample.
+    is_allowed : bool, default=True
+        Whether the estimator learns from weights of steps.
+
+    Returns
+    -------
+    sample_weight : array-like of shape (n_samples,)
+    step_weights : array of shape (n_rows,), or None
+        None if all steps of each sample have the same weight.
+
+    Raises
+    ------
+    ValueError
+        If weights of steps are not allowed, or invalid; the message names the sample.
+    """
+    if structure.is_flat or not _are_of_steps(sample_weight):
+        return sample_weight, None
+    if not (is_allowed and structure.labelled) or structure.uses_graphs:
+        raise ValueError(
+            "sample_weight has several weights for a sample; only StructuredSparseMAPClassifier learns from weights of "
+            "steps, for structures made of labels, such as 'chain'; pass one weight for each sample"
+        )
+    if len(sample_weight) != len(lengths):
+        raise ValueError(f"sample_weight has {len(sample_weight)} entries for {len(lengths)} samples")
+    arrays = []
+    for i, (own, n_steps) in enumerate(zip(sample_weight, lengths.tolist())):
+        own = check_numbers(own, f"sample_weight[{i}]")
+        if own.shape != (n_steps,):
+            raise ValueError(
+                f"sample_weight[{i}] has shape {own.shape}, but X[{i}] has {n_steps} steps; give one weight for each "
+                "step, or one for each sample"
+            )
+        check_not_negative(own, f"sample_weight[{i}]", "weights")
+        arrays.append(own)
+    values, full = np.concatenate(arrays), lengths > 0
+    starts = (np.cumsum(lengths) - lengths)[full]
+    lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    # The mean of equal weights is exact, so they are equivalent to one weight for the sample.
+    means = np.where(lowest == highest, lowest, np.add.reduceat(values, starts) / lengths[full])
+    of_samples = np.zeros(len(lengths))
+    of_samples[full] = means
+    if (lowest == highest).all():
+        return of_samples, None
+    divisors = np.repeat(means, lengths[full])
+    return of_samples, np.divide(values, divisors, out=np.ones(len(values)), where=divisors > 0.0)
+
+
+def _are_of_steps(sample_weight):
+    """Tell whether the weight of a sample is a sequence of weights."""
+    if isinstance(sample_weight, RaggedArray):
+        return True
+    if np.isscalar(sample_weight) or not hasattr(sample_weight, "__len__") or getattr(sample_weight, "ndim", 1) == 0:
+        return False
+    first = next(iter(sample_weight), None)
+    return hasattr(first, "__len__") and not isinstance(first, str | bytes) and getattr(first, "ndim", 1) > 0
+
+
 def without_empty(structure, X, y, sample_weight=None):
     """Leave out training samples that have no steps, with a warning that counts them.
 
@@ -233,7 +300,7 @@ def without_empty(structure, X, y, sample_weight=None):
     structure : Structure or GraphBuilder
     X, y : sequences of samples
         In the user's form. If they are not sequences of the same length, a later check raises an error.
-    sample_weight : array-like of shape (n_samples,), default=None
+    sample_weight : array-like of shape (n_samples,), or sequence of arrays, default=None
 
     Returns
     -------
@@ -254,8 +321,49 @@ def without_empty(structure, X, y, sample_weight=None):
     kept = np.flatnonzero(~empty)
     X, y = (a[kept] if isinstance(a, RaggedArray) else [list(a)[i] for i in kept] for a in (X, y))
     if sample_weight is not None and len(sample_weight) == len(empty):
-        sample_weight = np.asarray(sample_weight)[kept]
+        sample_weight = _safe_indexing(sample_weight, kept)
     return X, y, sample_weight
+
+
+def without_violations(X, gold, task, stream=False):
+    """Leave out training samples whose assignments violate factors, with a warning that counts them and names rules.
+
+    Parameters
+    ----------
+    X : RaggedArray
+    gold : object array
+    task : GraphTask
+        With gold.
+    stream : bool, default=False
+        Whether no sample may be left.
+
+    Returns
+    -------
+    X, gold, task
+    """
+    wrong = [i for i, factors in enumerate(task.violated) if factors]
+    if not wrong:
+        return X, gold, task
+    counts = Counter()
+    for i in wrong:
+        # A name stands for several factors.
+        counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
+    rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
+    rules, samples = (_some(shown) for shown in (rules, [f"y[{i}]" for i in wrong]))
+    kept = np.setdiff1d(np.arange(len(X)), wrong)
+    if not stream and not task.weights[kept].any():
+        first = task.violated[wrong[0]][0]
+        raise ValueError(f"all samples violate rules of their factor graph: {rules}; y[{wrong[0]}] violates {first!r}")
+    warn_user(
+        f"{len(wrong)} of {len(X)} samples violate rules of their factor graph, and are left out of training: {rules}; "
+        f"correct {samples}, or remove the rules"
+    )
+    return X[kept], gold[kept], task.take(kept)
+
+
+def _some(shown):
+    """Join the first of some texts, and say how many there are if there are more."""
+    return ", ".join(shown[:_MOST_SHOWN]) + (f", ... {len(shown)} in all" if len(shown) > _MOST_SHOWN else "")
 
 
 def rows_only(X):

@@ -1,25 +1,39 @@
-"""The parameter `structure` of estimators, which may be a function that makes a factor graph of each sample."""
+"""The parameter `structure` of estimators, which may be a factor graph, or a function that makes one of each sample."""
+
+from functools import singledispatch
+
+import numpy as np
 
 from ..._core.ragged import RaggedArray
 from ..._training._graph_task import GraphTask
+from ...factors import FactorGraph
 from ...losses._graphs import check_graph, learned_shapes
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
+@singledispatch
 def resolve_structure(structure):
-    """Return the Structure or `GraphBuilder` for the parameter `structure`."""
-    if isinstance(structure, Structure):
-        return structure
+    """Return the Structure, `GraphBuilder` or `FixedGraph` for the parameter `structure`."""
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     if callable(structure) and not isinstance(structure, type):
         return GraphBuilder(structure)
     raise ValueError(
         f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
-        "or a function from a sample to a FactorGraph"
+        "a FactorGraph, or a function from a sample to one"
     )
+
+
+@resolve_structure.register
+def _(structure: Structure):
+    return structure
+
+
+@resolve_structure.register
+def _(structure: FactorGraph):
+    return FixedGraph(structure)
 
 
 class GraphBuilder:
@@ -31,7 +45,7 @@ class GraphBuilder:
     ----------
     function : callable
         Maps a sample to its graph. Its arguments are the features, an array or CSR matrix with one row for each
-        variable (or an array with one more axis, if the variables form a grid), and the sample's extra arguments.
+        variable (or an array with more axes, if the variables form a grid), and the sample's extra arguments.
     shapes : dict of str -> tuple of int, default=None
         Shapes of the additional scores of all graphs. By default, those of the first graph.
     """
@@ -40,8 +54,8 @@ class GraphBuilder:
     uses_graphs = True
     # Each layout has its own value.
     fixed_size = False
-    # The rows of a sample may form a grid.
-    score_ndim = 2
+    # The rows of a sample may form a grid with any number of axes.
+    score_ndim = None
     row_outputs = None
     parts_can_be_known = False
     marginal_oracle = None
@@ -54,7 +68,7 @@ class GraphBuilder:
         return self
 
     def __eq__(self, other):
-        return isinstance(other, GraphBuilder) and self.function == other.function
+        return type(other) is GraphBuilder and self.function == other.function
 
     def __hash__(self):
         return hash(self.function)
@@ -85,7 +99,7 @@ class GraphBuilder:
         """
         graphs, layouts, first = [], [], None
         for i in range(len(X)):
-            graph = self._graph(i, _sample_of(X, i))
+            graph = self._graph(i, X)
             try:
                 n_outputs = check_graph(graph, X.lengths[i])
                 first = n_outputs if first is None else first
@@ -102,8 +116,9 @@ class GraphBuilder:
             graphs.append(graph)
         return GraphTask(X.indptr, graphs, layouts, self.shapes, first)
 
-    def _graph(self, i, sample):
-        """Call the user's function; errors name the sample."""
+    def _graph(self, i, X):
+        """Return the graph of a sample; errors name the sample."""
+        sample = _sample_of(X, i)
         try:
             return self.function(*sample)
         except ValueError as error:
@@ -145,6 +160,59 @@ class GraphBuilder:
         unknown = [name for name in shapes if name not in self.shapes]
         if unknown:
             raise ValueError(f"its graph has a factor named {unknown[0]!r}, which the first graph does not have")
+
+
+class FixedGraph(GraphBuilder):
+    """One `FactorGraph` for all samples.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    shapes : dict, default=None
+        As in `GraphBuilder`.
+    """
+
+    def __init__(self, graph, shapes=None):
+        self.graph, self.shapes = graph, shapes
+
+    def __eq__(self, other):
+        """Return whether the graphs have the same variables and factors, as a copy in a clone of an estimator has."""
+        if not isinstance(other, FixedGraph):
+            return False
+        graph, alike = self.graph, other.graph
+        if (graph.shapes, graph.n_states) != (alike.shapes, alike.n_states):
+            return False
+        layout, same = graph.layout(), alike.layout()
+        return (
+            list(map(repr, graph.factors)) == list(map(repr, alike.factors))
+            and layout.oracles == same.oracles
+            and all(map(np.array_equal, layout.arrays, same.arrays))
+        )
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def __repr__(self):
+        return repr(self.graph)
+
+    def _graph(self, i, X):
+        """Return the graph, if the rows of a sample, where they form a grid, have the shape of its variables."""
+        shapes = list(self.graph.shapes.values())
+        if X.shapes is None or len(shapes) != 1:
+            return self.graph
+        found, is_single = tuple(X.shapes[i].tolist()), not self.graph.n_states
+        wanted = shapes[0] if is_single else shapes[0][:-1]
+        if found not in (wanted, shapes[0]):
+            raise ValueError(
+                f"X[{i}] has the shape {(*found, X.values.shape[1])}, but the variables of the graph have {wanted}; "
+                "give a sample this shape and one more axis, of features"
+            )
+        return self.graph
+
+    @staticmethod
+    def split(X):
+        """Return the samples, which have no extra arguments."""
+        return X, None
 
 
 def _sample_of(X, i):

@@ -20,7 +20,7 @@ from ...losses._fenchel_young import inference_of
 from ...structures import Structure
 from .._failures import restore_on_error
 from .._learners import LBFGSLearner, Learner, relative, weights_of_last_fit
-from .._monitor import CallbackSupportMixin, Monitor, Progress, with_callbacks
+from .._monitor import CallbackSupportMixin, Monitor, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
 from .base import LinearStructuredModel
 from .graph_builder import resolve_structure
@@ -113,7 +113,7 @@ default=None
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 reports the first ten iterations and every tenth, 2 reports all.
+        1 reports the first ten iterations and every tenth, also those of debiasing, 2 reports all.
 
     Attributes
     ----------
@@ -162,8 +162,8 @@ default=None
     that inference.
 
     The bound follows from Fenchel duality. The gradient of a Fenchel-Young loss, scaled into the dual ball of the
-    penalty, is a feasible point of the dual problem, because gold plus a fraction of the residual remains in the
-    polytope. Any convex combination of such gradients is feasible, too.
+    penalty, is a feasible point of the dual problem, because the true structure plus a fraction of the residual remains
+    in the polytope. Any convex combination of such gradients is feasible, too.
 
     Only the weights of a working set of groups are learned at a time [3]_. The working set grows by the groups whose
     gradient is largest, until the gap over all groups is small. On a working set, proximal gradient steps find which
@@ -338,7 +338,7 @@ default=None
             task, features, narrow, alpha=strength, tol=_DEBIAS_TOL, max_iter=self.max_iter,
             n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        learner.run(lambda loss: False)
+        learner.run(reporter(self, "debiasing, iteration", f"at most {self.max_iter}"))
         debiased = learner.model()
         coef = np.zeros_like(model.coef)
         coef[columns] = debiased.coef

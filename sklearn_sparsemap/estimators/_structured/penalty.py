@@ -1,6 +1,7 @@
 """The strength of the penalty of `StructuredSparseMAPClassifier`: its default, and its choice on held-out samples."""
 
 from functools import partial
+from itertools import count
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ..._training._scores import linear_scores
 from ...losses import LOSSES
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
+from .._monitor import report
 from .._strengths import Choice, choose_strength, has_stalled
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
@@ -84,9 +86,10 @@ def choose_penalty(estimator, task, X, gold):
     order, is_many = np.random.default_rng(_SEED).permutation(rows), len(rows) >= _MANY
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), np.sort(held)) for held in held_parts]
-    total = sum(part.task.weights.sum() for part in parts)
+    total, numbers = sum(part.task.weights.sum() for part in parts), count(1)
 
     def evaluate(alpha):
+        report(estimator, "held-out samples, strength", next(numbers), f"at most {len(_PATH)}")
         return sum(part.loss(alpha) for part in parts) / total, []
 
     is_log_loss = LOSSES[task.loss].argmax == "gibbs"

@@ -31,8 +31,8 @@ from ...losses._fenchel_young import inference_of
 from ...penalties import Groups
 from ...structures import Structure
 from .._failures import check_finite_loss, commit_if, restore_on_error, warn_of_inference, warn_user
-from .._learners import make_epoch, partial_fit_minibatch, relative
-from .._monitor import CallbackSupportMixin, Progress, with_callbacks
+from .._learners import make_epoch, partial_fit_minibatch, relative, weigh_by_visits
+from .._monitor import CallbackSupportMixin, Progress, reporter, with_callbacks
 from .._state.fitted import FittedState
 from .base import LOSS
 from .graph_builder import resolve_structure
@@ -198,8 +198,9 @@ default=None
     `partial_fit` after ``model.set_params(budget=None, alpha=model.sigma_)``, and set the budget again before
     `finalize`.
 
-    `fit` takes no sample weights. scikit-learn requires that a sample of weight 2 is equivalent to two samples, which
-    an online learner cannot guarantee. Use `class_weight`, or repeat samples.
+    A sample of weight 2 is visited twice in each epoch, and one of weight 2.5 three times, with steps of 5/6 of the
+    length. So weights that are integers are equivalent to repeated samples, in the same order. In `fit` and `finalize`
+    weights are first divided by their mean. A weight of 0 leaves a sample out.
 
     Ctrl-C keeps the model of the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` continue from
     there. Before the first sample, and after an error, the estimator is unchanged.
@@ -318,7 +319,7 @@ default=None
 
     @with_callbacks
     @restore_on_error
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Select groups and learn their weights.
 
         Parameters
@@ -327,6 +328,8 @@ default=None
             Features; a sequence for structured problems. Label sequences without steps are left out, with a warning.
         y : array-like of shape (n_samples,), or a sequence of structures
             Gold labels or structures.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, relative to their mean; see the notes.
 
         Returns
         -------
@@ -340,8 +343,10 @@ default=None
         """
         structure = self._check_params()
         data = X, y
-        X, _, classes, task = self._training_data(structure, X, y)
+        X, _, classes, task = self._training_data(structure, X, y, sample_weight)
         task.weights = relative(task.weights)
+        if sample_weight is not None:
+            weigh_by_visits(task)
         self._init_state(structure, classes, X)
         self._learned = FittedState(optimizer=self._new_optimizer(task.n_outputs, task.n_additional))
         norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
@@ -349,10 +354,16 @@ default=None
         def epoch_of(optimizer):
             return make_epoch(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
 
-        return self._learn_phases(data, epoch_of, len(X), norms)
+        return self._learn_phases(data, epoch_of, _n_visits(task, X), norms)
 
     @restore_on_error
-    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
         The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples, where ``"auto"``
@@ -367,6 +378,8 @@ default=None
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. Required at the first call if structures are made of labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. They are absolute here: a sample of weight 2 is equivalent to the same sample twice.
 
         Returns
         -------
@@ -377,14 +390,16 @@ default=None
         ValueError
             As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
-        task, X = self._prepare_stream(X, y, classes)
+        task, X = self._prepare_stream(X, y, classes, sample_weight)
+        if sample_weight is not None:
+            weigh_by_visits(task)
         optimizer = self._learned.optimizer
         self._configure(optimizer)
         self._losses.append(partial_fit_minibatch(self, optimizer, task, X))
         return self
 
     @restore_on_error
-    def finalize(self, X: Any = None, y: Any = None) -> Self:
+    def finalize(self, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
         Debiasing needs samples, because a stream stores none: the last ones, or any from the same distribution. It
@@ -396,6 +411,8 @@ default=None
         ----------
         X, y
             Samples for debiasing, as in `fit`. By default, there is no debiasing.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of these samples, as in `fit`.
 
         Returns
         -------
@@ -420,7 +437,7 @@ default=None
         >>> model.finalize(X, y).selected_groups_
         array([1])
         """
-        task, X = self._validate_finalize(X, y)
+        task, X = self._validate_finalize(X, y, sample_weight)
         is_stream, earlier = self._learned.optimizer is not None, self._learned.final
         first = self._learned.optimizer if is_stream else self._make_optimizer()
         self._configure(first)
@@ -438,7 +455,7 @@ default=None
         self._learned = FittedState(wide_model(last, self.n_features_in_, self._weight_budget), final=final)
         return self
 
-    def _validate_finalize(self, X, y):
+    def _validate_finalize(self, X, y, sample_weight):
         """Check the parameters and, if there are samples, lay them out; return their task or None, and X."""
         structure = self._check_params()
         check_is_fitted(self)
@@ -449,8 +466,10 @@ default=None
         if X is None:
             return None, None
         classes = self.classes_ if structure.labelled else None
-        X, _, _, task = self._training_data(structure, X, y, reset=False, classes=classes)
+        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=False, classes=classes)
         self._check_task(task).weights = relative(task.weights)
+        if sample_weight is not None:
+            weigh_by_visits(task)
         return task, X
 
     def _debias_stream(self, first, task, X):
@@ -465,7 +484,7 @@ default=None
         task, X
             The samples.
         """
-        last, model = self._debiasing_optimizer(first, len(X), average=True), first.model()
+        last, model = self._debiasing_optimizer(first, _n_visits(task, X), average=True), first.model()
         n_steps, earlier = first.n_steps, self._learned.final
         if not n_steps and earlier is not None and len(earlier["curve"]):
             n_steps = int(earlier["curve"][-1, 0])
@@ -473,7 +492,13 @@ default=None
         rng = check_random_state(self.random_state)
         run_epoch = make_epoch(self, last, *self._data_of(last, task, X), rng, remember=False)
         phase = GroupPhase(self, first, last, run_epoch, self.debias_max_iter)
-        phase.run(partial(check_finite_loss, step_size=self._step_size))
+        tell = reporter(self, "debiasing, epoch", self.debias_max_iter)
+
+        def on_iteration(loss):
+            check_finite_loss(loss, self._step_size)
+            return tell(loss)
+
+        phase.run(on_iteration)
         warn_of_inference(last.unconverged)
         return last
 
@@ -735,3 +760,8 @@ default=None
         # Debiasing can have another loss.
         final = self._learned.final
         return self._loss if final is None else final["loss"]
+
+
+def _n_visits(task, X):
+    """Return the number of visits of samples in an epoch."""
+    return len(X) if task.visits is None else int(task.visits.sum())

@@ -40,7 +40,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
             classes = given_classes(classes, None if first else self.classes_)
         elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes)
+        X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes, stream=True)
         return first, structure, classes, X, task if first else self._check_task(task)
 
     def _labels_in(self, y):

@@ -34,7 +34,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         Fields computed from others; see `TemplateVectorizer`.
     arcs : {"all", "gold"}, default="all"
         The arcs of the training sentences whose n-grams get columns: all possible arcs, or those of the trees
-        given to `fit` as `y`. Gold arcs are far fewer, and give a small vocabulary and short rows. Only without
+        given to `fit` as `y`. True arcs are far fewer, and give a small vocabulary and short rows. Only without
         `n_features`.
     min_count : int, default=1
         N-grams that occur at fewer of these arcs are left out; only without `n_features`.

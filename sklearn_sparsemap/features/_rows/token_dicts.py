@@ -10,11 +10,12 @@ from scipy import sparse
 
 from ..._core.annotations import Any, DTypeLike, NDArray
 from ..._core.indices import are_indices
+from ..._core.jit import readonly
 from ..._core.ragged import RaggedArray
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
 from .._fields import hash_values
-from .token_pairs import TokenPairs
+from .token_pairs import TokenPairs, keep_entries
 
 # Columns are numbered in int32.
 _MAX_COLUMNS = 2**31 - 1
@@ -162,16 +163,20 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         else:
             columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int32)
         weights = pairs.weights.astype(self.dtype)
-        codes, row_ptr = pairs.codes, pairs.row_ptr
-        used = ((columns >= 0) & (weights != 0))[codes]
-        if not used.all():
-            row_ptr = np.concatenate([[0], np.cumsum(used)])[row_ptr]
-            codes = codes[used]
-        indices, values = columns[codes], weights[codes]
-        if row_ptr[-1] < _MAX_COLUMNS:
+        columns[weights == 0] = -1
+        # These arrays are as long as if each entry had a column.
+        row_ptr, indices = np.empty(len(pairs.row_ptr), np.int64), np.empty(len(pairs.codes), np.int32)
+        places = np.empty(len(pairs.codes), np.int64)
+        codes = readonly(pairs.codes, np.int64), readonly(pairs.row_ptr, np.int64)
+        n = keep_entries(*codes, readonly(columns, np.int32), row_ptr, indices, places)
+        n, ascends = (n, True) if n >= 0 else (-n - 1, False)
+        if n < _MAX_COLUMNS:
             row_ptr = row_ptr.astype(np.int32)
-        rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
-        rows.sum_duplicates()
+        rows = sparse.csr_array((weights[places[:n]], indices[:n], row_ptr), shape=(len(row_ptr) - 1, n_columns))
+        if ascends:
+            rows.has_canonical_format = True
+        else:
+            rows.sum_duplicates()
         return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))
 
     def _column_groups(self):

@@ -7,7 +7,7 @@ from numbers import Real
 
 import numpy as np
 
-from ..._core.jit import INTS, INTS_OUT, UINTS_OUT, entry, types
+from ..._core.jit import INTS, INTS_OUT, PARTS, PARTS_OUT, UINTS_OUT, entry, types
 from ..._core.validation import quoted
 from .._fields import join_sentences, name_of_token
 from .._tokens.kernels import find_slot, larger_table, mix
@@ -78,6 +78,41 @@ def _number(order, form_of, form_ptr, attributes, positions, values, row_ptr, co
     return n_keys
 
 
+@entry(types.int64(INTS, INTS, PARTS, INTS_OUT, PARTS_OUT, INTS_OUT))
+def keep_entries(codes, row_ptr, columns, kept_ptr, indices, places):
+    """Write the column and the code of each entry whose code has a column, and the beginnings of rows.
+
+    Parameters
+    ----------
+    codes : int64 array of shape (n_entries,)
+    row_ptr : int64 array of shape (n_rows + 1,)
+    columns : int32 array
+        The column of each code, or -1.
+    kept_ptr : int64 array of shape (n_rows + 1,)
+        Output.
+    indices, places : int32 and int64 arrays of shape (n_entries,)
+        Output: columns and codes of the entries that are kept.
+
+    Returns
+    -------
+    n : int
+        Number of entries that are kept; minus this number minus 1 if the columns of a row do not ascend.
+    """
+    n, ascends = np.int64(0), True
+    kept_ptr[0] = 0
+    for r in range(len(row_ptr) - 1):
+        before = np.int32(-1)
+        for at in range(row_ptr[r], row_ptr[r + 1]):
+            column = columns[codes[at]]
+            if column >= 0:
+                indices[n], places[n] = column, codes[at]
+                ascends &= column > before
+                before = column
+                n += 1
+        kept_ptr[r + 1] = n
+    return n if ascends else -n - 1
+
+
 class TokenPairs:
     """The features of all tokens of some sentences, equal ones once.
 
@@ -105,21 +140,8 @@ class TokenPairs:
 
     def __init__(self, X, separator):
         tokens, self.indptr = join_sentences(X)
-        pairs = self._number_dicts(tokens) or self._number_strings(tokens) or self._number_pairs(tokens, separator)
-        self.names, self.attributes, self.weights = [], [], np.ones(len(pairs))
-        for i, (attribute, value) in enumerate(pairs):
-            name = attribute
-            if isinstance(value, str):
-                name = f"{attribute}{separator}{value}"
-            elif isinstance(value, tuple):
-                name, self.weights[i] = f"{attribute}{separator}{value[0]}", value[1]
-            elif value is not None:
-                self.weights[i] = _as_float(value)
-            else:
-                # The item of a list of strings, such as "word.lower=the": the attribute is the part before "=".
-                attribute = attribute.split(_OF_STRINGS, 1)[0]
-            self.names.append(name)
-            self.attributes.append(attribute)
+        if not self._number_dicts(tokens, separator) and not self._number_strings(tokens):
+            self._number_pairs(tokens, separator)
         if not np.isfinite(self.weights).all():
             code = int(np.argmin(np.isfinite(self.weights)))
             token = int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1
@@ -128,20 +150,14 @@ class TokenPairs:
                 f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out missing values"
             )
 
-    def _number_dicts(self, tokens):
-        """Number the pairs of tokens that are dicts of single features.
-
-        Returns
-        -------
-        pairs : list of (attribute, value) or None
-            In the order of their numbers; None for other tokens.
-        """
+    def _number_dicts(self, tokens, separator):
+        """Number the pairs of tokens that are dicts of single features; return False for other tokens."""
         if set(map(type, tokens)) != {dict}:
-            return None
+            return False
         row_ptr = _row_ptr(tokens)
         values, numbers = _number_equal(chain.from_iterable(map(dict.values, tokens)), row_ptr[-1])
         if numbers is None or not _are_all(numbers, _SINGLE):
-            return None
+            return False
         form_of, forms = _number_equal(map(tuple, tokens), len(tokens))
         by_form = len(forms) <= max(_MAX_FORMS, len(tokens) // _TOKENS_PER_FORM)
         order, ranked = np.arange(len(tokens)), forms
@@ -151,7 +167,7 @@ class TokenPairs:
             ranked = [forms[form] for form in np.argsort(-np.bincount(form_of), kind="stable")]
         attributes = list(dict.fromkeys(chain.from_iterable(ranked)))
         if not _are_all(attributes, str):
-            return None
+            return False
         rank = {attribute: r for r, attribute in enumerate(attributes)}
         ranks = [[rank[attribute] for attribute in form] for form in forms]
         places = [sorted(range(len(own)), key=own.__getitem__) if by_form else range(len(own)) for own in ranks]
@@ -163,22 +179,41 @@ class TokenPairs:
         if by_form:
             by_attribute = np.argsort(pairs >> 32, kind="stable")
             pairs = pairs[by_attribute]
-            self.codes = np.argsort(by_attribute)[self.codes]
-        return [(attributes[pair >> 32], numbers[pair & 0xFFFFFFFF]) for pair in pairs.tolist()]
+            place_of = np.empty(len(pairs), np.int64)
+            place_of[by_attribute] = np.arange(len(pairs))
+            self.codes = place_of[self.codes]
+        self._name_pairs(attributes, pairs >> 32, numbers, pairs & 0xFFFFFFFF, separator)
+        return True
+
+    def _name_pairs(self, attributes, attribute_of, values, value_of, separator):
+        """Set the names, attributes and weights of pairs, given the places of their attributes and values in lists.
+
+        There are no tuples of pairs, because many of them would start Python's garbage collector.
+        """
+        attribute_of, prefixes = attribute_of.tolist(), [attribute + separator for attribute in attributes]
+        is_text = [isinstance(value, str) for value in values]
+        weights = [1.0 if text else _as_float(value) for text, value in zip(is_text, values)]
+        self.weights = np.array(weights)[value_of]
+        self.names = [
+            prefixes[a] + values[v] if is_text[v] else attributes[a] for a, v in zip(attribute_of, value_of.tolist())
+        ]
+        self.attributes = [attributes[a] for a in attribute_of]
 
     def _number_strings(self, tokens):
-        """Number the items of tokens that are lists of strings; return them as `_number_dicts` does."""
+        """Number the items of tokens that are lists of strings; return False for other tokens."""
         if not set(map(type, tokens)) <= {list, tuple}:
-            return None
+            return False
         row_ptr = _row_ptr(tokens)
         codes, strings = _number_equal(chain.from_iterable(tokens), row_ptr[-1])
         if strings is None or not _are_all(strings, str):
-            return None
+            return False
         self.row_ptr, self.codes = row_ptr, codes
-        return [(str(string), None) for string in strings]
+        self.names = [str(string) for string in strings]
+        self.attributes, self.weights = [_attribute_in(name) for name in self.names], np.ones(len(strings))
+        return True
 
     def _number_pairs(self, tokens, separator):
-        """Number the pairs of tokens of any form; return them in the order of their numbers."""
+        """Number the pairs of tokens of any form."""
         row_ptr = [0]
 
         def pairs():
@@ -191,8 +226,19 @@ class TokenPairs:
                 yield from own
 
         self.codes, distinct = _number_equal(pairs(), -1)
-        self.row_ptr = np.array(row_ptr)
-        return distinct
+        self.row_ptr, self.names, self.attributes, self.weights = np.array(row_ptr), [], [], np.ones(len(distinct))
+        for i, (attribute, value) in enumerate(distinct):
+            name = attribute
+            if isinstance(value, str):
+                name = f"{attribute}{separator}{value}"
+            elif isinstance(value, tuple):
+                name, self.weights[i] = f"{attribute}{separator}{value[0]}", value[1]
+            elif value is not None:
+                self.weights[i] = _as_float(value)
+            else:
+                attribute = _attribute_in(attribute)
+            self.names.append(name)
+            self.attributes.append(attribute)
 
 
 def _row_ptr(tokens):
@@ -221,6 +267,11 @@ def _number_equal(values, n):
         return np.fromiter(map(number_of.__getitem__, values), np.int64, n), list(number_of)
     except TypeError:
         return None, None
+
+
+def _attribute_in(string):
+    """Return the attribute of an item of a list of strings, such as "word.lower=the"."""
+    return string.split(_OF_STRINGS, 1)[0]
 
 
 def _are_all(values, classes):

@@ -159,7 +159,7 @@ class FactorGraphDisplay(Drawing):
         ax: Any = None,
         layout: str = "auto",
     ) -> Self:
-        """Draw the graph of a sample with the marginals that a fitted estimator predicts.
+        """Draw the graph of a sample with the marginals that a fitted estimator predicts, and learned scores of pairs.
 
         Parameters
         ----------
@@ -191,7 +191,8 @@ class FactorGraphDisplay(Drawing):
             graph = graph(features, *sample[1:])
         if not hasattr(graph, "factors"):
             raise ValueError(f"the structures of the estimator are no factor graphs; its structure is {graph!r}")
-        display = cls(graph, last.predict_marginals(X)[0], names=names, axis_names=axis_names)
+        learned = getattr(last, "additional_scores_", None)
+        display = cls(graph, last.predict_marginals(X)[0], additional=learned, names=names, axis_names=axis_names)
         return display.plot(ax=ax, layout=layout)
 
     def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from ..._core.unwrap import transformed
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
 from .._style import FAINT, INK, MUTED, SHADES, as_text, write
@@ -113,15 +114,16 @@ class HierarchyDisplay(Display):
         # Imported here, because it loads Numba.
         from ...factors import Hierarchy
 
-        _, last = unwrap_fitted(estimator, "constraints", "classes_")
+        steps, last = unwrap_fitted(estimator, "constraints", "classes_")
         given = last.constraints if isinstance(last.constraints, list | tuple) else [last.constraints]
         found = [constraint for constraint in given if isinstance(constraint, Hierarchy)]
         if not found:
             raise ValueError("the estimator has no Hierarchy among its constraints; fit it with one")
-        probabilities = estimator.predict_proba(x)
+        x = transformed(steps, x)
+        probabilities = last.predict_proba(x)
         if len(probabilities) != 1:
             raise ValueError(f"x must be one sample, of shape (1, n_features); got {len(probabilities)}")
-        display = cls(found[0], probabilities[0], estimator.predict(x)[0], last.classes_.tolist())
+        display = cls(found[0], probabilities[0], last.predict(x, names=False)[0], last.classes_.tolist())
         return display.plot(ax=ax, min_probability=min_probability, max_labels=max_labels)
 
     def plot(self, ax: Any = None, *, min_probability: float = 0.05, max_labels: int = 40) -> Self:

@@ -25,7 +25,7 @@ class MatchingDisplay(StructuresDisplay):
     marginals : array-like of shape (n_rows, n_cols), default=None
         Probability of each pair. By default, those of the mixture of the alignments.
     y_true : array-like of shape (n_rows,), default=None
-        The gold alignment, marked by black corners.
+        The true alignment, marked by black corners.
     row_names, col_names : sequence of str, default=None
         Names of rows and columns. By default, numbers from 1.
 

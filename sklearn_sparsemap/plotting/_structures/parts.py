@@ -24,7 +24,7 @@ class PartsDisplay(StructuresDisplay):
     marginals : array-like of shape (n_parts,), default=None
         Probability of each part. By default, those of the mixture of the structures.
     y_true : a structure, default=None
-        The gold structure, whose parts are marked.
+        The true structure, whose parts are marked.
     names : sequence of str, default=None
         Names of the parts. By default, numbers from 0; for an estimator with classes, these.
 

@@ -44,7 +44,7 @@ class ChainDisplay(StructuresDisplay):
     marginals : array-like of shape (n_steps, n_states), default=None
         Probability of each state at each step. By default, those of the mixture of the paths.
     y_true : sequence of length n_steps, default=None
-        The gold path, marked by circles; in terms of `labels` if given.
+        The true path, marked by circles; in terms of `labels` if given.
     labels : sequence, default=None
         Names of the states. Paths then consist of names, except in a SparseMAPResult, whose paths are ints.
     words : sequence of str, default=None
@@ -263,7 +263,7 @@ class RankingDisplay(ChainDisplay):
     marginals : ignored
         Marginals of rankings are points, which are less informative than probabilities of places.
     y_true : int array, default=None
-        The gold ranking, marked by circles.
+        The true ranking, marked by circles.
     items : sequence of str, default=None
         Names of the items. By default, numbers from 0.
 
@@ -351,7 +351,7 @@ class SegmentationDisplay(ChainDisplay):
         Probability of each label at each step; or of each span, shape (n_steps, max_length, n_labels). By default,
         those of the mixture of the segmentations.
     y_true : a structure, default=None
-        The gold segmentation: the first strip.
+        The true segmentation: the first strip.
     labels : sequence, default=None
         Names of the labels. Steps are then labelled by them, except in a SparseMAPResult, whose labels are ints.
     words : sequence of str, default=None

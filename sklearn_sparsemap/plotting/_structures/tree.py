@@ -41,7 +41,7 @@ class TreeDisplay(StructuresDisplay, Drawing):
     marginals : array-like of shape (n_words + 1, n_words), or (n_words + 1, n_words, n_labels), default=None
         Probability of each arc, or of each with each label. By default, those of the mixture of the trees.
     y_true : array-like of shape (n_words,), default=None
-        The gold tree, drawn dashed below the words.
+        The true tree, drawn dashed below the words.
     words : sequence of str, default=None
         The words. By default, numbers. A word may have more lines, for example its part of speech.
     labels : sequence of str, default=None

@@ -139,7 +139,7 @@ class Derivations:
         self._sinks = move(graph.sinks)
 
     def best(self, batch):
-        """Find the best derivation of each sample of a `TensorBatch`; an oracle of `numerics.tensors`."""
+        """Find the best derivation of each sample of a `TensorBatch`; an oracle of `_numerics.tensors`."""
         zero = batch.scores.new_zeros(len(batch.scores), 1)
         # A row for each score, because rows are what the levels gather.
         table = torch.cat([batch.scores.flatten(1), batch.additional, zero], 1).T.contiguous()

@@ -22,7 +22,7 @@ _FEW_PARTS = 12  # `PolytopeSolver.few_parts`; so few pairs never reach `_ENOUGH
 
 @kernel
 def _steps_of(n_rows, n_cols):
-    """Return the layout of the pairs in the scores, with the shorter axis as rows; see `numerics.rows`."""
+    """Return the layout of the pairs in the scores, with the shorter axis as rows; see `_numerics.rows`."""
     return (n_cols, 1, 1) if n_rows <= n_cols else (1, n_cols, 1)
 
 
@@ -41,7 +41,7 @@ def _count_full(rows, cuts, square):
 def matching_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `numerics.facets`."""
+    """Solve one problem exactly; see `_numerics.facets`."""
     n, m, steps = min(dims[0], dims[1]), max(dims[0], dims[1]), _steps_of(dims[0], dims[1])
     rows = new_rows(n, m)
     read_rows(rows, scores, steps)
@@ -79,7 +79,7 @@ def matching_facets(
 def matching_equations(dims, z, p, slots, weights):
     """Return the equations of a face: sums of the lines of the shorter axis, and of full lines of the other one.
 
-    See `numerics.tight_face`.
+    See `_numerics.tight_face`.
     """
     n, m, steps = min(dims[0], dims[1]), max(dims[0], dims[1]), _steps_of(dims[0], dims[1])
     block = np.empty(p.shape[0], np.int32)

@@ -113,7 +113,7 @@ def _certify(scores, n_points, n_allowed, marginals, order):
 def ranking_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `numerics.facets`. dims is (number of items, number of items with points).
+    """Solve one problem exactly; see `_numerics.facets`. dims is (number of items, number of items with points).
 
     Pooling always ends and is exact up to rounding, so the active set never takes over.
     """
@@ -148,7 +148,7 @@ def ranking_facets(
 
 @as_equations
 def ranking_equations(dims, z, p, slots, weights):
-    """Return the equations of a face: the sum of each block; see `numerics.tight_face`."""
+    """Return the equations of a face: the sum of each block; see `_numerics.tight_face`."""
     n_blocks = np.int64(0)
     for b in slots:
         n_blocks = max(n_blocks, b + 1)

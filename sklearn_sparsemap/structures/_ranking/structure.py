@@ -59,7 +59,7 @@ class Ranking(Structure):
 
     The cost of losses with a margin is half of the squared distance of the points. There are no Gibbs marginals.
     `score` of an estimator is the fraction of pairs of items in the correct order (with `top_k`, of pairs with an item
-    of the gold ranking). See `Structure` for the conventions.
+    of the true ranking). See `Structure` for the conventions.
 
     References
     ----------

@@ -14,7 +14,7 @@ from ..._numerics.tight_face import as_equations
 def project_simplex(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `numerics.solver`.
+    """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `_numerics.solver`.
 
     Only scores within 1 of the best can be in the support. Starting from these, drop those at or below the threshold
     until none is dropped (Michelot). Each round computes the threshold from the scores alone, so that a single score in
@@ -55,7 +55,7 @@ def project_simplex(
 
 @as_equations
 def simplex_equations(dims, z, p, slots, weights):
-    """Write down the equation of a face: the sum of the support; see `numerics.tight_face`.
+    """Write down the equation of a face: the sum of the support; see `_numerics.tight_face`.
 
     The face is open if a part off the support is at the threshold.
     """

@@ -94,7 +94,7 @@ def _mark_free(scores, marginals, dims, weights, free):
 def subset_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `numerics.facets`.
+    """Solve one problem exactly; see `_numerics.facets`.
 
     Clipping is optimal for its own sum, so the gap is that of the sum: the multiplier times the distance from the bound
     that binds. So the active set never takes over.
@@ -132,7 +132,7 @@ def subset_facets(
 
 @as_equations
 def subset_equations(dims, z, p, slots, weights):
-    """Write down the equation of a face: the size, if a bound on it binds; see `numerics.tight_face`."""
+    """Write down the equation of a face: the size, if a bound on it binds; see `_numerics.tight_face`."""
     # A fixed size binds with a multiplier of zero, too.
     block, n_blocks = slots.copy(), 1 if abs(weights[0]) > BINDING or dims[1] == dims[2] else 0
     if slots.shape[0] == 0:

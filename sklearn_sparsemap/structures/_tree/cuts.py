@@ -28,7 +28,7 @@ _FEW_PARTS = 20  # `PolytopeSolver.few_parts`; so few arcs, as of four words, ne
 
 @kernel
 def _steps_of(rows):
-    """Return the layout of the parts; see `numerics.rows`."""
+    """Return the layout of the parts; see `_numerics.rows`."""
     n = rows.u.shape[0]
     n_labels = rows.u.shape[1] // (n + 1)
     return n_labels, n * n_labels, n_labels
@@ -153,7 +153,7 @@ def _warm_cuts(cuts, k, slots, weights):
 def tree_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `numerics.facets`."""
+    """Solve one problem exactly; see `_numerics.facets`."""
     n, single_root, n_labels = dims[0], dims[2] != 0, dims[3] if dims.shape[0] > 3 else 1
     rows = new_rows(n, n_labels * (n + 1))
     steps = _steps_of(rows)
@@ -200,7 +200,7 @@ def tree_facets(
 
 @as_equations
 def tree_equations(dims, z, p, slots, weights):
-    """Return the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
+    """Return the equations of a face: heads of each word, and tight cuts; see `_numerics.tight_face`."""
     n, n_sets, block, most = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32), 0
     n_labels = dims[3] if dims.shape[0] > 3 else 1
     for i in range(p.shape[0]):

@@ -63,7 +63,7 @@ class DependencyTree(Structure):
         and a row of features for each arc. SparseMAP with labels always uses the active set.
     labels : sequence of hashable, default=None
         Names of the labels, such as relations, instead of `n_labels`. A structure is then an object array of shape
-        (n, 2), or any sequence of pairs ``(head, name)``. In a gold tree that is only compared with a prediction, as in
+        (n, 2), or any sequence of pairs ``(head, name)``. In a true tree that is only compared with a prediction, as in
         `score` of an estimator, other names are wrong labels.
 
     Notes

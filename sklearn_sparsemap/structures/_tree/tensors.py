@@ -129,7 +129,7 @@ def best_heads(arcs, n_words, single_root):
 
 
 def _best_trees(batch, single_root):
-    """Find the best non-projective tree of each sample; an oracle of `numerics.tensors`."""
+    """Find the best non-projective tree of each sample; an oracle of `_numerics.tensors`."""
     arcs, n_words = batch.scores, batch.lengths[:, 1]
     n = arcs.shape[2]
     words = torch.arange(n, device=arcs.device)

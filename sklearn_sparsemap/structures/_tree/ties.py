@@ -1,6 +1,6 @@
 """Decide whether the solution of a tree is at a kink, if the multipliers of Newton's method do not tell.
 
-The oracle decides, see `numerics.rows.best_are_in_face`, given all tight sets, which this module finds.
+The oracle decides, see `_numerics.rows.best_are_in_face`, given all tight sets, which this module finds.
 """
 
 import numpy as np
@@ -81,7 +81,7 @@ def decide_kink(oracle, additional, dims, sizes, rows, cuts, k, n_free, steps, s
     n_free : int
         The first `n_free` cuts are equations.
     steps : tuple of int
-        The layout of the parts, see `numerics.rows`.
+        The layout of the parts, see `_numerics.rows`.
     size : float
         Magnitude of the scores.
 

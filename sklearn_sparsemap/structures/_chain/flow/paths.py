@@ -92,7 +92,7 @@ def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
 
 @entry(types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(INTS, FLOATS, PARTS, PARTS, FLOATS))
 def flow_paths(dims, marginals, slots, parts, weights):
-    """Return paths (k, T) and their probabilities whose mixture is a flow, as `numerics.facets` describes it.
+    """Return paths (k, T) and their probabilities whose mixture is a flow, as `_numerics.facets` describes it.
 
     Every path uses up an arc (or a node, if steps are independent), so there are at most as many paths. Their unary
     parts are affinely independent if the marginals determine the flow.

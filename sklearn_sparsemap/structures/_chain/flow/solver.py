@@ -1,4 +1,4 @@
-"""SparseMAP over chains by their flow, and products with the Jacobian, as `numerics.facets` describes them."""
+"""SparseMAP over chains by their flow, and products with the Jacobian, as `_numerics.facets` describes them."""
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def _solve(chain, forest):
 
 @kernel
 def _write_facets(chain, forest, additional, dims, marginals, tied):
-    """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`.
+    """Return the rows of the arcs with flow, and of the start and the end; see `_numerics.facets`.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _write_facets(chain, forest, additional, dims, marginals, tied):
 def chain_flow_solver(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly, by its flow; see `numerics.facets`."""
+    """Solve one problem exactly, by its flow; see `_numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     chain, n_iter, is_solved = new_chain(scores, additional, dims, -np.inf), np.int64(1), True
     # Without transitions, there are no arcs.
@@ -199,7 +199,7 @@ def _centre_steps(chain, marginals, u):
 def chain_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply a direction with the Jacobian; see `numerics.facets`."""
+    """Multiply a direction with the Jacobian; see `_numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     chain = new_chain(direction, additional_direction, dims, 0.0)
     width, forest = chain.width, new_forest(n_steps, chain.width)
