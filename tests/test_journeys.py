@@ -37,7 +37,7 @@ MOST = {
     "sparsemap, one array": (35, 11, 7),
     "lp_sparsemap, one graph": (31, 10, 8),
     "partial_fit of groups": (121, 30, 12),
-    "fit of label sets": (148, 27, 14),
+    "fit of label sets": (149, 27, 14),
 }
 MAX_QUESTIONS = 0
 MAX_MIXINS_WITH_ONE_USER = 0
