@@ -421,7 +421,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
-        elif gold is not None or not hasattr(self, "alpha_"):
+        elif gold is not None or self._learned.is_new or not hasattr(self, "alpha_"):
             weights, n_samples = np.ones(len(X)), _STREAM
             if gold is not None:
                 weights = task.weights / task.weights.max()
