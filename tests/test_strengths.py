@@ -135,7 +135,7 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
         return total / len(X)
 
     usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
-    twin = walk(usual * 10.0 ** np.arange(1, -3, -1), evaluate, 0.02)
+    twin = walk(usual * 10.0 ** np.arange(1, -3, -1), evaluate, 0.005 if loss == "sparsemap" else 0.02)
     np.testing.assert_allclose(model.alphas_, twin.alphas)
     np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
     assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)
@@ -270,6 +270,13 @@ def test_copies_and_searches():
     assert not hasattr(clone(model), "alpha_") and clone(model).alpha == "auto"
     search = GridSearchCV(clone(model), {"alpha": ["auto", None, 100.0]}, cv=2).fit(X, y)
     assert search.best_params_["alpha"] != 100.0
+
+
+def test_verbose_reports_the_strengths(capsys):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", verbose=1).fit(X, y)
+    told = [line for line in capsys.readouterr().out.splitlines() if "held-out samples" in line]
+    assert len(told) == len(model.alphas_) and "held-out samples, strength 1 of at most 4" in told[0]
 
 
 def test_mira_has_no_strength_to_choose():

@@ -355,7 +355,7 @@ def hold_out(estimator, n_samples, rng, stratify=None):
 
 
 def total_variance(X, weights):
-    """Return the sum of the variances of the columns of a dense or CSR matrix; 1 if it is zero.
+    """Return the sum of the variances of the columns of a dense or CSR matrix; 1 if it is zero or there are no rows.
 
     Parameters
     ----------
@@ -376,6 +376,8 @@ def total_variance(X, weights):
             squares += np.repeat(own, np.diff(ends)) @ np.square(X.data[ends[0] : ends[-1]])
         else:
             squares += np.sum(own @ np.square(X[start:stop]))
+    if not total:
+        return 1.0
     mean = weights @ X / total
     variance = float(squares / total - mean @ mean)
     return variance if variance > 0.0 else 1.0

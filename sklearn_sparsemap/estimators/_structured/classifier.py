@@ -205,12 +205,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     With ``alpha="auto"``, `fit` holds out a fifth of the samples or, if there are fewer than 200, each third of them in
     turn. It tries ten times the default, the default, a tenth and a hundredth of it, each from the weights of the
-    previous strength, until the loss of the held-out samples no longer falls by two percent. Each strength takes four
-    epochs of AdaGrad, or some tens of iterations of L-BFGS. The choice is the minimum of a parabola through the losses.
-    Models of the perceptron loss, which has no scale, are compared by the fraction of wrong parts. The choice depends
-    on the order of the samples, but not on `random_state`. With fewer than six samples, it is the default. With
-    `warm_start` too, the weights start from zero, because those of the last fit have seen the held-out samples.
-    `partial_fit` continues with the chosen strength.
+    previous strength, until the loss of the held-out samples no longer falls by half a percent, or two for crf and
+    margin_crf. Each strength takes four epochs of AdaGrad, or some tens of iterations of L-BFGS. The choice is the
+    minimum of a parabola through the losses. Models of the perceptron loss, which has no scale, are compared by the
+    fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer than
+    six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last fit
+    have seen the held-out samples. `partial_fit` continues with the chosen strength.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
@@ -423,7 +423,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
-        elif gold is not None or not hasattr(self, "alpha_"):
+        elif gold is not None or self._learned.is_new or not hasattr(self, "alpha_"):
             weights, n_samples = np.ones(len(X)), _STREAM
             if gold is not None:
                 weights = task.weights / task.weights.max()

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core.validation import pair_of
 from ..._training._scores import linear_scores
+from ...losses import LOSSES
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
 from .._monitor import report
@@ -13,9 +14,9 @@ from .._strengths import Choice, choose_strength, has_stalled, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
-# Relative decrease of the held-out loss that a tenth of the strength must bring: on a path, weak penalties overfit
-# less than in a whole fit, which has more epochs.
-_MIN_DECREASE = 0.02
+# Relative decrease of the held-out loss that a tenth of the strength must bring; that of log losses. Their weights grow
+# for many epochs if the penalty is weak, so on a path they overfit less than in a whole fit.
+_MIN_DECREASE, _MIN_LOG_DECREASE = 0.005, 0.02
 # Minimum number of samples for a choice.
 _MIN_SAMPLES = 6
 # Minimum number of samples of which one part in `_N_PARTS` is held out; with fewer, each part of three is, in turn.
@@ -85,9 +86,10 @@ def choose_penalty(estimator, task, X, gold):
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), np.sort(held)) for held in held_parts]
     total = sum(part.task.weights.sum() for part in parts)
+    min_decrease = _MIN_LOG_DECREASE if LOSSES[task.loss].argmax == "gibbs" else _MIN_DECREASE
     alphas, losses, results = usual * _PATH, [], []
-    for alpha in try_strengths(alphas, losses, results, _MIN_DECREASE):
-        report(estimator, "held-out loss, strength", len(losses) + 1, f"at most {len(alphas)}")
+    for alpha in try_strengths(alphas, losses, results, min_decrease):
+        report(estimator, "held-out samples, strength", len(losses) + 1, f"at most {len(alphas)}")
         losses.append(sum(part.loss(alpha) for part in parts) / total)
         results.append([])
-    return choose_strength(alphas, losses, results, _MIN_DECREASE)
+    return choose_strength(alphas, losses, results, min_decrease)
