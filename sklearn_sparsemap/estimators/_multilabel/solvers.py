@@ -270,7 +270,7 @@ class LBFGSCrossValidation:
             learner = self._new_learner(part, features, models[k], alpha=self.alpha, tol=tol)
             learner.run(partial(has_stalled, _CV_LOSS_TOL, learner.losses))
             models[k] = learner.model()
-            evidence[self.folds[k][1]] = estimator._evidence(_as_network(models[k]), held.values)
+            evidence[self.folds[k][1]] = self.estimator._evidence(_as_network(models[k]), held.values)
         mean = (np.mean([getattr(model, name) for model in models], axis=0) for name in _ARRAYS)
         return self.estimator._calibrate(evidence, self.task), [evidence, *mean]
 
