@@ -137,13 +137,12 @@ def _products(step, change, gradient, new_step, new_change, sums):
     """
     a = b = c = d = e = 0.0
     for i in range(gradient.shape[0]):
+        a += step[i] * gradient[i]
+        b += change[i] * gradient[i]
         # Products of two numbers of float32 would be of float32.
-        own_step, own_change = np.float64(step[i]), np.float64(change[i])
-        a += own_step * gradient[i]
-        b += own_change * gradient[i]
-        c += own_step * new_change[i]
-        d += own_change * new_step[i]
-        e += own_change * new_change[i]
+        c += step[i] * np.float64(new_change[i])
+        d += change[i] * np.float64(new_step[i])
+        e += change[i] * np.float64(new_change[i])
     sums[0] = a
     sums[1] = b
     sums[2] = c
