@@ -150,8 +150,8 @@ def perceptron_path(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        Its `budget` and `alpha` are ignored. ``verbose=1`` reports each fold and budget. Earlier steps of a pipeline are
-        fitted once to each training set, not for each budget.
+        Its `budget` and `alpha` are ignored. ``verbose=1`` reports each fold and budget. Earlier steps of a pipeline
+        are fitted once to each training set, not for each budget.
     X, y
         As for `fit`.
     budgets : sequence of int or None
