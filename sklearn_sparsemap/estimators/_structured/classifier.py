@@ -248,7 +248,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     pair of a `Pair`, or one for all pairs if it is ``tied``; likewise the tables of a `PairTable`; for a named
     `StructureFactor`, the learned scores of its structure. If possible, return the same graph object for samples of the
     same form: they are then solved together. `predict` returns the best assignments (see `map_inference`). The losses
-    crf and margin_crf are not available.
+    crf and margin_crf are not available. The others train on the linear relaxation, except perceptron in graphs of
+    rules and pairs: it trains on the best assignment, if a search of 20 nodes finds it. This takes longer, but learns
+    positive scores of pairs that the relaxation makes too weak.
 
     For structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs), the objective of
     the loss decides the number of parts; see `predict` and `score`.
