@@ -6,13 +6,14 @@ references. Nothing is unpickled. A dict that holds anything except strings, boo
 to the caller.
 """
 
+from collections import namedtuple
 from io import BytesIO
 from itertools import pairwise
 from pickle import Pickler
 
 import numpy as np
 
-from ..._core.jit import INTS_OUT, PARTS_OUT, UINTS_OUT, copy_into, entry, kernel, types
+from ..._core.jit import INTS_OUT, PARTS_OUT, UINTS_OUT, by_address, copy_into, entry, kernel, types
 from .._tokens.kernels import mix
 
 # Number of tokens that are pickled together. More leave the processor's cache.
@@ -32,6 +33,12 @@ _NUMBER = -1  # the length of an atom that is a number
 _ATOMS, _TEXT, _FORMS, _ATTRIBUTES, _VALUES, _TOKENS = range(6)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES_OUT = types.Array(types.uint8, 1, "C")
+# Hash tables of the atoms and of the forms: slots, hashes. Atom k is the text of `lengths[k]` bytes at `starts[k]`, or
+# the number whose bits are `starts[k]`. Form k has the attributes from `ends[k]` to `ends[k + 1]`.
+Atoms = namedtuple("Atoms", ["slots", "hashes", "starts", "lengths", "text"])
+Forms = namedtuple("Forms", ["slots", "hashes", "ends", "attributes"])
+_ATOM_TABLE = by_address([PARTS_OUT, UINTS_OUT, INTS_OUT, INTS_OUT, _BYTES_OUT], Atoms)
+_FORM_TABLE = by_address([PARTS_OUT, UINTS_OUT, INTS_OUT, INTS_OUT], Forms)
 
 
 @kernel
@@ -154,23 +161,18 @@ def _read_number(buffer, at, code, number, bits):
 
 @entry(
     types.boolean(
-        *(_BYTES, INTS_OUT),
-        *(PARTS_OUT, UINTS_OUT, INTS_OUT, INTS_OUT, _BYTES_OUT),
-        *(PARTS_OUT, UINTS_OUT, INTS_OUT, INTS_OUT),
+        *(_BYTES, INTS_OUT, _ATOM_TABLE, _FORM_TABLE),
         *(INTS_OUT, INTS_OUT, INTS_OUT),
     )
-)
-def _read(
-    buffer, counts,
-    slots, hashes, starts, lengths, text,
-    form_slots, form_hashes, form_ends, attributes,
-    values, form_of, own,
-):  # fmt: skip
+)  # fmt: skip
+def _read(buffer, counts, atoms, forms, values, form_of, own):
     """Number the values and the forms of the tokens in a pickle; return whether all tokens are flat dicts.
 
     `_Numbers` makes all arrays large enough for flat dicts. Tuples look like further names and values until they end,
     so these are counted. `own` has the names of a token.
     """
+    slots, hashes, starts, lengths, text = atoms.slots, atoms.hashes, atoms.starts, atoms.lengths, atoms.text
+    form_slots, form_hashes, form_ends, attributes = forms.slots, forms.hashes, forms.ends, forms.attributes
     number, is_open, is_key, n_own, n_known = np.zeros(1), False, True, np.int64(0), np.int64(0)
     bits = number.view(np.int64)
     # After the protocol, the frame if any, and the list of tokens.
@@ -289,8 +291,8 @@ class _Numbers:
         values, own = np.empty(n_entries, np.int64), np.zeros(1 + max(map(len, tokens)), np.int64)
         self.counts[_VALUES] = 0
         is_read = _read(
-            buffer, self.counts, self.slots, self.hashes, self.starts, self.lengths, self.text, self.form_slots,
-            self.form_hashes, self.ends, self.attributes, values, form_of, own,
+            buffer, self.counts, Atoms(self.slots, self.hashes, self.starts, self.lengths, self.text),
+            Forms(self.form_slots, self.form_hashes, self.ends, self.attributes), values, form_of, own,
         )  # fmt: skip
         return values if is_read else None
 
