@@ -1,7 +1,7 @@
 """Tokens that are flat dicts, numbered by a kernel that reads their pickles.
 
-Python hashes and compares the values of millions of tokens one by one. Its C code for pickles writes all of them in a
-third of that time, and a kernel numbers their bytes. The format is a documented one (`pickletools`), protocol 4 without
+Python hashes and compares the values of millions of tokens one by one. Its C code for pickles writes all of them in
+half of that time, and a kernel numbers their bytes. The format is a documented one (`pickletools`), protocol 4 without
 references. Nothing is unpickled. A dict that holds anything except strings, bools, floats and small integers is left
 to the caller.
 """
