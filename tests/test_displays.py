@@ -292,8 +292,8 @@ def test_names_of_paths_fit_beside_them(n):
 def test_explanations_list_no_bars_of_zero():
     entries = [(f"feature {i}", 0, "a", value) for i, value in enumerate([2.0, -1.0, 0.011, 0.009, 1e-5, 0.0, 0.0])]
     display = ExplanationDisplay(Explanation(["a"], ["b"], 1.02001, entries)).plot()
-    names = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert [name.partition(" @")[0] for name in names] == ["feature 0", "feature 1", "feature 2", "4 others"]
+    names = [text.get_text().partition(" →")[0] for text in display.ax_.get_yticklabels()]
+    assert names == ["feature 0", "feature 1", "feature 2", "4 others"]
     widths = [bar.get_width() for bar in display.ax_.patches]
     np.testing.assert_allclose(widths, [2.0, -1.0, 0.011, 0.00901])
 

@@ -318,7 +318,8 @@ def test_pairs_that_differ_are_learned(loss, name):
     rng = np.random.default_rng(8)
     sentences, trees = make_treebank(rng, 52, name)
     train, test = slice(0, 40), slice(40, 52)
-    X, options = features(sentences, name), {"loss": loss, "solver": "adagrad", "max_iter": 8, "random_state": 0}
+    options = {"loss": loss, "alpha": 1e-4, "solver": "adagrad", "max_iter": 8, "random_state": 0}
+    X = features(sentences, name)
     second = StructuredSparseMAPClassifier(second_order_tree, **options).fit(X[train], trees[train])
     fewer = [sample[:-1] for sample in X] if name == "grandparents" else [sample[0] for sample in X]
     structure = second_order_tree if name == "grandparents" else DependencyTree(single_root=True)
