@@ -21,7 +21,7 @@ _MAX_ITER = 2000  # sweeps and Newton steps of a relaxation
 _MAX_RESIDUAL = 1e-6  # largest residual of a valid solution; the gaps of others say nothing
 # Default time limit of a sample in seconds, and the fraction of it for the relaxation; the rest is for a search.
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
-_MAX_NODES = 20  # nodes of a search in training; most rotas need one
+_MAX_NODES = 20  # nodes of a search in training; rotas of four people need one, frustrated grids more
 # Number of samples that have one time limit for all their relaxations, which are usually fast.
 _CHUNK = 64
 
