@@ -69,7 +69,7 @@ def second_order_tree(
     >>> heads = [[2, 0, 2], [2, 0]]
     >>> kinds = ArcVectorizer, SiblingVectorizer, GrandparentVectorizer
     >>> X = list(zip(*[kind(n_features=2**12).transform(sentences) for kind in kinds]))
-    >>> model = StructuredSparseMAPClassifier(second_order_tree, max_iter=20).fit(X, heads)
+    >>> model = StructuredSparseMAPClassifier(second_order_tree).fit(X, heads)
     >>> [tree.tolist() for tree in model.predict(X)]
     [[2, 0, 2], [2, 0]]
     """
