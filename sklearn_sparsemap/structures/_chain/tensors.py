@@ -18,7 +18,7 @@ def _split(joined, given):
 def chain_program(shape, given, state=-1, counts=None):
     """Return the `Hypergraph` of chains, with a final node for each number of steps; see `derivations_of`.
 
-    `_sequence_budget/tensors.py` calls this with `state` and `counts`.
+    `structures/_sequence_budget/tensors.py` calls this with `state` and `counts`.
 
     Parameters
     ----------
