@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -201,11 +204,69 @@ def test_versions_of_the_site_are_published_side_by_side(tmp_path, publish):
         publish(built, published, "v1", "https://site")
 
 
-def test_the_address_of_the_site_is_the_same_everywhere():
+def test_the_workflow_publishes_tags_to_a_branch(tmp_path, monkeypatch):
+    """Its commands run in a clone of a bare repository, for two tags, and again for the second."""
+    workflow = ROOT / ".github" / "workflows" / "site.yml"
+    if not workflow.is_file():
+        pytest.skip("a source distribution has no workflows")
+    yaml, bash, git = pytest.importorskip("yaml"), shutil.which("bash"), shutil.which("git")
+    if os.name != "posix" or not (bash and git):
+        pytest.skip("the commands of the workflow need bash and git")
+    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["publish"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    built = next(i for i, command in enumerate(commands) if "doc/build.py" in command)
+    monkeypatch.setenv("GITHUB_ACTOR", "somebody")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, os.devnull)
+
+    def run(command, folder):
+        done = subprocess.run([bash, "-eo", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    commit = "git -c user.name=somebody -c user.email=somebody@example.org commit -q -m first"
+    (tmp_path / "origin" / "doc").mkdir(parents=True)
+    shutil.copy(DOC / "publish.py", tmp_path / "origin" / "doc")
+    run(f"git init -q && git add . && {commit}", tmp_path / "origin")
+    for run_number, version in enumerate(("0.2.0", "0.1.1", "0.1.1")):
+        tag, work = f"v{version}", tmp_path / f"work-{run_number}"
+        run(f"git tag --force {tag}", tmp_path / "origin")
+        work.mkdir()
+        # As actions/checkout does: one commit, with its tag.
+        run(f"git init -q project && cd project && git remote add origin 'file://{tmp_path / 'origin'}'", work)
+        run(f"git fetch -q --depth 1 origin +{tag}:refs/tags/{tag} && git checkout -q {tag}", work / "project")
+        site = work / "project" / "doc" / "_build" / "html"
+        site.mkdir(parents=True)
+        (site / "index.html").write_text(version)
+        monkeypatch.setenv("GITHUB_REF_NAME", tag)
+        for command in commands[built + 1 :]:
+            run(command, work / "project")
+    run("git switch -q gh-pages", tmp_path / "origin")
+    pages = tmp_path / "origin"
+    served = {path.relative_to(pages).as_posix() for path in pages.rglob("*") if ".git" not in path.parts}
+    assert served == {
+        "0.1.1",
+        "0.1.1/index.html",
+        "0.2.0",
+        "0.2.0/index.html",
+        "index.html",
+        "versions.json",
+        ".nojekyll",
+    }
+    assert (pages / "0.1.1" / "index.html").read_text() == "0.1.1"
+    assert (pages / "index.html").read_text() == (pages / "0.2.0" / "index.html").read_text() == "0.2.0"
+    listed = json.loads((pages / "versions.json").read_text())
+    assert [entry["version"] for entry in listed] == ["0.2.0", "0.1.1"]
+
+
+def test_the_address_of_the_site_is_in_one_place():
     link = (ROOT / "sklearn_sparsemap" / "_core" / "doc_link.py").read_text(encoding="utf-8")
     address = re.search(r'^SITE = "(https://[^"]+)"', link, re.M)[1]
-    for name in ("README.md", "CITATION.cff", "doc/index.rst", "doc/citing.rst"):
-        assert address in (ROOT / name).read_text(encoding="utf-8"), name
+    for path in (*ROOT.glob("*.*"), *pages(), *(ROOT / "sklearn_sparsemap").rglob("*.py")):
+        if path.is_file() and path.name != "doc_link.py":
+            assert address not in path.read_text(encoding="utf-8"), path
+    assert "`own address`_" in (DOC / "index.rst").read_text(encoding="utf-8")
     workflow = ROOT / ".github" / "workflows" / "site.yml"
     if not workflow.is_file():
         pytest.skip("a source distribution has no workflows")
