@@ -76,6 +76,8 @@ default_role = "py:obj"
 toc_object_entries_show_parents = "hide"
 add_function_parentheses = False  # they would break lines of the narrow sidebars
 autosummary_generate = True
+# The address of the published site, for pages that name it.
+rst_epilog = f".. _own address: {SITE}/"
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
 suppress_warnings = ["config.cache", "myst.header"]
 autosummary_context = {"methods_of": _site.methods_of, "related_to": _site.related_to}
