@@ -211,6 +211,15 @@ def cut_thumbnails(app):
         page.save(thumbnail)
 
 
+def show_thumbnail(app, docname, source):
+    """Show the thumbnail of an example beside its introduction, because the picture itself is at the end of the page."""
+    folder, _, name = docname.rpartition("/")
+    thumbnail = f"/{folder}/images/thumb/sphx_glr_{name}_thumb.png"
+    if docname.startswith("auto_examples/") and name.startswith("plot_"):
+        image = f".. image:: {thumbnail}\n   :class: preview\n   :alt: A part of the picture at the end\n\n"
+        source[0] = re.sub(r"^.+\n=+\n\n", lambda title: title[0] + image, source[0], count=1, flags=re.M)
+
+
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
             "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
 # The order within a section: the easiest first.

@@ -127,4 +127,5 @@ def setup(app):
     _site.warn_of_empty_axes(Figure)
     app.connect("builder-inited", _site.cut_thumbnails, priority=900)  # after the gallery
     app.connect("source-read", _site.fill_tables)
+    app.connect("source-read", _site.show_thumbnail)
     app.connect("missing-reference", _site.link_public_name)

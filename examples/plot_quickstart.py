@@ -30,15 +30,15 @@ from sklearn_sparsemap.plotting import ChainDisplay
 # %%
 # Sequences with a hidden regularity
 # ----------------------------------
-# Test sequences are made of other images than training sequences. 95 steps of 100 follow the code; the rest are random
-# digits. Three images of four lose one of their halves.
+# Test sequences use other images than training sequences. Of 100 steps, 95 follow the rule; the rest are random
+# digits. Of four images, three have one half hidden.
 
 N_STEPS, SIDE = 8, 8
 rng = np.random.default_rng(0)
 
 
 def draw_digits():
-    """Draw one sequence of digits that mostly follows the code."""
+    """Draw one sequence of digits that mostly follows the rule."""
     digits = [rng.integers(10)]
     while len(digits) < N_STEPS:
         follows = rng.random() < 0.95
@@ -99,7 +99,7 @@ models = {
     "chain, SparseMAP": chain,
 }
 
-# A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
+# A tiny fit compiles the kernels, once: later runs load them. The times below are without compilation.
 chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
 chain.predict_structures(X_test[:2])
 single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(
@@ -135,7 +135,7 @@ for name, model in models.items():
     )
 
 # %%
-# The code that the chain has found: for each digit, the two most favoured next ones.
+# The rule that the chain has found: the two steps with the highest scores, averaged over all digits.
 
 ahead = np.array([np.roll(row, -digit) for digit, row in enumerate(chain.transitions_)])
 best = ahead.mean(axis=0).argsort()[::-1][:2]
@@ -183,8 +183,8 @@ for sequence, probability in structures[shown]:
 # %%
 # The picture
 # -----------
-# On top what the models see (hatched: hidden). Below, the marginal probability of each digit at each step: an empty
-# cell is exactly zero. The lines are the selected sequences, as `ChainDisplay` draws them.
+# At the top are the images as the models see them; hatched halves are hidden. Below is the marginal probability of each
+# digit at each step; in an empty cell it is exactly zero. The lines are the selected sequences, as `ChainDisplay` draws them.
 
 INK, WRONG = "#222222", "#c0392b"
 marginals = chain.predict_marginals(X_test[[shown]])[0]

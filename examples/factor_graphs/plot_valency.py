@@ -80,13 +80,15 @@ for title, (trees, _) in solutions.items():
 # marginals of the trees, not the trees.
 
 INK = "#222222"
-figure, axes = plt.subplots(4, 1, figsize=(8.6, 8.2), height_ratios=(3, 1.1, 3.3, 1.1))
+figure, axes = plt.subplots(
+    4, 1, figsize=(8.6, 9.2), height_ratios=(3, 1, 3.5, 1), layout="constrained"
+)
 axes = axes.reshape(2, 2).T
 for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items()):
     TreeDisplay.from_predictions(
         trees, marginals=marginals, words=words, ax=top, max_structures=3
     )
-    top.set_title(title, fontsize=13, color=INK)
+    top.set_title(title, fontsize=13, color=INK, pad=14)
     modifiers = marginals[1:].sum(axis=1)
     allowed = np.array([BUDGETS.get(word, np.nan) for word in words])
     bottom.bar(
@@ -108,8 +110,5 @@ for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items())
     bottom.tick_params(axis="x", length=0)
 axes[1, 0].set_ylabel("expected modifiers", color=INK)
 axes[1, 0].legend(frameon=False, labelcolor=INK)
-figure.subplots_adjust(
-    left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.3
-)
 
 plt.show()

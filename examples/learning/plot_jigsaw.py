@@ -223,8 +223,8 @@ titles = ["shuffled", "each alone", "selected by SparseMAP", "", "", "original"]
 figure, axes = plt.subplots(
     len(rows),
     len(titles),
-    figsize=(9.6, 7.6),
-    gridspec_kw={"wspace": 0.18, "hspace": 0.2},
+    figsize=(9.6, 7.0),
+    layout="constrained",
 )
 for row, k in zip(axes, rows):
     i = test[k]
@@ -236,7 +236,7 @@ for row, k in zip(axes, rows):
         show(ax, picture, images[i])
         style = {"color": RIGHT, "fontweight": "bold"} if right else {"color": INK}
         ax.set_xlabel(
-            f"{probability:.2f}" + (", right" if right else ""), fontsize=11, **style
+            f"{probability:.2f}" + (", correct" if right else ""), fontsize=11, **style
         )
     rest = n_selected[k] - N_SHOWN
     if rest:
