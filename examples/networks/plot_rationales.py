@@ -143,15 +143,15 @@ for name, in_runs in (("SequenceBudget", True), ("Subset", False)):
 # word is read. The clause about the food is underlined.
 
 INK = "#222222"
-figure, axes = plt.subplots(2, 1, figsize=(13, 4.4), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(11, 4.4), layout="constrained")
 for ax, (name, weights) in zip(axes, shown.items()):
     for row, (words, is_food) in enumerate(zip(reviews, truth[:3])):
         for place, word in enumerate(words):
             weight = float(weights[row, place])
             box = {"facecolor": plt.cm.Blues(0.6 * weight), "edgecolor": "none"}
             ax.text(
-                place, row, word, ha="center", va="center", color=INK, fontsize=8,
-                bbox={"boxstyle": "round,pad=0.25", **box},
+                place, row, word, ha="center", va="center", color=INK, fontsize=9.5,
+                bbox={"boxstyle": "round,pad=0.2", **box},
             )  # fmt: skip
             if is_food[place]:
                 ax.plot([place - 0.45, place + 0.45], [row + 0.38] * 2, color="#d55e00")

@@ -226,7 +226,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     [[0.75, 0.25], [0.0, 1.0]]
     """
 
-    _axes = "gold", "predicted"
+    _axes = "true", "predicted"
 
     def __init__(
         self,
