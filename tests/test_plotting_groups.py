@@ -113,6 +113,19 @@ def test_labels_of_close_points_do_not_overlap():
     assert_nothing_overlaps(display.figure_)
 
 
+def test_labels_of_two_curves_do_not_overlap():
+    """As of two kinds of group weights that reach one score with the same groups."""
+    n, scores = np.array([100, 300, 1000]), np.array([0.5, 0.7, 0.8])
+    curves = {
+        "first": GroupPath([1, 3, 40], scores, scores[:, None], n, [], []),
+        "second": GroupPath([1, 3, 40], scores - 0.03, scores[:, None] - 0.03, n, [], []),
+        "third": GroupPath([1, 3, 40], scores + 0.01, scores[:, None] + 0.01, n, [], []),
+    }
+    display = GroupPathDisplay(curves).plot()
+    assert len(display.ax_.texts) >= 6
+    assert_nothing_overlaps(display.figure_)
+
+
 def test_strengths_are_drawn_like_budgets():
     X, y = sensors()
     model = StructuredGroupLassoCV(groups=GROUP_OF, n_alphas=4, cv=3, loss="crf").fit(X, y)

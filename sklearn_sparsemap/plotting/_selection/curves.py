@@ -279,6 +279,8 @@ class GroupPathDisplay(Display):
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
             self.legend_ = legend_above(ax, handles)
+        # Lays the axes out once for the labels of all curves.
+        size_in_points(ax)
         labelled = []
         for place, (name, line) in enumerate(self.lines_.items()):
             self._label_points(ax, line, labels[name][0], place % 2 == 0, labels[name][1], labelled)
@@ -291,14 +293,13 @@ class GroupPathDisplay(Display):
         The point number `best` is labelled first, in bold. A label that would cover another one is left out: `labelled`
         has the places of all labels so far, also those of other curves.
         """
-        size_in_points(ax)
         points = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
         for i in sorted(range(len(labels)), key=lambda i: i != best):
             label = f"best: {labels[i]}" if i == best else labels[i]
             # Bold letters are wider.
             width = (1.2 if i == best else 1.0) * text_width(label, 8.5) + 3.0
             # The left end of the text, above or below the point, and at half its height.
-            box = points[i] + ((-width, 8.0) if above else (0.0, -8.0)), width
+            box = points[i] + ((-width - 2.5, 9.0) if above else (2.5, -9.0)), width
             if any(
                 abs(corner[1] - box[0][1]) < _ROOM and corner[0] < box[0][0] + width and box[0][0] < corner[0] + other
                 for corner, other in labelled
