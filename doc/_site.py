@@ -212,7 +212,7 @@ def cut_thumbnails(app):
 
 
 def show_thumbnail(app, docname, source):
-    """Show the thumbnail of an example beside its introduction, because the picture itself is at the end of the page."""
+    """Show the thumbnail of an example beside its introduction, because its picture is at the end of the page."""
     folder, _, name = docname.rpartition("/")
     thumbnail = f"/{folder}/images/thumb/sphx_glr_{name}_thumb.png"
     if docname.startswith("auto_examples/") and name.startswith("plot_"):

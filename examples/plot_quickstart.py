@@ -184,7 +184,8 @@ for sequence, probability in structures[shown]:
 # The picture
 # -----------
 # At the top are the images as the models see them; hatched halves are hidden. Below is the marginal probability of each
-# digit at each step; in an empty cell it is exactly zero. The lines are the selected sequences, as `ChainDisplay` draws them.
+# digit at each step; in an empty cell it is exactly zero. The lines are the selected sequences, as
+# `ChainDisplay` draws them.
 
 INK, WRONG = "#222222", "#c0392b"
 marginals = chain.predict_marginals(X_test[[shown]])[0]
