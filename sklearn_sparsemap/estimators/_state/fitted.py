@@ -36,11 +36,6 @@ class FittedState:
         self._model, self.optimizer, self.final = model, optimizer, final
 
     @property
-    def is_new(self):
-        """Whether a stream has begun, but has seen no sample yet."""
-        return self.optimizer is not None and self.optimizer.n_steps == 0
-
-    @property
     def model(self):
         if self._model is None and self.optimizer is not None:
             self._model = self.optimizer.model()
