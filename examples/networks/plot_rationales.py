@@ -150,7 +150,7 @@ for ax, (name, weights) in zip(axes, shown.items()):
             weight = float(weights[row, place])
             box = {"facecolor": plt.cm.Blues(0.6 * weight), "edgecolor": "none"}
             ax.text(
-                place, row, word, ha="center", va="center", color=INK, fontsize=9.5,
+                place, row, word, ha="center", va="center", color=INK, fontsize=8.5,
                 bbox={"boxstyle": "round,pad=0.2", **box},
             )  # fmt: skip
             if is_food[place]:
