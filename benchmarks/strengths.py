@@ -23,10 +23,11 @@ import numpy as np
 import results
 from crf import sentences_of
 from ocr import load_letters
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from stopping import describe
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conll, load_conllu
 from sklearn_sparsemap.features import ArcVectorizer, TokenDictVectorizer, dependency_templates
 from sklearn_sparsemap.metrics import span_f1_score
@@ -170,6 +171,9 @@ def compare_peer(name, data, args):
     from sklearn_crfsuite import CRF
 
     _, X, y, X_test, y_test, score = data
+    # CRFsuite takes names: of the pixels of a letter that are black, and of labels.
+    X, X_test = (RaggedArray(csr_array(own.values), own.indptr) for own in (X, X_test))
+    y, y_test = ([list(map(str, labels)) for labels in own] for own in (y, y_test))
     for algorithm in ("lbfgs", "ap"):
         model = CRF(algorithm=algorithm, all_possible_transitions=True)
         began = process_time()
@@ -205,7 +209,7 @@ def main():
             # Compiles the kernels, or loads them.
             fit(structure, loss, 1e-2, 0, X[:30], y[:30])
             compare(name, loss, data, args)
-        if structure == "chain" and not args.skip_peer and name != "letters":
+        if structure == "chain" and not args.skip_peer:
             compare_peer(name, data, args)
 
 
