@@ -40,7 +40,7 @@ def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
     X = [np.pad(x, ((0, 0), (0, 1))) for x in X]
 
     def fraction(n_rows):
-        return penalty * (n_rows / n_columns) ** 0.5 if "crf" in loss else penalty
+        return penalty * (n_rows / n_columns / 2.0) ** 0.5 if "crf" in loss else penalty
 
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     rows = np.repeat(weights, [len(x) for x in X])
@@ -60,7 +60,7 @@ def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
     assert stream.partial_fit([7.0 * x for x in X], y).alpha_ == pytest.approx(usual)
 
 
-@pytest.mark.parametrize("n_columns, fraction", [(1, 0.15), (60, 0.01 * 10.0**0.5), (600, 0.01), (6_000, 0.01)])
+@pytest.mark.parametrize("n_columns, fraction", [(1, 0.15), (30, 0.01 * 10.0**0.5), (300, 0.01), (6_000, 0.01)])
 def test_log_losses_need_a_weak_penalty_if_features_are_many(n_columns, fraction):
     X = np.random.default_rng(0).normal(size=(600, n_columns))
     y = np.arange(600) % 2
@@ -95,7 +95,7 @@ def test_units_of_features_do_not_matter():
     assert colder.alpha_ == pytest.approx(4.0 * model.alpha_)
     np.testing.assert_allclose(4.0 * colder.coef_, model.set_params(tol=1e-6).fit(X, y).coef_, atol=1e-3)
     # Transitions have the same penalty, and do not grow with the features.
-    fraction = 0.01 * (sum(map(len, X)) / X[0].shape[1]) ** 0.5
+    fraction = 0.01 * (sum(map(len, X)) / X[0].shape[1] / 2.0) ** 0.5
     assert clone(model).fit([1e5 * x for x in X], y).alpha_ == pytest.approx(fraction * 100.0 / len(X))
 
 

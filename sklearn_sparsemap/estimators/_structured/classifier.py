@@ -63,8 +63,8 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # The usual penalty on the sum of the losses, as a fraction of the total variance of the features. It is a Gaussian
 # prior under which the scores of parts have the standard deviation 2.6. Log losses need larger scores where features
 # can separate the labels, up to 10: their fraction grows from the second one with the square root of the number of rows
-# for each column. Chosen on held-out parts of training data; see doc/notes/training.md.
-_PENALTY, _LOG_LOSS_PENALTY = 0.15, 0.01
+# for each column, if there are more than two. Chosen on held-out parts of training data; see doc/notes/training.md.
+_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 0.01, 2.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -104,9 +104,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
-        For crf and margin_crf it is smaller: ``0.01 * sqrt(r) * v / n``, with the number r of rows for each column of
-        the features (1 to 225). ``"auto"`` chooses the strength by the loss of held-out samples, and then learns from
-        all samples, in about twice the time. See the notes.
+        For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column
+        of the features (at least 2, at most 450). ``"auto"`` chooses the strength by the loss of held-out samples, and
+        then learns from all samples, in about twice the time. See the notes.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -200,9 +200,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Notes
     -----
     **Strength of the penalty.** The default amounts to a Gaussian prior on the weights, under which the scores of parts
-    have a standard deviation of 2.6. For crf and margin_crf, whose losses vanish only at larger scores, it is 10 if
-    there are as many columns of features as rows (steps, arcs or samples), and smaller with fewer columns, which
-    separate the labels less well. Columns that are zero do not count. So the default suits features in any unit. For
+    have a standard deviation of 2.6. For crf and margin_crf, whose losses vanish only at larger scores, it is 10 with
+    up to two rows (steps, arcs or samples) for each column of features, and smaller with fewer columns, which separate
+    the labels less well. Columns that are zero do not count. So the default suits features in any unit. For
     sparsemap and crf, whose scores are proportional to the temperature, it is divided by the temperature. The number of
     samples is the sum of their weights; a weight below one counts as one. `partial_fit` and
     `fit_partitions` use the variance and the rows of the first mini-batch and n = 10,000, and later calls keep the
@@ -441,7 +441,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             loss, penalty = LOSSES[task.loss], _PENALTY
             if loss.argmax == "gibbs":
                 density = rows_per_column(X.values, np.repeat(repetitions, lengths))
-                penalty = min(_LOG_LOSS_PENALTY * max(density, 1.0) ** 0.5, _PENALTY)
+                penalty = min(_LOG_LOSS_PENALTY * max(density / _DENSITY, 1.0) ** 0.5, _PENALTY)
             if loss.argmax != "map" and not loss.margin:
                 # Scores are proportional to the temperature.
                 penalty /= self.temperature
