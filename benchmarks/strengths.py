@@ -9,6 +9,9 @@ Chunking (CoNLL-2000), Spanish entities (CoNLL-2002), parts of speech and trees 
 of which the best is named, and the CPU time of auto as a multiple of the default's. CRFsuite has the same features, and
 its own defaults. Seeds are orders of the samples.
 
+Five more sets, which run if --sets names them, have few features: parts of speech alone (chunking_tags), or the ends of
+words (spanish_ends, speech_turkish_ends and so on).
+
 With --development, the end of the training files takes the place of the test files. The constants of the default were
 chosen there.
 """
@@ -23,10 +26,11 @@ import numpy as np
 import results
 from crf import sentences_of
 from ocr import load_letters
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from stopping import describe
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conll, load_conllu
 from sklearn_sparsemap.features import ArcVectorizer, TokenDictVectorizer, dependency_templates
 from sklearn_sparsemap.metrics import span_f1_score
@@ -45,6 +49,20 @@ def describe_word(sentence, i):
         is_inside = 0 <= i + offset < len(sentence)
         features[f"{offset}:word"] = sentence[i + offset]["word"].lower() if is_inside else "<>"
     return features
+
+
+def describe_ends(sentence, i):
+    """Return few features of a token: the ends of words, and the shape."""
+    word, previous = sentence[i]["word"], sentence[i - 1]["word"][-1:] if i else "<>"
+    return {"title": word.istitle(), "digit": word.isdigit(), "previous": previous} | {
+        "suffix1": word[-1:], "suffix2": word[-2:], "prefix": word[:1]
+    }  # fmt: skip
+
+
+def describe_tags(sentence, i):
+    """Return few features of a token: the parts of speech around it."""
+    places = range(i - 2, i + 3)
+    return {f"{j - i}:pos": sentence[j]["pos"] if 0 <= j < len(sentence) else "<>" for j in places}
 
 
 def tag(parts, describe, score):
@@ -70,24 +88,24 @@ def cut(args, read, path, test_path):
     return (X[: args.sentences], y[: args.sentences]), tuple(part[:n] for part in read(test_path))
 
 
-def chunking(args):
+def chunking(args, describe=describe):
     folder = args.data / "conll2000"
     return tag(cut(args, load_conll, folder / "train.txt.gz", folder / "test.txt.gz"), describe, span_f1)
 
 
-def spanish(args):
+def spanish(args, describe=describe):
     folder = args.data / "conll2002"
     return tag(cut(args, load_conll, folder / "esp.train.gz", folder / "esp.testb.gz"), describe, span_f1)
 
 
-def speech(language, args):
+def speech(language, args, describe=describe_word):
     def read(path):
         sentences, _ = load_conllu(path)
         return sentences, [[token["pos"] for token in sentence] for sentence in sentences]
 
     folder = args.data / "ud" / TREEBANKS[language]
     parts = cut(args, read, folder / "train.conllu.gz", folder / "test.conllu.gz")
-    return tag(parts, describe_word, accuracy)
+    return tag(parts, describe, accuracy)
 
 
 def trees(language, args):
@@ -111,8 +129,13 @@ def letters(args):
 
 
 SETS = {"chunking": chunking, "spanish": spanish, "letters": letters}
+FEW_COLUMNS = {
+    "chunking_tags": lambda args: chunking(args, describe_tags),
+    "spanish_ends": lambda args: spanish(args, describe_ends),
+}
 for _language in TREEBANKS:
     SETS[f"speech_{_language.lower()}"] = lambda args, own=_language: speech(own, args)
+    FEW_COLUMNS[f"speech_{_language.lower()}_ends"] = lambda args, own=_language: speech(own, args, describe_ends)
 for _language in (*TREEBANKS, "Spanish"):
     SETS[f"trees_{_language.lower()}"] = lambda args, own=_language: trees(own, args)
 
@@ -170,6 +193,9 @@ def compare_peer(name, data, args):
     from sklearn_crfsuite import CRF
 
     _, X, y, X_test, y_test, score = data
+    # CRFsuite takes names: of the pixels of a letter that are black, and of labels.
+    X, X_test = (RaggedArray(csr_array(own.values), own.indptr) for own in (X, X_test))
+    y, y_test = ([list(map(str, labels)) for labels in own] for own in (y, y_test))
     for algorithm in ("lbfgs", "ap"):
         model = CRF(algorithm=algorithm, all_possible_transitions=True)
         began = process_time()
@@ -182,7 +208,7 @@ def compare_peer(name, data, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=[*SETS, *FEW_COLUMNS], default=list(SETS))
     parser.add_argument("--losses", nargs="+", default=["sparsemap", "margin_sparsemap", "crf", "hinge"])
     parser.add_argument("--alphas", type=float, nargs="*", default=[1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
     parser.add_argument("--seeds", type=int, default=3)
@@ -199,13 +225,13 @@ def main():
     print("| set | loss | default (alpha) | auto (alpha) | best fixed | all fixed | CPU s of the default | of auto |")
     print("|---|---|---|---|---|---|---|---|")
     for name in args.sets:
-        data = SETS[name](args)
+        data = (SETS | FEW_COLUMNS)[name](args)
         structure, X, y, *_ = data
         for loss in args.losses:
             # Compiles the kernels, or loads them.
             fit(structure, loss, 1e-2, 0, X[:30], y[:30])
             compare(name, loss, data, args)
-        if structure == "chain" and not args.skip_peer and name != "letters":
+        if structure == "chain" and not args.skip_peer:
             compare_peer(name, data, args)
 
 

@@ -121,7 +121,13 @@ from sklearn_sparsemap.losses._graphs import (
 
 # --- _training
 # Objectives and optimisers alone, against plain implementations, scipy and finite differences.
-from sklearn_sparsemap.estimators._learners import BatchObjective, LBFGSLearner, find_scaled_duplicates, minimize_lbfgs
+from sklearn_sparsemap.estimators._learners import (
+    BatchObjective,
+    LBFGSLearner,
+    find_scaled_duplicates,
+    minimize_lbfgs,
+    rows_per_column,
+)
 from sklearn_sparsemap._training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap._training._quasi_newton.descent import CurvaturePairs, Descent, LineSearch
 from sklearn_sparsemap._training._objective import PIECE, DenseFeatures, SparseFeatures

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from internals import choose_strength, replace, total_variance, try_strengths
+from internals import choose_strength, replace, rows_per_column, total_variance, try_strengths
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -36,6 +36,13 @@ def make_chains(n_samples=40, seed=0, n_features=4):
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
     X, y = make_chains()
+    # A column of zeros does not count as a column.
+    n_columns = X[0].shape[1]
+    X = [np.pad(x, ((0, 0), (0, 1))) for x in X]
+
+    def fraction(n_rows):
+        return penalty * (n_rows / n_columns / 2.0) ** 0.5 if "crf" in loss else penalty
+
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     rows = np.repeat(weights, [len(x) for x in X])
     variance = np.trace(np.cov(np.concatenate(X).T, aweights=rows, ddof=0))
@@ -43,13 +50,39 @@ def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
         X = [sparse.csr_array(x) for x in X]
     model = StructuredSparseMAPClassifier("chain", loss, random_state=0).fit(X, y, sample_weight=weights)
     # A weight below one counts as a sample.
-    n_samples = np.maximum(weights, 1.0).sum()
-    assert model.alpha is None and model.alpha_ == pytest.approx(penalty * variance / n_samples)
+    repetitions = np.maximum(weights, 1.0)
+    usual = fraction(repetitions @ [x.shape[0] for x in X]) * variance / repetitions.sum()
+    assert model.alpha is None and model.alpha_ == pytest.approx(usual)
     stream = clone(model).partial_fit(X, y, classes=["a", "b"])
     variance = np.trace(np.cov(np.concatenate([x.toarray() if kind == "csr" else x for x in X]).T, ddof=0))
-    assert stream.alpha_ == pytest.approx(penalty * variance / 10_000)
+    usual = fraction(sum(x.shape[0] for x in X)) * variance / 10_000
+    assert stream.alpha_ == pytest.approx(usual)
     # Later mini-batches keep the strength.
-    assert stream.partial_fit([7.0 * x for x in X], y).alpha_ == pytest.approx(penalty * variance / 10_000)
+    assert stream.partial_fit([7.0 * x for x in X], y).alpha_ == pytest.approx(usual)
+
+
+@pytest.mark.parametrize("n_columns, fraction", [(1, 0.15), (30, 0.01 * 10.0**0.5), (300, 0.01), (6_000, 0.01)])
+def test_log_losses_need_a_weak_penalty_if_features_are_many(n_columns, fraction):
+    X = np.random.default_rng(0).normal(size=(600, n_columns))
+    y = np.arange(600) % 2
+    model = StructuredSparseMAPClassifier(loss="crf", max_iter=1, solver="adagrad")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.alpha_ == pytest.approx(fraction * min(X.var(axis=0).sum(), 100.0) / 600)
+
+
+def test_rows_per_column_of_dense_and_sparse_features(monkeypatch):
+    X = np.array([[1.0, 0.0, 0.0, 0.0], [2.0, 0.0, 3.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    stored_zero = sparse.csr_array(X + np.eye(3, 4, 3))
+    stored_zero.data[1] = 0.0
+    for rows in (1, 2, 10):
+        replace(monkeypatch, "estimators", "_ROWS", rows)
+        for form in (X, sparse.csr_array(X), stored_zero):
+            assert rows_per_column(form, np.array([1.0, 2.0, 3.0])) == 2.0
+            # The column of a sample without weight does not count.
+            assert rows_per_column(form, np.array([1.0, 3.0, 0.0])) == 2.0
+            assert rows_per_column(form, np.zeros(3)) == 0.0
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -63,7 +96,8 @@ def test_units_of_features_do_not_matter():
     assert colder.alpha_ == pytest.approx(4.0 * model.alpha_)
     np.testing.assert_allclose(4.0 * colder.coef_, model.set_params(tol=1e-6).fit(X, y).coef_, atol=1e-3)
     # Transitions have the same penalty, and do not grow with the features.
-    assert clone(model).fit([1e5 * x for x in X], y).alpha_ == 0.01 * 100.0 / len(X)
+    fraction = 0.01 * (sum(map(len, X)) / X[0].shape[1] / 2.0) ** 0.5
+    assert clone(model).fit([1e5 * x for x in X], y).alpha_ == pytest.approx(fraction * 100.0 / len(X))
 
 
 def test_rows_in_blocks_have_the_same_variance(monkeypatch):

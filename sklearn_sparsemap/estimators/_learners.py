@@ -383,6 +383,28 @@ def total_variance(X, weights):
     return variance if variance > 0.0 else 1.0
 
 
+def rows_per_column(X, weights):
+    """Return the number of rows of a dense or CSR matrix for each column that is not zero.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    weights : array of shape (n_rows,)
+        Equivalent to repetitions of rows.
+    """
+    is_used = np.zeros(X.shape[1], dtype=bool)
+    for start in range(0, X.shape[0], _ROWS):
+        stop = min(start + _ROWS, X.shape[0])
+        is_held = weights[start:stop] > 0.0
+        if sparse.issparse(X):
+            ends = X.indptr[start : stop + 1]
+            entries = slice(ends[0], ends[-1])
+            is_used[X.indices[entries][np.repeat(is_held, np.diff(ends)) & (X.data[entries] != 0.0)]] = True
+        else:
+            is_used |= np.any(X[start:stop] != 0.0, axis=0, where=is_held[:, None])
+    return float(weights.sum() / max(is_used.sum(), 1))
+
+
 def relative(weights):
     """Return sample weights scaled to mean 1, because the objective is a mean over the samples."""
     weights = weights / weights.max()

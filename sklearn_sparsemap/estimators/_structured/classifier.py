@@ -39,6 +39,7 @@ from .._learners import (
     new_optimizer,
     partial_fit_minibatch,
     relative,
+    rows_per_column,
     total_variance,
     weights_of_last_fit,
     zero_weights,
@@ -60,9 +61,10 @@ if TYPE_CHECKING:
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # The usual penalty on the sum of the losses, as a fraction of the total variance of the features. It is a Gaussian
-# prior under which the scores of parts have the standard deviation 2.6, for log losses 10, because these need larger
-# scores. Chosen on held-out parts of training data; see doc/notes/training.md.
-_PENALTY, _LOG_LOSS_PENALTY = 0.15, 0.01
+# prior under which the scores of parts have the standard deviation 2.6. Log losses need larger scores where features
+# can separate the labels, up to 10: their fraction grows from the second one with the square root of the number of rows
+# for each column, if there are more than two. Chosen on held-out parts of training data; see doc/notes/training.md.
+_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 0.01, 2.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -101,8 +103,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         part if its score exceeds temperature / 2.
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
-        Default: ``0.15 * v / n``, for crf and margin_crf ``0.01 * v / n``, with the total variance v of the features
-        (at most 100) and the number n of samples. ``"auto"`` chooses the strength by the loss of held-out samples, and
+        Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
+        For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column
+        of the features (at least 2, at most 450). ``"auto"`` chooses the strength by the loss of held-out samples, and
         then learns from all samples, in about twice the time. See the notes.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
@@ -197,10 +200,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Notes
     -----
     **Strength of the penalty.** The default amounts to a Gaussian prior on the weights, under which the scores of parts
-    have a standard deviation of 2.6, or of 10 for crf and margin_crf, whose losses vanish only at larger scores. So it
-    suits features in any unit. For sparsemap and crf, whose scores are proportional to the temperature, it is divided
-    by the temperature. The number of samples is the sum of their weights; a weight below one counts as one.
-    `partial_fit` and `fit_partitions` use the variance of the first mini-batch and n = 10,000, and later calls keep the
+    have a standard deviation of 2.6. For crf and margin_crf, whose losses vanish only at larger scores, it is 10 with
+    up to two rows (steps, arcs or samples) for each column of features, and smaller with fewer columns, which separate
+    the labels less well. Columns that are zero do not count. So the default suits features in any unit. For
+    sparsemap and crf, whose scores are proportional to the temperature, it is divided by the temperature. The number of
+    samples is the sum of their weights; a weight below one counts as one. `partial_fit` and
+    `fit_partitions` use the variance and the rows of the first mini-batch and n = 10,000, and later calls keep the
     strength.
 
     With ``alpha="auto"``, `fit` holds out a fifth of the samples or, if there are fewer than 200, each third of them in
@@ -426,16 +431,21 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
         elif gold is not None or not hasattr(self, "alpha_"):
-            weights, n_samples = np.ones(len(X)), _STREAM
+            lengths = np.diff(task.row_ptr)
+            weights = repetitions = np.ones(len(X))
+            n_samples = _STREAM
             if gold is not None:
                 weights = task.weights / task.weights.max()
-                n_samples = np.clip(task.weights[weights > 0.0], 1.0, _MAX_WEIGHT).sum()
-            loss = LOSSES[task.loss]
-            penalty = _LOG_LOSS_PENALTY if loss.argmax == "gibbs" else _PENALTY
+                repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
+                n_samples = repetitions.sum()
+            loss, penalty = LOSSES[task.loss], _PENALTY
+            if loss.argmax == "gibbs":
+                density = rows_per_column(X.values, np.repeat(repetitions, lengths))
+                penalty = min(_LOG_LOSS_PENALTY * max(density / _DENSITY, 1.0) ** 0.5, _PENALTY)
             if loss.argmax != "map" and not loss.margin:
                 # Scores are proportional to the temperature.
                 penalty /= self.temperature
-            variance = total_variance(X.values, np.repeat(weights, np.diff(task.row_ptr)))
+            variance = total_variance(X.values, np.repeat(weights, lengths))
             self.alpha_ = float(penalty * min(variance, _MAX_VARIANCE) / n_samples)
         if gold is not None:
             vars(self).pop("alphas_", None)
