@@ -122,7 +122,7 @@ class Groups:
 
     @property
     def _group_of_entry(self):
-        """The group of each entry of `group_atoms`."""
+        """The group of each entry of `group_atoms`, also for penalties (`_training`) and estimators of groups."""
         return np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
 
     @cached_property
