@@ -48,8 +48,8 @@ class LabelSetClassifier(
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
     Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence`, `_finite`,
-    `_in_order` and `_names_of`, `inspection/_explain.py` calls `_explain`, `plotting/_calibration.py` calls `_in_order`,
-    and `estimators/_learners.py` calls `_check_whole`.
+    `_in_order` and `_names_of`, `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
+    `_in_order`.
     """
 
     _fitted_mark = "_graph"
