@@ -64,7 +64,7 @@ def check_features(estimator, structure, X):
     return X
 
 
-def check_training_data(estimator, structure, X, y, *, reset, classes=None, unknown=False):
+def check_training_data(estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
     """Check training data; return the features, the gold structures and the labels in their internal form.
 
     Parameters
@@ -74,7 +74,7 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     structure : Structure or GraphBuilder
     X, y : object
         In the user's form.
-    reset : bool
+    reset : bool, default=True
         Whether the features may differ from those of earlier calls.
     classes : ndarray, default=None
         All labels. By default, those of `y`.
