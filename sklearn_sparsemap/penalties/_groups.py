@@ -11,7 +11,7 @@ from scipy import sparse
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_indices
 from .._core.jit import readonly
-from .._core.validation import check_positive, listed
+from .._core.validation import check_positive, first_of
 from ._columns import check_group, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
 from ._order import GroupOrder
@@ -380,8 +380,8 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
     missing = np.flatnonzero(counts == 0)
     if len(missing):
         raise ValueError(
-            f"{len(missing)} of {n_features} features are in no group: {listed(missing)}; add them to a group, or make "
-            "a group for each"
+            f"{len(missing)} of {n_features} features are in no group: {first_of(missing)}; add them to a group, or "
+            "make a group for each"
         )
     if counts.max(initial=1) == 1:
         group_of = np.empty(n_features, dtype=np.int64)

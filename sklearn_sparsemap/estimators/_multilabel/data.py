@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import as_indicator, column_names, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_magnitude, check_matrix, keep_text, listed, name_array
+from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -419,7 +419,7 @@ def _count_violations(graph, gold):
         n = int(LabelGraph(graph.n_labels, graph.edges[:0], [pair]).violated(gold).sum())
         counts[repr(pair[0])] = counts.get(repr(pair[0]), 0) + n
     shown = [f"{name} ({n})" for name, n in sorted(counts.items(), key=lambda item: -item[1]) if n]
-    return f": {listed(shown)}"
+    return f": {first_of(shown)}"
 
 
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
@@ -442,7 +442,7 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     counts = _count_violations(graph, gold[np.flatnonzero(wrong)]) if known is None else ""
     warn_user(
         f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{listed(np.flatnonzero(wrong))}){counts}; correct these labels, or weaken the constraints"
+        f"{first_of(np.flatnonzero(wrong))}){counts}; correct these labels, or weaken the constraints"
     )
     kept = np.flatnonzero(~wrong)
     return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n

@@ -27,8 +27,8 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_samples,
+    first_of,
     keep_text,
-    listed,
     name_array,
     quoted,
 )
@@ -349,7 +349,7 @@ def without_violations(X, gold, task, stream=False):
         # A name stands for several factors.
         counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
     rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
-    rules, samples = listed(rules), listed([f"y[{i}]" for i in wrong])
+    rules, samples = first_of(rules), first_of([f"y[{i}]" for i in wrong])
     kept = np.setdiff1d(np.arange(len(X)), wrong)
     if not stream and not task.weights[kept].any():
         first = task.violated[wrong[0]][0]
