@@ -36,7 +36,7 @@ MOST = {
     "predict of a chain": (60, 16, 9),
     "sparsemap, one array": (35, 11, 7),
     "lp_sparsemap, one graph": (31, 10, 8),
-    "partial_fit of groups": (121, 30, 12),
+    "partial_fit of groups": (120, 30, 12),
     "fit of label sets": (151, 27, 13),
 }
 MAX_QUESTIONS = 0

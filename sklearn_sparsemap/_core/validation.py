@@ -22,7 +22,7 @@ LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and 
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
-_MAX_SHOWN = 5  # texts of a list that messages show
+_MAX_SHOWN = 5  # values that messages list
 
 
 class Number(Interval):
@@ -104,9 +104,13 @@ def quoted(value):
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
-def first_of(texts):
-    """Join the first of some texts for a message, and say how many there are if there are more."""
-    return ", ".join(texts[:_MAX_SHOWN]) + (f", ... {len(texts)} in all" if len(texts) > _MAX_SHOWN else "")
+def first_of(values, n=None):
+    """Join the first texts or numbers of a sequence, and say how many there are if there are more.
+
+    `n` is the number of all values, if the sequence has only the first ones.
+    """
+    shown, n = values[:_MAX_SHOWN], len(values) if n is None else n
+    return ", ".join(map(str, shown)) + (f", ... {n} in all" if n > len(shown) else "")
 
 
 def check_choice(name, value, allowed):

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core.annotations import Any, Iterable, Mapping, NDArray, Sequence
 from .._core.jit import readonly
+from .._core.validation import first_of
 from .._graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
@@ -106,11 +107,7 @@ class Factor:
 
 def shown(literals):
     """Return the first literals, and their number if there are more."""
-    return _listed([repr(literal) for literal in literals[:4]], literals.size)
-
-
-def _listed(names, n):
-    return ", ".join(names) + (f", ... {n} in all" if n > len(names) else "")
+    return first_of([repr(literal) for literal in literals[:4]], literals.size)
 
 
 class XorOut(Factor):
@@ -299,7 +296,7 @@ class Pair(Factor):
     def __repr__(self):
         pairs = [f"{self.first[i]!r} - {self.second[i]!r}" for i in range(min(2, self.n_pairs))]
         tied = ", tied" if self.tied else ""
-        return f"Pair({_listed(pairs, self.n_pairs)}, name={self.name!r}{tied})"
+        return f"Pair({first_of(pairs, self.n_pairs)}, name={self.name!r}{tied})"
 
 
 class StructureFactor(Factor):

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_indices
 from .._core.jit import readonly
-from .._core.validation import check_positive
+from .._core.validation import check_positive, first_of
 from ._columns import check_group, check_ids, check_names, name_columns, resolve_columns
 from ._names import resolve_function
 from ._order import GroupOrder
@@ -122,7 +122,7 @@ class Groups:
 
     @property
     def _group_of_entry(self):
-        """The group of each entry of `group_atoms`."""
+        """The group of each entry of `group_atoms`, also for penalties (`_training`) and estimators of groups."""
         return np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
 
     @cached_property
@@ -379,10 +379,9 @@ def _from_columns(columns, names, n_features, feature_names=None, allow_empty=Fa
     counts = np.bincount(indices, minlength=n_features)
     missing = np.flatnonzero(counts == 0)
     if len(missing):
-        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         raise ValueError(
-            f"{len(missing)} of {n_features} features are in no group: {first}; add them to a group, or make a group "
-            "for each"
+            f"{len(missing)} of {n_features} features are in no group: {first_of(missing)}; add them to a group, or "
+            "make a group for each"
         )
     if counts.max(initial=1) == 1:
         group_of = np.empty(n_features, dtype=np.int64)

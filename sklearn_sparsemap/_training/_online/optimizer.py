@@ -177,9 +177,12 @@ class OnlineOptimizer:
             run(loss_of_target, *inference, form, *data, store, rule, steps, memory, moves[me], team, part)
 
         while True:
-            if not isinstance(store, Dense) and not self._has_space(rows, targets, order, n_threads):
-                grow(store, int(1.5 * len(store.values)))
-                continue
+            if not isinstance(store, Dense):
+                block = int(self.counters[PLACE]), int(self.counters[PLACE]) + self.batch_size
+                # Assigns places for the next block to each thread, if there are enough.
+                if not _pairs_have_space(store, rows, targets, order, *block, self._all_counters, n_threads):
+                    grow(store, int(1.5 * len(store.values)))
+                    continue
             together(work, n_threads, lambda: team.signals.__setitem__(n_threads * LINE + FAILED, 1))
             if self.counters[PLACE] == len(order) or self.counters[STOP]:
                 return float(team.total[0])
@@ -196,12 +199,6 @@ class OnlineOptimizer:
             return make_rows(X, self.dtype, lean=True)
         rows = self._columns.rows
         return rows._replace(data=readonly(rows.data, self.dtype))
-
-    def _has_space(self, rows, targets, order, n_threads):
-        """Assign places of a store of pairs for the next block to each thread; return whether there are enough."""
-        place = int(self.counters[PLACE])
-        stop = place + self.batch_size
-        return _pairs_have_space(self.store, rows, targets, order, place, stop, self._all_counters, n_threads)
 
     def _begins(self, rows):
         """Return the beginnings of each row's entries, for pieces of columns with about equal numbers of entries."""

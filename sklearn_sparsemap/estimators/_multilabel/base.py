@@ -46,6 +46,10 @@ class LabelSetClassifier(
     `_learned`, whose model is a `Network`, `_single` (whether y had one label for each sample), `_named` (whether y
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
+
+    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence`, `_finite`,
+    `_in_order` and `_names_of`, `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
+    `_in_order`.
     """
 
     _fitted_mark = "_graph"

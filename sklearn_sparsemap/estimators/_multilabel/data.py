@@ -437,13 +437,12 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     n = int(wrong.sum())
     if not n:
         return X, gold, weights, known, 0
-    rows = first_of(list(map(str, np.flatnonzero(wrong))))
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
     counts = _count_violations(graph, gold[np.flatnonzero(wrong)]) if known is None else ""
     warn_user(
         f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{rows}){counts}; correct these labels, or weaken the constraints"
+        f"{first_of(np.flatnonzero(wrong))}){counts}; correct these labels, or weaken the constraints"
     )
     kept = np.flatnonzero(~wrong)
     return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n

@@ -93,6 +93,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs`, `_task`, `_scores`, `_as_labels` and `_no_labels`, and read `_current` and `_structure`.
+    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`.
     """
 
     classes_: NDArray[Any]
@@ -682,9 +683,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         """The loss of the last phase of training."""
         return self._loss
 
-    def _training_data(
-        self, structure, X, y, sample_weight=None, *, reset=True, classes=None, unknown=False, stream=False
-    ):
+    def _training_data(self, structure, X, y, sample_weight=None, *, stream=False, **options):
         """Check and lay out training samples.
 
         Parameters
@@ -692,10 +691,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         structure : Structure or GraphBuilder
         X, y, sample_weight
             As in `fit`. Samples without steps are left out, with a warning.
-        reset, classes, unknown
-            As in `check_training_data`.
         stream : bool, default=False
             Whether no sample may be left, if assignments of factor graphs violate rules.
+        options
+            Of `check_training_data`.
 
         Returns
         -------
@@ -705,7 +704,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         task : Task
         """
         X, y, sample_weight = without_empty(structure, X, y, sample_weight)
-        X, gold, classes = check_training_data(self, structure, X, y, reset=reset, classes=classes, unknown=unknown)
+        X, gold, classes = check_training_data(self, structure, X, y, **options)
         step_weights = None
         if sample_weight is not None:
             sample_weight, step_weights = split_step_weights(sample_weight, structure, X.lengths, self._weighs_steps)

@@ -64,7 +64,7 @@ def check_features(estimator, structure, X):
     return X
 
 
-def check_training_data(estimator, structure, X, y, *, reset, classes=None, unknown=False):
+def check_training_data(estimator, structure, X, y, *, reset=True, classes=None, unknown=False):
     """Check training data; return the features, the gold structures and the labels in their internal form.
 
     Parameters
@@ -74,7 +74,7 @@ def check_training_data(estimator, structure, X, y, *, reset, classes=None, unkn
     structure : Structure or GraphBuilder
     X, y : object
         In the user's form.
-    reset : bool
+    reset : bool, default=True
         Whether the features may differ from those of earlier calls.
     classes : ndarray, default=None
         All labels. By default, those of `y`.
@@ -349,7 +349,7 @@ def without_violations(X, gold, task, stream=False):
         # A name stands for several factors.
         counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
     rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
-    rules, samples = (first_of(texts) for texts in (rules, [f"y[{i}]" for i in wrong]))
+    rules, samples = first_of(rules), first_of([f"y[{i}]" for i in wrong])
     kept = np.setdiff1d(np.arange(len(X)), wrong)
     if not stream and not task.weights[kept].any():
         first = task.violated[wrong[0]][0]

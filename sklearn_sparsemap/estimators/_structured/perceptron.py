@@ -237,6 +237,8 @@ default=None
     array(['up'], dtype='<U4')
     """
 
+    # `distributed` calls `_prepare_stream`, `_data_of`, `_debiasing_optimizer`, `_configure_epoch`, `_end_round` and
+    # `_take_rounds`; it and `_selection/stability.py` read `_has_penalty`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _weights_of_others = "uniform"
     _readable_states = ("groups",)
