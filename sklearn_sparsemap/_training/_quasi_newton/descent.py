@@ -80,6 +80,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     with _thread_pools().limit(limits=1, user_api="blas"):
         has_kinks = objective.task.has_kinks
         descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
+        del model  # its memory is as large as that of any vector here
         n_iter, values, slopes, started_at, message, at_kink = 0, [], [], np.inf, "", False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
