@@ -63,7 +63,7 @@ def test_the_objective_does_not_depend_on_blocks_of_samples(structure, fit_inter
     whole = make_objective(*arguments, **options)
     point = whole.pack(model)
     value, gradient = whole.loss_gradient(point)
-    replace(monkeypatch, "_training", "_BLOCK", 2 * N_LABELS)
+    replace(monkeypatch, "_training", "_BLOCK", N_LABELS)
     cut = make_objective(*arguments, **options)
     assert len(cut._blocks) > 2
     found, slope = cut.loss_gradient(point)

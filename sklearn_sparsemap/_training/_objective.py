@@ -185,15 +185,14 @@ class SparseFeatures:
         )
         return scores
 
-    def gradient(self, residuals, factor, alpha, coef, out):
-        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
-        out[...] = 0.0
-        self.add_product(residuals, out)
-        return self.penalise(factor, alpha, coef, out)
+    def gradient(self, residuals, factor, alpha, coef, out, is_first=True, is_last=True):
+        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`.
 
-    def add_product(self, residuals, out):
-        """Add ``X.T @ residuals`` to `out`."""
-        m, cuts, residuals, out = self.n_outputs, self._cuts, residuals.ravel(), out.reshape(-1)
+        Products of blocks of rows are added up from the first block to the last one; the rest is done after that.
+        """
+        m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
+        if is_first:
+            out[:] = 0.0
         over_ranges(
             lambda start, stop: [
                 transposed_product(
@@ -205,10 +204,8 @@ class SparseFeatures:
             np.ones(len(cuts) - 1),
             self.n_jobs,
         )  # fmt: skip
-
-    def penalise(self, factor, alpha, coef, out):
-        """Replace `out` by ``factor * out + alpha * coef``; return the sum of the squares of `coef`."""
-        coef, out = coef.ravel(), out.reshape(-1)
+        if not is_last:
+            return 0.0
         table = over_pieces(len(coef), self._threads_of_weights, 1, penalise_range, factor, alpha, coef, out)
         return float(table.sum())
 
@@ -280,7 +277,7 @@ class BatchObjective(Objective):
         """
         task, m, features = self.task, self.shape[1], self.features
         n_blocks = -(-int(task.row_ptr[-1]) * m // _BLOCK) if isinstance(features, SparseFeatures) else 1
-        if n_blocks <= 2 or not (task.sequential and not task.form.quadratic):
+        if n_blocks <= 4 or not (task.sequential and not task.form.quadratic):
             return [(task, features)]
         rows, cuts, blocks = features.rows, cut_evenly(np.diff(task.row_ptr), n_blocks).tolist(), []
         for start, stop in pairwise(cuts):
@@ -302,22 +299,15 @@ class BatchObjective(Objective):
         model, gradient = self.unpack(vector), np.empty_like(vector) if out is None else out
         out, factor = self.unpack(gradient), 1.0 / self.total_weight
         loss, self.unconverged, out.intercept[:], out.additional[:] = 0.0, 0, 0.0, 0.0
-        is_cut = len(self._blocks) > 1
-        if is_cut:
-            out.coef[...] = 0.0
-        for task, features in self._blocks:
+        for k, (task, features) in enumerate(self._blocks):
             own, residuals, joined, n_inexact = task.loss_gradient(
                 features.scores(model), model.additional, self.n_jobs
             )
             loss, self.unconverged = loss + own, self.unconverged + n_inexact
             out.intercept[:] += residuals.sum(axis=0) if self.fit_intercept else 0.0
             out.additional[:] += joined
-            if is_cut:
-                features.add_product(residuals, out.coef)
-        if is_cut:
-            squares = features.penalise(factor, self.alpha, model.coef, out.coef)
-        else:
-            squares = features.gradient(residuals, factor, self.alpha, model.coef, out.coef)
+            ends = (k == 0, k == len(self._blocks) - 1) if len(self._blocks) > 1 else ()
+            squares = features.gradient(residuals, factor, self.alpha, model.coef, out.coef, *ends)
         out.intercept[:] /= self.total_weight
         out.additional[:] = out.additional / self.total_weight + self.alpha * model.additional
         squares += float(model.additional @ model.additional)

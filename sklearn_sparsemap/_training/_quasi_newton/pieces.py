@@ -295,11 +295,12 @@ class CurvaturePairs:
 
     def move(self, x, step, out):
         """Fill `out` with ``x + step * direction``."""
-        over_pieces(self._n, self._n_jobs, 0, _MOVE[self._dtype], x, self.direction, step, out)
+        over_pieces(self._n, self._n_jobs, 0, _MOVE[self._dtype], x, self._arrays.steps[self._row], step, out)
 
     def slope(self, gradient):
         """Return the product of a gradient with the direction, and its largest absolute entry."""
-        table = over_pieces(self._n, self._n_jobs, 2, _SLOPE[self._dtype], gradient, self.direction)
+        direction = self._arrays.steps[self._row]
+        table = over_pieces(self._n, self._n_jobs, 2, _SLOPE[self._dtype], gradient, direction)
         return float(table[:, 0].sum()), float(table[:, 1].max())
 
     def _coefficients(self):
