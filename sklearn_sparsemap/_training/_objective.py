@@ -267,18 +267,18 @@ class BatchObjective(Objective):
     def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
         super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
         self.alpha, self.n_additional = alpha, len(template.additional)
-        self._blocks = self._cut_samples()
+        is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
+        n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
+        if n_blocks > 4 and is_sparse and task.sequential and not task.form.quadratic:
+            self._blocks = self._cut_samples(n_blocks)
 
-    def _cut_samples(self):
-        """Return tasks and features of blocks of samples; a single block for few scores.
+    def _cut_samples(self, n_blocks):
+        """Return tasks and features of blocks of samples.
 
         Tasks with warm starts are not cut, because the memory for these is limited for all samples together. Blocks are
         views of the features.
         """
         task, m, features = self.task, self.shape[1], self.features
-        n_blocks = -(-int(task.row_ptr[-1]) * m // _BLOCK) if isinstance(features, SparseFeatures) else 1
-        if n_blocks <= 4 or not (task.sequential and not task.form.quadratic):
-            return [(task, features)]
         rows, cuts, blocks = features.rows, cut_evenly(np.diff(task.row_ptr), n_blocks).tolist(), []
         for start, stop in pairwise(cuts):
             indptr = rows.indptr[task.row_ptr[start] : task.row_ptr[stop] + 1]

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._bundle import minimize_bundle
-from .pieces import CurvaturePairs
+from .pieces import MOVE, CurvaturePairs, over_pieces
 
 # The constants are those of L-BFGS-B.
 # Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
@@ -153,7 +153,7 @@ class Descent:
     """
 
     def __init__(self, loss_gradient, x, n_jobs):
-        self._loss_gradient, self._pairs = loss_gradient, CurvaturePairs(len(x), n_jobs)
+        self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
         # `_gradient` is that of the last evaluated point.
         self.x, self._new_x, self._gradient = x, np.empty_like(x), np.empty_like(x)
         self.value, _ = loss_gradient(self.x, self._gradient)
@@ -198,7 +198,8 @@ class Descent:
 
     def _try(self, step):
         """Return the function's value and slope after a step, and the largest entry of its gradient."""
-        self._pairs.move(self.x, step, self._new_x)
+        way = self._pairs.direction
+        over_pieces(len(way), self._n_jobs, 0, MOVE[way.dtype.name], self.x, way, step, self._new_x)
         value, _ = self._loss_gradient(self._new_x, self._gradient)
         return value, *self._pairs.slope(self._gradient)
 

@@ -212,7 +212,7 @@ _REMEMBER, _COMBINE = (
      for dtype, pairs in _PAIR_ARRAYS.items()}
     for function, arguments in ((_remember_range, (types.float64, FLOATS)), (_combine_range, (FLOATS, FLOATS)))
 )  # fmt: skip
-_MOVE, _SLOPE = (
+MOVE, _SLOPE = (
     {dtype: entry(types.void(FLOATS, vector, *arguments, types.int64, types.int64, FLOATS_2D_OUT))(function)
      for dtype, vector in (("float64", FLOATS), ("float32", FLOATS_32))}
     for function, arguments in ((_move_range, (types.float64, FLOATS_OUT)), (_slope_range, ()))
@@ -232,6 +232,8 @@ class CurvaturePairs:
     ----------
     most : int
         Maximum number of pairs.
+    direction : array of shape (n,)
+        The result of `combine`; `remember` overwrites it.
     """
 
     def __init__(self, n, n_jobs):
@@ -244,11 +246,6 @@ class CurvaturePairs:
         self._with_gradient = np.zeros((2, most))
         # Rows in use, the oldest first, and the row of the direction.
         self.held, self._row = [], 0
-
-    @property
-    def direction(self):
-        """The result of `combine`; `remember` overwrites it."""
-        return self._arrays.steps[self._row]
 
     @property
     def before(self):
@@ -288,19 +285,15 @@ class CurvaturePairs:
         self._row = min(set(range(self.most)) - set(self.held), default=None)
         if self._row is None:
             self._row, *self.held = self.held
+        self.direction = self._arrays.steps[self._row]
         table = over_pieces(
             self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, self._row, coefficients, gradient
         )
         return table.sum(axis=0)
 
-    def move(self, x, step, out):
-        """Fill `out` with ``x + step * direction``."""
-        over_pieces(self._n, self._n_jobs, 0, _MOVE[self._dtype], x, self._arrays.steps[self._row], step, out)
-
     def slope(self, gradient):
         """Return the product of a gradient with the direction, and its largest absolute entry."""
-        direction = self._arrays.steps[self._row]
-        table = over_pieces(self._n, self._n_jobs, 2, _SLOPE[self._dtype], gradient, direction)
+        table = over_pieces(self._n, self._n_jobs, 2, _SLOPE[self._dtype], gradient, self.direction)
         return float(table[:, 0].sum()), float(table[:, 1].max())
 
     def _coefficients(self):
