@@ -35,30 +35,36 @@ from sklearn_sparsemap.structures import LinearChain, Simplex
 def test_directions_are_those_of_the_two_loops(n, n_jobs, monkeypatch):
     replace(monkeypatch, "_training", "_LONG", 50 * PIECE)
     rng, kept = np.random.default_rng(n), []
-    pairs, direction = CurvaturePairs(n, n_jobs), np.empty(n)
+    pairs = CurvaturePairs(n, n_jobs)
     curvature, before = rng.uniform(0.1, 10.0, size=n), rng.normal(size=n)
-    assert pairs.combine(before, direction)[0] == pytest.approx(-before @ before)
-    np.testing.assert_array_equal(direction, -before)
-    assert pairs.most == (5 if n > 50 * PIECE else 10)
     stored_as = np.float32 if n > 50 * PIECE else np.float64
+    assert pairs.combine(before)[0] == pytest.approx(-before @ before)
+    np.testing.assert_array_equal(pairs.direction, -before.astype(stored_as))
+    assert pairs.most == (5 if n > 50 * PIECE else 10)
     for i in range(pairs.most + 5):
         moved, step = rng.normal(size=n), rng.uniform(0.5, 2.0)
         after = before + step * curvature * moved
         # A pair without curvature is not stored, but the direction is that for the new gradient.
         keeps = i not in (0, 4, pairs.most + 2)
-        pairs.remember(moved, step, before, after, 1.0 if keeps else 0.0)
+        pairs.direction[:] = moved
+        np.testing.assert_array_equal(pairs.before, before.astype(stored_as))
+        pair = step * pairs.direction.astype(np.float64), after - pairs.before
+        pairs.remember(step, after, 1.0 if keeps else 0.0)
         if keeps:
-            kept.append([pair.astype(stored_as).astype(np.float64) for pair in (step * moved, after - before)])
-        slope, square = pairs.combine(after, direction)
-        expected = -naive_training.two_loops(kept[-pairs.most :], after)
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-9 * scale)
+            kept.append([each.astype(stored_as).astype(np.float64) for each in pair])
+        slope, square = pairs.combine(after)
+        expected = -naive_training.two_loops(kept, after)
+        # The direction takes the place of the oldest pair.
+        kept = kept[1 - pairs.most :]
+        scale, direction = np.abs(expected).max(), pairs.direction.astype(np.float64)
+        atol = 1e-9 if stored_as is np.float64 else 1e-7
+        np.testing.assert_allclose(direction, expected, rtol=0, atol=atol * scale)
         assert slope == pytest.approx(direction @ after, rel=1e-12)
         assert square == pytest.approx(direction @ direction, rel=1e-12)
         before = after
     pairs.held = []
-    pairs.combine(before, direction)
-    np.testing.assert_array_equal(direction, -before)
+    pairs.combine(before)
+    np.testing.assert_array_equal(pairs.direction, -before.astype(stored_as))
 
 
 # The constants of the conditions of sufficient decrease and of curvature.
@@ -148,7 +154,7 @@ def _descend(function, x, tol=1e-8):
         value, out[:] = function(x)
         return value, out
 
-    descent = Descent(loss_gradient, x, None)
+    descent = Descent(loss_gradient, x.copy(), None)
     points = [descent.x.copy()]
     values = [descent.value]
     while descent.largest > tol and descent.step() and values[-1] - descent.value > 1e-15 * abs(descent.value):
@@ -206,7 +212,6 @@ def test_the_present_point_stays_while_the_next_is_looked_for():
         return value, out
 
     descent = Descent(loss_gradient, x, None)
-    assert descent.x is not x
     for _ in range(15):
         assert descent.step()
         seen.append((descent.x, descent.x.copy()))

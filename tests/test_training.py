@@ -15,6 +15,7 @@ from internals import (
     minimize_bundle,
     new_memory,
     readonly,
+    replace,
     simplex_qp,
 )
 from internals import online_optimizer as _online
@@ -50,6 +51,24 @@ def make_problem(structure, seed=0, n_samples=6):
 def make_objective(structure, X, gold, targets, model, loss, temperature, **parameters):
     task = StructureTask(structure, X, N_LABELS).learn(gold, targets.weights, loss, temperature, None)
     return BatchObjective(task, X.values, model, **parameters)
+
+
+@pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_objective_does_not_depend_on_blocks_of_samples(structure, fit_intercept, monkeypatch):
+    X, gold, targets, model = make_problem(structure)
+    X = RaggedArray(sparse.csr_array(X.values), X.indptr)
+    options = {"alpha": 0.3, "fit_intercept": fit_intercept, "n_jobs": 2}
+    arguments = structure, X, gold, targets, model, "crf", 0.7
+    whole = make_objective(*arguments, **options)
+    point = whole.pack(model)
+    value, gradient = whole.loss_gradient(point)
+    replace(monkeypatch, "_training", "_BLOCK", N_LABELS)
+    cut = make_objective(*arguments, **options)
+    assert len(cut._blocks) > 2
+    found, slope = cut.loss_gradient(point)
+    assert found == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(slope, gradient, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)

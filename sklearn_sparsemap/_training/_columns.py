@@ -226,8 +226,10 @@ class ScaledDuplicateColumns:
     def transform(self, model):
         """Return the model of the merged columns with the same scores."""
         coef, filled = np.zeros((len(self._scale), model.coef.shape[1])), self._merged_of >= 0
-        np.add.at(coef, self._merged_of[filled], model.coef[filled])
-        return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
+        if model.coef.any():
+            np.add.at(coef, self._merged_of[filled], model.coef[filled])
+        coef /= self._scale[:, None]
+        return LinearModel(coef, model.intercept, model.additional)
 
     def inverse_transform(self, model):
         """Return the model of all columns."""

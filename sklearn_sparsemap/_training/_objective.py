@@ -18,6 +18,8 @@ table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from joblib import effective_n_jobs
 from numba import types
@@ -31,6 +33,8 @@ from ._quasi_newton.pieces import PIECE, add_two, over_pieces
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
+# Number of scores of a block of samples, which limits the memory for scores and residuals.
+_BLOCK = 2**20
 # Number of multiplications in a call on a single thread, and minimum number for several threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
@@ -76,13 +80,11 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
 
 @entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
 def transposed_product(rows, begins, ends, column, residuals, width, out):
-    """Fill `out` with the part of ``rows.T @ residuals`` that begins at `column`. See the module for the arguments.
+    """Add the part of ``rows.T @ residuals`` that begins at `column` to `out`. See the module for the arguments.
 
     The entries begins[i]..ends[i] of row i belong to this part. `residuals` and `out` are flat, with `width` columns.
     The loop runs over rows, because frequent features stay in the processor's cache.
     """
-    for i in range(out.shape[0]):
-        out[i] = 0.0
     for i in range(begins.shape[0]):
         own = residuals[i * width : (i + 1) * width]
         first, last = begins[i], ends[i]
@@ -183,9 +185,14 @@ class SparseFeatures:
         )
         return scores
 
-    def gradient(self, residuals, factor, alpha, coef, out):
-        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
+    def gradient(self, residuals, factor, alpha, coef, out, is_first=True, is_last=True):
+        """Fill `out` with ``factor * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`.
+
+        Products of blocks of rows are added up from the first block to the last one; the rest is done after that.
+        """
         m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
+        if is_first:
+            out[:] = 0.0
         over_ranges(
             lambda start, stop: [
                 transposed_product(
@@ -197,9 +204,10 @@ class SparseFeatures:
             np.ones(len(cuts) - 1),
             self.n_jobs,
         )  # fmt: skip
-        return float(
-            over_pieces(len(coef), self._threads_of_weights, 1, penalise_range, factor, alpha, coef, out).sum()
-        )
+        if not is_last:
+            return 0.0
+        table = over_pieces(len(coef), self._threads_of_weights, 1, penalise_range, factor, alpha, coef, out)
+        return float(table.sum())
 
 
 class Objective:
@@ -259,6 +267,26 @@ class BatchObjective(Objective):
     def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
         super().__init__(task, X, fit_intercept=fit_intercept, n_jobs=n_jobs)
         self.alpha, self.n_additional = alpha, len(template.additional)
+        is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
+        n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
+        if n_blocks > 4 and is_sparse and task.sequential and not task.form.quadratic:
+            self._blocks = self._cut_samples(n_blocks)
+
+    def _cut_samples(self, n_blocks):
+        """Return tasks and features of blocks of samples.
+
+        Tasks with warm starts are not cut, because the memory for these is limited for all samples together. Blocks are
+        views of the features.
+        """
+        task, m, features = self.task, self.shape[1], self.features
+        rows, cuts, blocks = features.rows, cut_evenly(np.diff(task.row_ptr), n_blocks).tolist(), []
+        for start, stop in pairwise(cuts):
+            indptr = rows.indptr[task.row_ptr[start] : task.row_ptr[stop] + 1]
+            entries, shape = slice(indptr[0], indptr[-1]), (len(indptr) - 1, self.shape[0])
+            own = sparse.csr_array((rows.data[entries], rows.indices[entries], indptr - indptr[0]), shape=shape)
+            blocks.append((task.take(np.arange(start, stop)), SparseFeatures(own, m, self.n_jobs)))
+        self.features = None
+        return blocks
 
     @property
     def penalised(self):
@@ -269,11 +297,18 @@ class BatchObjective(Objective):
     def loss_gradient(self, vector, out=None):
         """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""
         model, gradient = self.unpack(vector), np.empty_like(vector) if out is None else out
-        scores = self.features.scores(model)
-        loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores, model.additional, self.n_jobs)
-        out = self.unpack(gradient)
-        squares = self.features.gradient(residuals, 1.0 / self.total_weight, self.alpha, model.coef, out.coef)
-        out.intercept[:] = residuals.sum(axis=0) / self.total_weight if self.fit_intercept else 0.0
-        out.additional[:] = joined / self.total_weight + self.alpha * model.additional
+        out, factor = self.unpack(gradient), 1.0 / self.total_weight
+        loss, self.unconverged, out.intercept[:], out.additional[:] = 0.0, 0, 0.0, 0.0
+        for k, (task, features) in enumerate(self._blocks):
+            own, residuals, joined, n_inexact = task.loss_gradient(
+                features.scores(model), model.additional, self.n_jobs
+            )
+            loss, self.unconverged = loss + own, self.unconverged + n_inexact
+            out.intercept[:] += residuals.sum(axis=0) if self.fit_intercept else 0.0
+            out.additional[:] += joined
+            ends = (k == 0, k == len(self._blocks) - 1) if len(self._blocks) > 1 else ()
+            squares = features.gradient(residuals, factor, self.alpha, model.coef, out.coef, *ends)
+        out.intercept[:] /= self.total_weight
+        out.additional[:] = out.additional / self.total_weight + self.alpha * model.additional
         squares += float(model.additional @ model.additional)
         return loss / self.total_weight + 0.5 * self.alpha * squares, gradient

@@ -201,14 +201,14 @@ class LBFGSLearner(Learner):
             task, max_iter = self.task, self.max_iter
             if task.sequential and task.has_kinks and not self._model.additional.any():
                 self._warm_up()
-        X, start, merged = self.X.values, self.model(), None
+        X, merged = self.X.values, None
         # Without a penalty, the weights of equal columns need not be equal.
         if self.alpha > 0.0 and sparse.issparse(X):
             merged = find_scaled_duplicates(X, task.n_outputs)
         if merged is not None:
-            X, start = merged.X, merged.transform(start)
+            X = merged.X
         objective = BatchObjective(
-            task, X, start, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
+            task, X, self._model, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
         )
 
         def after_iteration(model, loss):
@@ -217,8 +217,13 @@ class LBFGSLearner(Learner):
             self._is_stopped = on_iteration(loss)
             return self._is_stopped
 
+        # No name holds the start, so that its memory is freed in training.
         model, loss, message = minimize_lbfgs(
-            objective, start, max_iter=max_iter, tol=self.tol, after_iteration=after_iteration
+            objective,
+            self.model() if merged is None else merged.transform(self.model()),
+            max_iter=max_iter,
+            tol=self.tol,
+            after_iteration=after_iteration,
         )
         self._model, self._merged, self.unconverged = model, merged, objective.unconverged
         if not self.losses or not np.isfinite(loss):

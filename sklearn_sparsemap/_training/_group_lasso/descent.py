@@ -122,7 +122,7 @@ class SupportDescent:
             return last.value, out
 
         if penalty.l1_ratio == 0.0:
-            descent = Descent(value_gradient, last.x, problem.n_jobs)
+            descent = Descent(value_gradient, last.x.copy(), problem.n_jobs)
         else:
             strengths = np.zeros(len(last.x))
             strengths[:n] = penalty.l1_ratio * penalty.alpha

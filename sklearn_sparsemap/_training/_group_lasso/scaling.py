@@ -87,7 +87,7 @@ def minimize_smooth_unpenalized(problem, point, tol):
         out[:] = free_of.T @ (found[1] + problem.ridge * free)
         return found[0] + 0.5 * float(problem.ridge * free @ free), out
 
-    descent = Descent(value_gradient, point.x[problem.n_coefs :], problem.n_jobs)
+    descent = Descent(value_gradient, point.x[problem.n_coefs :].copy(), problem.n_jobs)
     for _ in range(_MAX_STEPS):
         if not descent.step() or not np.isfinite(descent.value):
             return point

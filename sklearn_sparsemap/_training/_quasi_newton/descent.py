@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._bundle import minimize_bundle
-from .pieces import CurvaturePairs, move_range, over_pieces, slope_range
+from .pieces import MOVE, CurvaturePairs, over_pieces
 
 # The constants are those of L-BFGS-B.
 # Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
@@ -79,7 +79,11 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     # The vectors are short: BLAS threads would wait ten times as long as they compute.
     with _thread_pools().limit(limits=1, user_api="blas"):
         has_kinks = objective.task.has_kinks
-        descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
+        start = objective.pack(model)
+        # The next vectors use the memory of the model.
+        del model
+        descent = Descent(objective.loss_gradient, start, objective.n_jobs)
+        del start
         n_iter, values, slopes, started_at, message, at_kink = 0, [], [], np.inf, "", False
         while np.isfinite(descent.value) and descent.largest > tol:
             if n_iter >= max_iter:
@@ -134,7 +138,7 @@ class Descent:
     loss_gradient : callable
         Maps a point, and an output array for its gradient, to the function's value and the gradient.
     x : array of shape (n,)
-        The start, which is copied.
+        The start, which later steps overwrite.
     n_jobs : int or None
         Number of threads. Results do not depend on it.
 
@@ -150,10 +154,10 @@ class Descent:
 
     def __init__(self, loss_gradient, x, n_jobs):
         self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
-        self.x, self._gradient = x.copy(), np.empty_like(x)
-        self._new_x, self._new_gradient, self._direction = (np.zeros_like(x) for _ in range(3))
+        # `_gradient` is that of the last evaluated point.
+        self.x, self._new_x, self._gradient = x, np.empty_like(x), np.empty_like(x)
         self.value, _ = loss_gradient(self.x, self._gradient)
-        _, self.largest = self._slope(self._gradient)
+        self.largest = max(float(self._gradient.max(initial=0.0)), -float(self._gradient.min(initial=0.0)))
 
     def forget(self):
         """Restart from the current point with an empty memory."""
@@ -165,7 +169,7 @@ class Descent:
         If the function is not finite at a trial point, `value` becomes that value.
         """
         while True:
-            slope, square = (float(product) for product in self._pairs.combine(self._gradient, self._direction))
+            slope, square = (float(product) for product in self._pairs.combine(self._gradient))
             if slope < 0.0:
                 search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
                 while more:
@@ -176,32 +180,28 @@ class Descent:
                     more = search.propose(value, new_slope)
                 if search.succeeded and search.step > 0.0:
                     gain = 1.0 - new_slope / slope
-                    self._pairs.remember(self._direction, search.step, self._gradient, self._new_gradient, gain)
+                    self._pairs.remember(search.step, self._gradient, gain)
                     break
                 if not search.succeeded and search.best.step > 0.0:
                     # The search found a lower point at a kink, where the curvature is meaningless.
                     value, _, largest = self._try(search.best.step)
                     self.forget()
                     break
+                self._gradient[:] = self._pairs.before
             if not self._pairs.held:
                 return False
             # Try again along the negative gradient.
             self.forget()
         self.x, self._new_x = self._new_x, self.x
-        self._gradient, self._new_gradient = self._new_gradient, self._gradient
         self.value, self.largest = value, largest
         return True
 
     def _try(self, step):
         """Return the function's value and slope after a step, and the largest entry of its gradient."""
-        over_pieces(len(self.x), self._n_jobs, 0, move_range, self.x, self._direction, step, self._new_x)
-        value, _ = self._loss_gradient(self._new_x, self._new_gradient)
-        return value, *self._slope(self._new_gradient)
-
-    def _slope(self, gradient):
-        """Return the product of a gradient with the direction, and its largest absolute entry."""
-        table = over_pieces(len(gradient), self._n_jobs, 2, slope_range, gradient, self._direction)
-        return float(table[:, 0].sum()), float(table[:, 1].max())
+        way = self._pairs.direction
+        over_pieces(len(way), self._n_jobs, 0, MOVE[way.dtype.name], self.x, way, step, self._new_x)
+        value, _ = self._loss_gradient(self._new_x, self._gradient)
+        return value, *self._pairs.slope(self._gradient)
 
 
 class LineSearch:

@@ -13,8 +13,11 @@ Conventions
 pairs : PairArrays
 held : int64 array
     The rows of `pairs` in use, the oldest first.
-gradient, before, direction : float64 arrays of shape (n,)
-    The gradients after and before the last step, and the direction of the step.
+gradient : float64 array of shape (n,)
+    The current gradient.
+row : int
+    The row of `pairs` for the next pair. Until its step is known, it has the direction, and the gradient before the
+    step, so that no other vectors are needed for these.
 start, stop : int
     The range of pieces of a call.
 table : float64 array of shape (n_pieces, n_columns)
@@ -26,7 +29,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
+from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_32, FLOATS_OUT, INTS, entry, kernel, readonly
 from ..._core.threads import over_ranges
 from ..._numerics.cholesky import dot
 
@@ -63,8 +66,7 @@ def add_two(total, a, one, b, other):
         total[i] += a * one[i] + b * other[i]
 
 
-@entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
-def move_range(x, direction, step, out, start, stop, table):
+def _move_range(x, direction, step, out, start, stop, table):
     """Fill pieces of `out` with ``x + step * direction``.
 
     Parameters
@@ -87,8 +89,7 @@ def _largest(vector):
     return largest
 
 
-@entry(types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT))
-def slope_range(gradient, direction, start, stop, table):
+def _slope_range(gradient, direction, start, stop, table):
     """Write the products of pieces of two vectors, and the largest entries of pieces of the first, to `table`."""
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
@@ -150,71 +151,76 @@ def _products(step, change, gradient, new_step, new_change, sums):
     sums[4] = e
 
 
-def _remember_range(pairs, held, row, direction, step, before, gradient, start, stop, table):
-    """Write a new pair, and compute the products of the stored pairs with it and with the gradient.
+def _remember_range(pairs, held, row, step, gradient, start, stop, table):
+    """Replace the direction and the gradient before the step in `row` by the pair, and compute products.
 
     Parameters
     ----------
-    pairs, held, direction, before, gradient, start, stop
+    pairs, held, row, gradient, start, stop
         See the module.
-    row : int
-        The row of `pairs` for the new pair.
     step : float
         The step is this multiple of the direction.
     table : array of shape (n_pieces, n_held * _N_PRODUCTS)
-        Output: the products of all stored pairs, for each piece.
+        Output: the products of all stored pairs with the new pair and with the gradient, for each piece.
     """
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
-        now, old, own = gradient[first:last], before[first:last], direction[first:last]
-        new_step, new_change = pairs.steps[row, first:last], pairs.changes[row, first:last]
+        now, new_step, new_change = gradient[first:last], pairs.steps[row, first:last], pairs.changes[row, first:last]
         for i in range(last - first):
-            new_step[i] = step * own[i]
-            new_change[i] = now[i] - old[i]
+            new_step[i] = step * new_step[i]
+            new_change[i] = now[i] - new_change[i]
         for k in range(held.shape[0]):
             j = held[k]
             found = table[p, k * _N_PRODUCTS : (k + 1) * _N_PRODUCTS]
             _products(pairs.steps[j, first:last], pairs.changes[j, first:last], now, new_step, new_change, found)
 
 
-def _combine_range(pairs, held, coefficients, gradient, direction, start, stop, table):
-    """Write a linear combination of the gradient and all pairs to `direction`.
+def _combine_range(pairs, held, row, coefficients, gradient, start, stop, table):
+    """Write a linear combination of the gradient and all pairs, and the gradient, to `row`, which may be of a pair.
 
     Parameters
     ----------
-    pairs, held, gradient, direction, start, stop
+    pairs, held, row, gradient, start, stop
         See the module.
     coefficients : array of shape (1 + 2 * n_held,)
         The coefficient of the gradient, then those of the steps, then those of the changes.
     table : array of shape (n_pieces, 2)
         Output: products of the direction with the gradient and with itself, for each piece.
     """
-    n = held.shape[0]
+    n, whole = held.shape[0], np.empty(PIECE)
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
-        now, own = gradient[first:last], direction[first:last]
+        now, own = gradient[first:last], whole[: last - first]
         for i in range(last - first):
             own[i] = coefficients[0] * now[i]
         for k in range(n):
             j, a, b = held[k], coefficients[1 + k], coefficients[1 + n + k]
             add_two(own, a, pairs.steps[j, first:last], b, pairs.changes[j, first:last])
+        direction, before = pairs.steps[row, first:last], pairs.changes[row, first:last]
+        for i in range(last - first):
+            direction[i] = own[i]
+            before[i] = now[i]
+            # The products are those of the rounded direction.
+            own[i] = direction[i]
         table[p, 0] = dot(own, now)
         table[p, 1] = dot(own, own)
 
 
 # Functions by the type of the pairs.
 _REMEMBER, _COMBINE = (
-    {dtype: entry(types.void(pairs, INTS, *arguments, types.int64, types.int64, FLOATS_2D_OUT))(function)
+    {dtype: entry(types.void(pairs, INTS, types.int64, *arguments, types.int64, types.int64, FLOATS_2D_OUT))(function)
      for dtype, pairs in _PAIR_ARRAYS.items()}
-    for function, arguments in (
-        (_remember_range, (types.int64, FLOATS, types.float64, FLOATS, FLOATS)),
-        (_combine_range, (FLOATS, FLOATS, FLOATS_OUT)),
-    )
+    for function, arguments in ((_remember_range, (types.float64, FLOATS)), (_combine_range, (FLOATS, FLOATS)))
+)  # fmt: skip
+MOVE, _SLOPE = (
+    {dtype: entry(types.void(FLOATS, vector, *arguments, types.int64, types.int64, FLOATS_2D_OUT))(function)
+     for dtype, vector in (("float64", FLOATS), ("float32", FLOATS_32))}
+    for function, arguments in ((_move_range, (types.float64, FLOATS_OUT)), (_slope_range, ()))
 )  # fmt: skip
 
 
 class CurvaturePairs:
-    """The last pairs of steps and changes of the gradient.
+    """The last pairs of steps and changes of the gradient, and the direction of the next step.
 
     Parameters
     ----------
@@ -226,57 +232,69 @@ class CurvaturePairs:
     ----------
     most : int
         Maximum number of pairs.
+    direction : array of shape (n,)
+        The result of `combine`; `remember` overwrites it.
     """
 
     def __init__(self, n, n_jobs):
         self._n, self._n_jobs = n, n_jobs
         self.most = most = _N_PAIRS if n < _LONG else _N_LONG_PAIRS
-        # The system allocates memory for a row when it is first written to. The last row is for pairs that are not
-        # stored.
+        # The system allocates memory for a row when it is first written to.
         self._dtype = "float64" if n < _LONG else "float32"
-        self._arrays = PairArrays(*(np.empty((most + 1, n), self._dtype) for _ in range(2)))
+        self._arrays = PairArrays(*(np.empty((most, n), self._dtype) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, most, most))
         self._with_gradient = np.zeros((2, most))
-        # Rows in use, the oldest first.
-        self.held = []
+        # Rows in use, the oldest first, and the row of the direction.
+        self.held, self._row = [], 0
+
+    @property
+    def before(self):
+        """The gradient in the last call of `combine`, in the type of the pairs; `remember` overwrites it."""
+        return self._arrays.changes[self._row]
 
     def forget(self):
         """Delete all pairs."""
         self.held = []
 
-    def remember(self, direction, step, before, gradient, gain):
-        """Store a pair, given a step along a direction, and the gradients before and after it.
+    def remember(self, step, gradient, gain):
+        """Store a pair, given the step, as a multiple of the direction, and the gradient after it.
 
         `gain` is the product of the step with the change of the gradient, divided by minus its product with the
         gradient before.
         """
-        row = self.most
-        if gain > _FLAT:
-            full = len(self.held) == self.most
-            row = self.held[0] if full else len(self.held)
-            self.held = [*self.held[full:], row]
+        row, keeps = self._row, gain > _FLAT
+        if keeps:
+            self.held = [*self.held, row]
         n, held = len(self.held), readonly(self.held, np.int64)
         table = over_pieces(
-            self._n, self._n_jobs, n * _N_PRODUCTS,
-            _REMEMBER[self._dtype], self._arrays, held, row, direction, step, before, gradient,
-        )  # fmt: skip
+            self._n, self._n_jobs, n * _N_PRODUCTS, _REMEMBER[self._dtype], self._arrays, held, row, step, gradient
+        )
         products = table.sum(axis=0).reshape(n, _N_PRODUCTS).T
         self._with_gradient[:, held] = products[:2]
-        if row < self.most:
+        if keeps:
             self._step_change[held, row], self._step_change[row, held] = products[2:4]
             self._change_change[held, row] = self._change_change[row, held] = products[4]
 
-    def combine(self, gradient, direction):
-        """Write minus the gradient, multiplied by the approximate inverse of the Hessian, to `direction`.
+    def combine(self, gradient):
+        """Compute minus the gradient, multiplied by the approximate inverse of the Hessian: the direction.
 
-        Returns the products of the direction with the gradient and with itself.
+        If no row is free, it replaces the oldest pair. Returns the products of the direction with the gradient and with
+        itself.
         """
-        coefficients = readonly(-self._coefficients(), np.float64)
-        held = readonly(self.held, np.int64)
+        coefficients, held = readonly(-self._coefficients(), np.float64), readonly(self.held, np.int64)
+        self._row = min(set(range(self.most)) - set(self.held), default=None)
+        if self._row is None:
+            self._row, *self.held = self.held
+        self.direction = self._arrays.steps[self._row]
         table = over_pieces(
-            self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, coefficients, gradient, direction
+            self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, self._row, coefficients, gradient
         )
         return table.sum(axis=0)
+
+    def slope(self, gradient):
+        """Return the product of a gradient with the direction, and its largest absolute entry."""
+        table = over_pieces(self._n, self._n_jobs, 2, _SLOPE[self._dtype], gradient, self.direction)
+        return float(table[:, 0].sum()), float(table[:, 1].max())
 
     def _coefficients(self):
         """Return the coefficients of gradient, steps and changes in the product with the inverse Hessian."""
