@@ -399,8 +399,8 @@ def constants(X, y):
         outcome = learn(phase, blank, state, shard, turn)
         learned = process_time()
         # Not all pairs are in all shards.
-        others, kept = copy(outcome.partial), rng.random(len(outcome.partial.places)) < 0.9
-        others.places = others.places[kept]
+        others, kept = copy(outcome.partial), rng.random(len(outcome.partial.indices)) < 0.9
+        others.indices = others.indices[kept]
         others.pairs = {name: values[kept] for name, values in others.pairs.items()}
         others, begun = outcome._replace(partial=others), process_time()
         state = end_turn(phase, blank, outcome, state, turn)
@@ -420,7 +420,7 @@ def constants(X, y):
     # The first ones lay out the samples, and have fewer weights.
     visited, turn, end, add, send = np.median(times[2:], axis=0)
     return {"tokens_per_s": X.values.shape[0] / visited, "bytes": state.nbytes, "turn": turn, "end": end, "add": add,
-            "bandwidth": state.nbytes / send, "pairs": len(state.places)}  # fmt: skip
+            "bandwidth": state.nbytes / send, "pairs": len(state.indices)}  # fmt: skip
 
 
 def modelled(c, n_tokens, k):

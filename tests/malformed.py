@@ -522,9 +522,9 @@ def run_models(cases):
 def _run_states(cases, models, names):
     """Training states, edited before an estimator takes them."""
     edits = {
-        "far places": lambda s: setattr(s, "places", s.places + 10**8),
-        "negative places": lambda s: setattr(s, "places", s.places - 10**8),
-        "places out of order": lambda s: setattr(s, "places", s.places[::-1].copy()),
+        "far indices": lambda s: setattr(s, "indices", s.indices + 10**8),
+        "negative indices": lambda s: setattr(s, "indices", s.indices - 10**8),
+        "indices out of order": lambda s: setattr(s, "indices", s.indices[::-1].copy()),
         "fewer pairs": lambda s: s.pairs.__setitem__("weights", s.pairs["weights"][:-1]),
         "fewer sums": lambda s: s.dense.__setitem__("sums", s.dense["sums"][:-1]),
         "fewer weights": lambda s: s.dense.__setitem__("weights", s.dense["weights"][:-1]),
@@ -539,7 +539,7 @@ def _run_states(cases, models, names):
         model, X, y = models[name]
         state = model.get_training_state()
         for title, edit in edits.items():
-            if len(state.places) == 0 and title not in ("fewer weights", "other features", "negative steps"):
+            if len(state.indices) == 0 and title not in ("fewer weights", "other features", "negative steps"):
                 continue
             if name == "graphs" and title == "other classes":
                 continue

@@ -144,10 +144,10 @@ def all_matchings(n, m):
     return matchings
 
 
-def enumerate_alignments(scores, gaps=None, kind="warping"):
+def enumerate_alignments(scores, gaps=None, mode="warping"):
     """Return (alignments, unary indicators M, total scores) of all monotone alignments."""
     n, m = scores.shape
-    if kind == "warping":
+    if mode == "warping":
         paths = all_warping_paths(n, m)
         return _indicators(paths, scores, lambda path: path)
     alignments = [
@@ -157,15 +157,15 @@ def enumerate_alignments(scores, gaps=None, kind="warping"):
     ]
     found, M, theta = _indicators(alignments, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0])
     if gaps is not None:
-        theta = theta + np.array([gap_counts(columns, m, kind) @ np.asarray(gaps) for columns in alignments])
+        theta = theta + np.array([gap_counts(columns, m, mode) @ np.asarray(gaps) for columns in alignments])
     return found, M, theta
 
 
-def gap_counts(columns, m, kind):
+def gap_counts(columns, m, mode):
     """Count the rows and the columns without a partner; in a local alignment those between its pairs only."""
     pairs = [(i, c) for i, c in enumerate(columns) if c >= 0]
     spans = len(columns), m
-    if kind == "local":
+    if mode == "local":
         spans = [pairs[-1][axis] - pairs[0][axis] + 1 for axis in (0, 1)] if pairs else (0, 0)
     return np.array([span - len(pairs) for span in spans], float)
 

@@ -34,13 +34,13 @@ def averaged(states, shares, start=None, share=None):
     of_own, of_before = (1.0, 1.0) if share is None else (share, 1.0 - share)
     if share is not None and n_before:
         of_own, of_before = (part * (n_own + n_before) / n for part, n in ((of_own, n_own), (of_before, n_before)))
-    places = sorted(set().union(*(state.places.tolist() for state in states)))
+    places = sorted(set().union(*(state.indices.tolist() for state in states)))
     for slot in states[0].dense:
         blank, entries = {"squares": 1e-6}.get(slot, 0.0), {}
-        tables = [dict(zip(state.places.tolist(), state.pairs.get(slot, ()))) for state in states]
+        tables = [dict(zip(state.indices.tolist(), state.pairs.get(slot, ()))) for state in states]
         for state, table in zip(states, tables):
             table.update({("dense", k): value for k, value in enumerate(state.dense[slot])})
-        known = {} if start is None else dict(zip(start.places.tolist(), start.pairs.get(slot, ())))
+        known = {} if start is None else dict(zip(start.indices.tolist(), start.pairs.get(slot, ())))
         if start is not None:
             known.update({("dense", k): value for k, value in enumerate(start.dense[slot])})
         for place in [*(places if tables[0].keys() != {} and states[0].pairs else []), *tables[0]]:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearChain
@@ -283,6 +284,40 @@ def test_streams_continue_with_the_chosen_strength():
     np.testing.assert_array_equal(clone_of(model).partial_fit(X, y).coef_, given.coef_)
     assert model.partial_fit(X, y).alpha_ == given.alpha_
     assert model.set_params(alpha=0.5).partial_fit(X, y).alpha_ == 0.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_stream_keeps_the_strength_of_its_first_samples():
+    """Also where its optimiser has done no step yet: in files, in partitions, and on the workers of a mixture."""
+    X, y = make_chains()
+    large = [10.0 * x for x in X]
+    model = StructuredSparseMAPClassifier("chain", solver="adagrad", random_state=0, max_iter=2)
+    alpha = clone(model).partial_fit(X, y, classes=["a", "b"]).alpha_
+    # Samples that no structure fits are left out, and the strength waits for the next mini-batch.
+    graph = FactorGraph()
+    graph.add(Xor(graph.variables(3)))
+    pick, choices = clone(model).set_params(structure=graph), [x[[0, 0, 0]] * [[1], [2], [3]] for x in X]
+    with pytest.warns(UserWarning, match="left out"):
+        stream = clone(pick).partial_fit(choices[:1], [[1, 1, 0]])
+    assert not hasattr(stream, "alpha_") and not stream.coef_.any()
+    valid = np.eye(3, dtype=int)[np.arange(len(X)) % 3]
+    assert stream.partial_fit(choices, valid).alpha_ == clone(pick).partial_fit(choices, valid).alpha_
+
+    fitted = clone(model).fit(X, y)
+    copied = clone(model).set_training_state(fitted.get_training_state()).partial_fit(large, y)
+    assert copied.alpha_ == fitted.alpha_
+
+    # The second partition is visited first in one of these epochs.
+    seeds = [clone(model).set_params(random_state=seed) for seed in range(4)]
+    found = [one.fit_partitions([(X, y), (large, y)], classes=["a", "b"]) for one in seeds]
+    assert [one.alpha_ for one in found] == [alpha] * 4
+
+    # All workers have the strength of the first shard.
+    given = clone(model).set_params(alpha=alpha)
+    mixtures = [ParameterMixing(one, n_rounds=2, random_state=0) for one in (model, given)]
+    first, second = (one.fit([(X, y), (large, y), (large, y)]) for one in mixtures)
+    assert first.estimator_.alpha_ == alpha
+    np.testing.assert_array_equal(first.estimator_.coef_, second.estimator_.coef_)
 
 
 def clone_of(model):

@@ -91,7 +91,7 @@ def test_training_goes_on_from_a_state(case, through_pickle):
     np.testing.assert_allclose(other.loss_curve_, model.loss_curve_, atol=1e-12)
     assert other.n_iter_ == model.n_iter_ == len(model.loss_curve_) == 4
     assert sorted(one.dense) == sorted(two.dense)
-    np.testing.assert_array_equal(one.places, two.places)
+    np.testing.assert_array_equal(one.indices, two.indices)
     if one.groups is not None:
         np.testing.assert_allclose(one.groups["norms"], two.groups["norms"], atol=1e-12)
         np.testing.assert_array_equal(one.groups["curve"], two.groups["curve"])
@@ -125,12 +125,12 @@ def test_averages_are_those_of_the_twin(case, with_start, share):
         states.append(worker.partial_fit(*draw(4 + seed, seed), **classes).get_training_state())
     found = average_states(states, shares, start, share)
     expected, n_steps = naive_training.averaged(states, shares, start, share)
-    if found.kind == "adam":
+    if found.optimizer == "adam":
         n_steps = max(state.n_steps for state in states)
     assert found.n_steps == n_steps
     n_compared = 0
     for slot, entries in expected.items():
-        for place, value in zip(found.places.tolist(), found.pairs.get(slot, ()), strict=bool(found.pairs)):
+        for place, value in zip(found.indices.tolist(), found.pairs.get(slot, ()), strict=bool(found.pairs)):
             assert value == pytest.approx(entries.pop(place), abs=1e-12)
             n_compared += 1
         for k, value in enumerate(found.dense[slot]):
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said():
     with pytest.raises(NotFittedError):
         model.get_training_state()
     state = model.partial_fit(*chains(5, 0), classes=["a", "b"]).get_training_state()
-    assert "kind='online'" in repr(state)
+    assert "optimizer='online'" in repr(state)
     with pytest.raises(ValueError, match="no training state of a MultilabelLPSparseMAP"):
         MultilabelLPSparseMAP().set_training_state(state)
     with pytest.raises(ValueError, match="no training state"):

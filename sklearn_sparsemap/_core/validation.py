@@ -22,6 +22,7 @@ LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and 
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
+_MAX_SHOWN = 5  # texts of a list that messages show
 
 
 class Number(Interval):
@@ -101,6 +102,11 @@ def quoted(value):
     """Return the repr of a value from the data, shortened if it is long."""
     text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
+
+
+def first_of(texts):
+    """Join the first of some texts for a message, and say how many there are if there are more."""
+    return ", ".join(texts[:_MAX_SHOWN]) + (f", ... {len(texts)} in all" if len(texts) > _MAX_SHOWN else "")
 
 
 def check_choice(name, value, allowed):

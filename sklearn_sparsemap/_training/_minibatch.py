@@ -24,7 +24,7 @@ class MinibatchOptimizer:
         Source of randomness for dropout.
     """
 
-    kind, name = "adam", "Adam"
+    state_name, name = "adam", "Adam"
 
     def __init__(self, network, rng=None):
         self.network, self.rule, self.rng = network, Adam(network.arrays), rng
@@ -83,7 +83,7 @@ class MinibatchOptimizer:
 class LinearMinibatchOptimizer(OnlineOptimizer):
     """AdaGrad for a linear model, with one step for each mini-batch; its methods are those of `OnlineOptimizer`."""
 
-    kind = "minibatch"
+    state_name = "minibatch"
     _default_batch_size = 16
 
     def __init__(self, model, *, average, columns=None):

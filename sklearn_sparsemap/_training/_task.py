@@ -123,7 +123,7 @@ class Task:
         raise NotImplementedError
 
     def difference(self, first, second):
-        """Return the parts of a structure minus those of another one, for a single sample.
+        """Return the parts of a structure minus those of another one, for a single sample, as `explain` shows them.
 
         Returns
         -------

@@ -82,6 +82,7 @@ class FenchelYoungLoss(nn.Module):
         # Raises for invalid combinations.
         self._of_factors = loss_operator(structure, loss, (), cost=cost).of_factors
 
+    # `_decisions.py` calls `_prepare`, `_handle`, `_losses`, `_reduced` and `_handle_of_loss`, for losses of decisions.
     def _handle(self, extra):
         """Return the number of the operator."""
         options = self.loss, extra, self.tol, self.max_iter, self.n_jobs

@@ -50,7 +50,7 @@ class GroupOptimizer(OnlineOptimizer):
         The columns of the estimator's features that are learned. None means all.
     """
 
-    kind = "groups"
+    state_name = "groups"
     _steps_by_columns = False
     # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0

@@ -53,8 +53,8 @@ class OnlineOptimizer:
         The merged columns of `model`.
     """
 
-    # The kind of the training state, and the name of the optimiser for users.
-    kind, name = "online", "AdaGrad"
+    # The name of the optimiser in training states, and for users.
+    state_name, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
     # Whether several threads may take the steps for a sample together, each for some of the columns.
     _steps_by_columns = True
@@ -336,7 +336,7 @@ def _is_whole(store, counters):
 class MiraOptimizer(OnlineOptimizer):
     """1-best MIRA over a linear model, for the structured hinge loss; its methods are those of `OnlineOptimizer`."""
 
-    kind, name = "mira", "MIRA"
+    state_name, name = "mira", "MIRA"
     _first_state = 0.0
     _steps_by_columns = False
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from ..._core.blocks import blocks, dense
 from ..._core.indicators import as_indicator, column_names, in_order, label_sets, names_in
 from ..._core.ragged import RaggedArray
-from ..._core.validation import check_magnitude, check_matrix, keep_text, name_array
+from ..._core.validation import check_magnitude, check_matrix, first_of, keep_text, name_array
 from ...factors._hierarchy import Hierarchy, close_upwards
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...inference._labels import LabelGraph, OneLabel
@@ -23,7 +23,6 @@ _SEVERAL_LABELS = "pass an indicator matrix of 0 and 1, or a set of names for ea
 # Maximum number of labels for a full label graph; beyond it, number of pairs for each label, those with the highest
 # mutual information. Mini-batches make the scores of all pairs nonzero, so inference would get slower with each epoch.
 _MAX_WHOLE, _PAIRS_PER_LABEL = 200, 3
-_MAX_SHOWN = 5  # constraints that a warning lists
 # Number of pairs of labels in a block of mutual information, whose temporary arrays fit into the processor's cache.
 _CELLS_OF_PAIRS = 2**16
 # Smallest and largest number of folds, and number of samples times folds. More folds take longer, and their models are
@@ -420,7 +419,7 @@ def _count_violations(graph, gold):
         n = int(LabelGraph(graph.n_labels, graph.edges[:0], [pair]).violated(gold).sum())
         counts[repr(pair[0])] = counts.get(repr(pair[0]), 0) + n
     shown = [f"{name} ({n})" for name, n in sorted(counts.items(), key=lambda item: -item[1]) if n]
-    return f": {', '.join(shown[:_MAX_SHOWN])}" + (", ..." if len(shown) > _MAX_SHOWN else "")
+    return f": {first_of(shown)}"
 
 
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
@@ -438,7 +437,7 @@ def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     n = int(wrong.sum())
     if not n:
         return X, gold, weights, known, 0
-    rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
+    rows = first_of(list(map(str, np.flatnonzero(wrong))))
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
     counts = _count_violations(graph, gold[np.flatnonzero(wrong)]) if known is None else ""

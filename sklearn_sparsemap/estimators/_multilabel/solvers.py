@@ -22,6 +22,7 @@ from .calibration import Calibration
 from .data import in_folds
 from .decisions import ObservedLabelSets
 
+# The docstring of `MultilabelLPSparseMAP` repeats the defaults and sizes below.
 SOLVERS = ("auto", "lbfgs", "adam")
 # Defaults of `tol`, the largest entry of the gradient at the end of L-BFGS, and of `max_iter`.
 _LBFGS_TOL, _LBFGS_MAX_ITER = 1e-5, 1000

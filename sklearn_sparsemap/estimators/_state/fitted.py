@@ -36,11 +36,6 @@ class FittedState:
         self._model, self.optimizer, self.final = model, optimizer, final
 
     @property
-    def is_new(self):
-        """Whether a stream has begun, but has seen no sample yet."""
-        return self.optimizer is not None and self.optimizer.n_steps == 0
-
-    @property
     def model(self):
         if self._model is None and self.optimizer is not None:
             self._model = self.optimizer.model()
@@ -54,7 +49,7 @@ class TrainingStateMixin:
     """
 
     _learned = FittedState()
-    # The kinds of training state that the estimator can read.
+    # The optimisers whose training states the estimator can read.
     _readable_states: tuple[str, ...] = ()
     # The type of weights in training.
     _dtype = np.dtype(np.float64)
@@ -88,7 +83,7 @@ class TrainingStateMixin:
         Parameters
         ----------
         state : TrainingState
-            State of an estimator of this kind. Its arrays are copied. If it has no `attributes`, this estimator must
+            State of such an estimator. Its arrays are copied. If it has no `attributes`, this estimator must
             have been fitted before.
 
         Returns
@@ -99,9 +94,9 @@ class TrainingStateMixin:
         Raises
         ------
         ValueError
-            If the state is of another kind, or does not fit the estimator.
+            If the state is of another optimiser, or does not fit the estimator.
         """
-        if not isinstance(state, TrainingState) or state.kind not in self._readable_states:
+        if not isinstance(state, TrainingState) or state.optimizer not in self._readable_states:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
         state._check()
         if self._dtype not in (None, state.dtype):

@@ -13,7 +13,7 @@ from .optimizers import BLANK
 from .state import TrainingState
 
 # Attributes that must be equal in all states that are averaged.
-_MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
+_MUST_AGREE = ("optimizer", "shape", "holds_pairs", "dtype")
 
 
 def average_states(
@@ -110,9 +110,9 @@ def add_partial(first, second):
     found = copy(first)
     found.factor = first.factor + second.factor
     found.dense = {name: values + second.dense[name] for name, values in first.dense.items()}
-    found.places, found.pairs = _union(first, second)
+    found.indices, found.pairs = _union(first, second)
     found.counters = {name: n + second.counters[name] for name, n in first.counters.items()}
-    if first.kind == "adam":
+    if first.optimizer == "adam":
         found.counters["n_steps"] = max(first.n_steps, second.n_steps)
     if first.groups is not None:
         one, other = first.groups, second.groups
@@ -124,18 +124,18 @@ def add_partial(first, second):
 
 
 def _union(first, second):
-    """Return the union of the places of two partial mixtures, and the sums of their slots at these places."""
-    if np.array_equal(first.places, second.places):
-        return first.places, {name: values + second.pairs[name] for name, values in first.pairs.items()}
-    places, found = np.union1d(first.places, second.places), {}
-    at = [np.searchsorted(places, state.places) for state in (first, second)]
+    """Return the union of the pairs of two partial mixtures, and the sums of their slots."""
+    if np.array_equal(first.indices, second.indices):
+        return first.indices, {name: values + second.pairs[name] for name, values in first.pairs.items()}
+    indices, found = np.union1d(first.indices, second.indices), {}
+    at = [np.searchsorted(indices, state.indices) for state in (first, second)]
     for name in first.pairs:
         blank = BLANK.get(name, 0.0)
-        total = np.full(len(places), blank * (first.factor + second.factor), first.pairs[name].dtype)
+        total = np.full(len(indices), blank * (first.factor + second.factor), first.pairs[name].dtype)
         for state, where in zip((first, second), at):
             total[where] += state.pairs[name] - blank * state.factor
         found[name] = total
-    return places, found
+    return indices, found
 
 
 def finish_mixture(total, start=None, fraction=None):
@@ -155,9 +155,9 @@ def finish_mixture(total, start=None, fraction=None):
         own, before = _scales_of_sums(total.n_steps, start.n_steps, fraction)
         found.dense["sums"] = own * found.dense["sums"] + before * start.dense["sums"]
         if start.pairs:
-            at = np.searchsorted(found.places, start.places)
-            here = at < len(found.places)
-            here[here] = found.places[at[here]] == start.places[here]
+            at = np.searchsorted(found.indices, start.indices)
+            here = at < len(found.indices)
+            here[here] = found.indices[at[here]] == start.indices[here]
             sums = own * found.pairs["sums"]
             sums[at[here]] += before * start.pairs["sums"][here]
             found.pairs["sums"] = sums

@@ -10,8 +10,8 @@ from ..._training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, D
 from ..._training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ..._training._online.pairs import ATOM, COUNT, HEAD
 
-# Optimisers of linear models by their kind, and the kinds of AdaGrad.
-_LINEAR = {kind.kind: kind for kind in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
+# Optimisers of linear models by their names, and those of AdaGrad.
+_LINEAR = {cls.state_name: cls for cls in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
 _WITH_SQUARES = ("online", "minibatch")
 # Values in a slot of weights that no step has changed, if not zero.
 BLANK = {"squares": OnlineOptimizer._first_state}
@@ -19,7 +19,7 @@ BLANK = {"squares": OnlineOptimizer._first_state}
 
 def read_optimizer(optimizer):
     """Return the arguments of a `TrainingState`, as copies of an optimiser's arrays."""
-    return (_read_network if optimizer.kind == "adam" else _read_store)(optimizer)
+    return (_read_network if optimizer.state_name == "adam" else _read_store)(optimizer)
 
 
 def write_optimizer(state, make_groups=None, rng=None):
@@ -33,24 +33,24 @@ def write_optimizer(state, make_groups=None, rng=None):
     rng : RandomState, default=None
         Source of randomness for dropout.
     """
-    if state.kind == "adam":
+    if state.optimizer == "adam":
         return _write_network(state, rng)
     n_outputs, counters = state.shape[1], state.counters
     intercept, additional = np.split(state.dense["weights"], [n_outputs])
-    if state.kind == "groups":
+    if state.optimizer == "groups":
         optimizer = make_groups(n_outputs, len(additional))
         optimizer.load(LinearModel(state.coef(), intercept, additional), shrunk=False)
         _write_groups(state, optimizer)
     else:
         coef = state.coef() if state.holds_pairs else np.zeros(state.shape, state.dtype)
-        optimizer = _LINEAR[state.kind](LinearModel(coef, intercept, additional), average="sums" in state.dense)
+        optimizer = _LINEAR[state.optimizer](LinearModel(coef, intercept, additional), average="sums" in state.dense)
     for place, name in _COUNTERS.items():
         optimizer.counters[place] = counters[name]
     store, n = optimizer.store, optimizer.store.n_dense
     if state.holds_pairs:
         _, at, _, so_far = _pairs_of(store, counters["n_steps"])
     else:
-        at, so_far = state.places + n, float(counters["n_steps"])
+        at, so_far = state.indices + n, float(counters["n_steps"])
         store.values[at] = state.pairs["weights"]
     if "sums" in state.dense:
         store.sums[:n] = counters["n_steps"] * store.values[:n] - state.dense["sums"]
@@ -73,8 +73,8 @@ def _touched_of(store, first_state, n_steps):
         touched |= sums != 0.0
     if len(state):
         touched |= state != first_state
-    places = np.flatnonzero(touched)
-    return places, places + store.n_dense, 1.0, float(n_steps)
+    indices = np.flatnonzero(touched)
+    return indices, indices + store.n_dense, 1.0, float(n_steps)
 
 
 def _pairs_of(store, n_steps):
@@ -82,7 +82,7 @@ def _pairs_of(store, n_steps):
 
     Returns
     -------
-    places : int array, ascending
+    indices : int array, ascending
         ``feature * n_outputs + output`` of each weight.
     at : int array
         Place of each weight in the store.
@@ -99,20 +99,20 @@ def _pairs_of(store, n_steps):
     exists = ~is_wide | (outputs != 0)
     outputs = np.where(is_wide, at - np.repeat(starts, widths), outputs)
     feature = np.repeat(features, widths)[exists]
-    places, at = feature * store.n_outputs + outputs[exists], at[exists]
-    order = np.argsort(places, kind="stable")
+    indices, at = feature * store.n_outputs + outputs[exists], at[exists]
+    order = np.argsort(indices, kind="stable")
     atoms = store.features[feature[order], ATOM]
     so_far = store.cumulative + store.score_scale * (n_steps - store.last_step)
-    return places[order], at[order], store.scale[atoms], so_far[atoms]
+    return indices[order], at[order], store.scale[atoms], so_far[atoms]
 
 
 def _read_store(optimizer):
     store, n = optimizer.store, optimizer.store.n_dense
     counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
     if isinstance(store, Dense):
-        places, at, scale, so_far = _touched_of(store, optimizer._first_state, counters["n_steps"])
+        indices, at, scale, so_far = _touched_of(store, optimizer._first_state, counters["n_steps"])
     else:
-        places, at, scale, so_far = _pairs_of(store, counters["n_steps"])
+        indices, at, scale, so_far = _pairs_of(store, counters["n_steps"])
     dtype = store.values.dtype
     dense = {"weights": store.values[:n].copy()}
     pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}
@@ -120,17 +120,17 @@ def _read_store(optimizer):
         # The store holds each change times the number of earlier steps.
         dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
         pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
-    if optimizer.kind in _WITH_SQUARES:
+    if optimizer.state_name in _WITH_SQUARES:
         dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
     return {
-        "kind": optimizer.kind,
+        "optimizer": optimizer.state_name,
         "shape": optimizer.sizes[:2],
         "holds_pairs": not isinstance(store, Dense),
         "dense": dense,
-        "places": places,
+        "indices": indices,
         "pairs": pairs,
         "counters": counters,
-        "groups": _read_groups(optimizer) if optimizer.kind == "groups" else None,
+        "groups": _read_groups(optimizer) if optimizer.state_name == "groups" else None,
     }
 
 
@@ -161,11 +161,11 @@ def _read_network(optimizer):
     rule, arrays = optimizer.rule, optimizer.network.arrays
     slots = {"weights": arrays, "first": rule.first, "second": rule.second}
     return {
-        "kind": optimizer.kind,
+        "optimizer": optimizer.state_name,
         "shape": [array.shape for array in arrays],
         "holds_pairs": False,
         "dense": {name: np.concatenate([a.ravel() for a in values]) for name, values in slots.items()},
-        "places": np.zeros(0, np.int64),
+        "indices": np.zeros(0, np.int64),
         "pairs": {},
         "counters": {"n_steps": rule.n_steps, "n_inexact": int(optimizer.unconverged)},
         "groups": None,

@@ -11,7 +11,7 @@ from scipy import sparse
 from ..._core.annotations import Any, NDArray
 from ..._core.indices import are_indices
 
-# Kinds of states with weights for pairs of a feature and an output.
+# Optimisers with weights for pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "minibatch", "groups")
 
 
@@ -29,14 +29,14 @@ class TrainingState:
 
     Attributes
     ----------
-    kind : {"online", "mira", "groups", "minibatch", "adam"}
-        The kind of training: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
+    optimizer : {"online", "mira", "groups", "minibatch", "adam"}
+        The optimiser: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
     shape : tuple (n_features, n_outputs), or list of tuples
         The shape of the matrix of pairs; for networks the shapes of the arrays that are joined in the dense weights.
     dense : dict of str -> ndarray of shape (n_dense,)
         Dense weights by slot: the intercepts, then the additional scores. For networks the weights of all layers, then
         all intercepts, then the additional scores.
-    places : int64 ndarray of shape (n_pairs,)
+    indices : int64 ndarray of shape (n_pairs,)
         ``feature * n_outputs + output`` of each pair, ascending.
     pairs : dict of str -> ndarray of shape (n_pairs,)
         Values of the pairs by slot.
@@ -63,7 +63,7 @@ class TrainingState:
     >>> X, y = np.eye(3), np.array(["a", "b", "a"])
     >>> model = StructuredSparseMAPClassifier().partial_fit(X, y, classes=["a", "b"])
     >>> state = model.get_training_state()
-    >>> state.n_steps, sorted(state.pairs), len(state.places)
+    >>> state.n_steps, sorted(state.pairs), len(state.indices)
     (3, ['squares', 'sums', 'weights'], 6)
     >>> other = clone(model).set_training_state(state).partial_fit(X, y)
     >>> np.allclose(other.coef_, model.partial_fit(X, y).coef_)
@@ -73,40 +73,40 @@ class TrainingState:
     def __init__(
         self,
         *,
-        kind: str,
+        optimizer: str,
         shape: Any,
         holds_pairs: bool,
         dense: dict[str, NDArray[np.floating]],
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         pairs: dict[str, NDArray[np.floating]],
         counters: dict[str, int],
         groups: dict[str, Any] | None = None,
         progress: dict[str, Any] | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> None:
-        self.kind, self.shape, self.holds_pairs = kind, shape, holds_pairs
-        self.dense, self.places, self.pairs = dense, places, pairs
+        self.optimizer, self.shape, self.holds_pairs = optimizer, shape, holds_pairs
+        self.dense, self.indices, self.pairs = dense, indices, pairs
         self.counters, self.groups = counters, groups
         self.progress, self.attributes = progress or {}, attributes or {}
 
     def _check(self):
         """Raise ValueError unless the arrays are consistent; they may have been edited, or read from a file.
 
-        Kernels rely on all places being within `shape`.
+        Kernels rely on all indices being within `shape`.
         """
-        dtype, of_pairs = self.dtype, self.kind in _OF_PAIRS
+        dtype, of_pairs = self.dtype, self.optimizer in _OF_PAIRS
         shapes = [self.shape] if of_pairs else self.shape
         if not all(isinstance(n, Integral) and n >= 0 for shape in shapes for n in shape):
             raise ValueError(f"shape must hold numbers of features and outputs; got {self.shape!r}")
         n_weights = sum(int(np.prod(shape, dtype=object)) for shape in shapes)
-        n_dense, n_places = (self.dense["weights"].size, n_weights) if of_pairs else (n_weights, 0)
-        if not are_indices(self.places, n_places) or not (self.places[1:] > self.places[:-1]).all():
-            raise ValueError(f"places must be int64, ascend, and lie from 0 to {n_places - 1}")
+        n_dense, n_indices = (self.dense["weights"].size, n_weights) if of_pairs else (n_weights, 0)
+        if not are_indices(self.indices, n_indices) or not (self.indices[1:] > self.indices[:-1]).all():
+            raise ValueError(f"indices must be int64, ascend, and lie from 0 to {n_indices - 1}")
         if of_pairs and n_dense < self.shape[1]:
             raise ValueError(f"there are {n_dense} dense weights for {self.shape[1]} intercepts")
         if of_pairs and self.pairs.keys() != self.dense.keys():
             raise ValueError(f"pairs have the slots {list(self.pairs)}, dense weights {list(self.dense)}")
-        for slots, n in ((self.dense, n_dense), (self.pairs, len(self.places))):
+        for slots, n in ((self.dense, n_dense), (self.pairs, len(self.indices))):
             for name, values in slots.items():
                 if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype != dtype:
                     raise ValueError(f"the slot {name!r} must hold {n} numbers of {dtype}")
@@ -134,12 +134,12 @@ class TrainingState:
         These are the number of samples since the last penalty or shrinkage, because the next one is due after a fixed
         number, and Adam's number of steps, which determines the correction of the moments.
         """
-        return ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
+        return ("n_since", "n_steps") if self.optimizer == "adam" else ("n_since",)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        arrays = [self.places, *self.dense.values(), *self.pairs.values()]
+        arrays = [self.indices, *self.dense.values(), *self.pairs.values()]
         return sum(array.nbytes for array in arrays)
 
     def coef(self, slot: str = "weights") -> Any:
@@ -162,7 +162,7 @@ class TrainingState:
         """
         if slot not in self.pairs:
             raise ValueError(f"there is no slot {slot!r}; this state has {', '.join(map(repr, self.pairs)) or 'none'}")
-        features, outputs = np.divmod(self.places, self.shape[1])
+        features, outputs = np.divmod(self.indices, self.shape[1])
         indptr = np.concatenate([[0], np.cumsum(np.bincount(features, minlength=self.shape[0]))])
         return sparse.csr_array((self.pairs[slot].copy(), outputs.astype(np.int32), indptr), shape=self.shape)
 
@@ -186,4 +186,4 @@ class TrainingState:
         return found
 
     def __repr__(self):
-        return f"TrainingState(kind={self.kind!r}, n_steps={self.n_steps}, n_pairs={len(self.places)})"
+        return f"TrainingState(optimizer={self.optimizer!r}, n_steps={self.n_steps}, n_pairs={len(self.indices)})"

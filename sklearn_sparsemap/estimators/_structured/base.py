@@ -90,6 +90,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     one output for each label, or a single one if structures are not made of labels. Gold structures, and predicted
     ones, are an int array of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels),
     or an object array of structures in the user's form.
+
+    Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
+    `_check_gibbs`, `_task`, `_scores`, `_as_labels` and `_no_labels`, and read `_current` and `_structure`.
     """
 
     classes_: NDArray[Any]

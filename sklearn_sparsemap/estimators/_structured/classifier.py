@@ -430,7 +430,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         if isinstance(self.alpha, Real):
             self.alpha_ = self.alpha
-        elif gold is not None or self._learned.is_new or not hasattr(self, "alpha_"):
+        elif gold is not None or not hasattr(self, "alpha_"):
             lengths = np.diff(task.row_ptr)
             weights = repetitions = np.ones(len(X))
             n_samples = _STREAM
@@ -518,7 +518,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _prepare_stream(self, X, y, classes=None, sample_weight=None):
         """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-        The task is None if all samples are left out.
+        If all samples are left out, the task is None, and a stream that has not begun gets no optimiser: the usual
+        strength of the penalty needs a sample.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
@@ -526,13 +527,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._learned = FittedState(zero_weights(task, X.values, solver))
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
+        if not len(X):
+            return None, X
         self._set_strength(task, X)
         optimizer = self._learned.optimizer
         # From now on the optimiser has the weights, even if training is interrupted.
         self._learned = FittedState(
             optimizer=self._make_optimizer() if optimizer is None else adjust_optimizer(self, optimizer)
         )
-        return task if len(X) else None, X
+        return task, X
 
     def _make_optimizer(self):
         """Return an optimiser that starts from the current model."""

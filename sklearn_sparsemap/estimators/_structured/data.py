@@ -27,6 +27,7 @@ from ..._core.validation import (
     check_same_length,
     check_sample_weight,
     check_samples,
+    first_of,
     keep_text,
     name_array,
     quoted,
@@ -36,7 +37,6 @@ from .._failures import warn_user
 
 # The remedy in messages about samples with several labels.
 SEVERAL_LABELS = "for sets of labels use MultilabelLPSparseMAP; for sequences name a structure, such as 'chain'"
-_MAX_SHOWN = 5  # rules and samples that a warning lists
 # Arguments of `validate_data` for flat data.
 _CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 # Types with a length that are not sequences of labels.
@@ -349,7 +349,7 @@ def without_violations(X, gold, task, stream=False):
         # A name stands for several factors.
         counts.update({repr(factor if factor.name is None else factor.name) for factor in task.violated[i]})
     rules = [f"{rule} ({n} sample{'s' * (n > 1)})" for rule, n in counts.most_common()]
-    rules, samples = (_some(shown) for shown in (rules, [f"y[{i}]" for i in wrong]))
+    rules, samples = (first_of(texts) for texts in (rules, [f"y[{i}]" for i in wrong]))
     kept = np.setdiff1d(np.arange(len(X)), wrong)
     if not stream and not task.weights[kept].any():
         first = task.violated[wrong[0]][0]
@@ -359,11 +359,6 @@ def without_violations(X, gold, task, stream=False):
         f"graph.violations lists those of an assignment; correct {samples}, or remove the rules"
     )
     return X[kept], gold[kept], task.take(kept)
-
-
-def _some(shown):
-    """Join the first of some texts, and say how many there are if there are more."""
-    return ", ".join(shown[:_MAX_SHOWN]) + (f", ... {len(shown)} in all" if len(shown) > _MAX_SHOWN else "")
 
 
 def rows_only(X):

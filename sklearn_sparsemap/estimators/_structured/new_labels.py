@@ -64,7 +64,7 @@ def _with_more_outputs(state, positions, n_outputs, shapes_of):
     before, after = shapes_of(n_before), shapes_of(n_outputs)
     grown_state = copy(state)
     grown_state.shape = n_features, n_outputs
-    grown_state.places = state.places // n_before * n_outputs + positions[state.places % n_before]
+    grown_state.indices = state.indices // n_before * n_outputs + positions[state.indices % n_before]
     grown_state.dense = {}
     for slot, values in state.dense.items():
         grown = np.full(n_outputs + size_of(after), BLANK.get(slot, 0.0), values.dtype)

@@ -14,6 +14,7 @@ class LazyResults(Sequence):
 
     _columns = ()  # names of attributes with a number for each sample, which the HTML representation shows
 
+    # `SparseMAPBatch.__getstate__` leaves it out by this name.
     @cached_property
     def _made(self):
         return [None] * len(self)

@@ -119,6 +119,7 @@ class SparseMAPSolutions:
         # Without any slots, NumPy returns ints.
         return counts.astype(np.float64, copy=False)
 
+    # Results use the defaults; layers (`_layers/structures.py`) set both options.
     def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
 

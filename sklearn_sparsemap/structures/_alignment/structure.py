@@ -11,7 +11,7 @@ from .entering import ways_of_alignment
 from .gibbs import alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
 
-_KINDS = {"warping": WARPING, "global": GLOBAL, "local": LOCAL}
+_MODES = {"warping": WARPING, "global": GLOBAL, "local": LOCAL}
 
 
 class Alignment(Structure):
@@ -21,7 +21,7 @@ class Alignment(Structure):
 
     Parameters
     ----------
-    kind : {"warping", "global", "local"}, default="warping"
+    mode : {"warping", "global", "local"}, default="warping"
         - ``"warping"``: dynamic time warping [1]_. A path from the first cell to the last one, by steps to the right,
           down, or both. Each step of either sequence is aligned, possibly with several steps. A structure is an int
           array of shape (n_cells, 2), the cells of the path.
@@ -69,13 +69,13 @@ class Alignment(Structure):
     marginal_oracle = alignment_marginals
     strict_encode = True
 
-    def __init__(self, kind: str = "warping") -> None:
-        check_choice("kind", kind, _KINDS)
-        self.kind = kind
+    def __init__(self, mode: str = "warping") -> None:
+        check_choice("mode", mode, _MODES)
+        self.mode = mode
 
     @property
     def additional_names(self) -> tuple[str, ...]:
-        return () if self.kind == "warping" else ("gaps",)
+        return () if self.mode == "warping" else ("gaps",)
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         return {name: ((2,),) for name in self.additional_names}
@@ -84,21 +84,21 @@ class Alignment(Structure):
         return {name: (2,) for name in self.additional_names}
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
-        return (*shape, _KINDS[self.kind], 2 * ("gaps" in given))
+        return (*shape, _MODES[self.mode], 2 * ("gaps" in given))
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
-        n, m, kind, n_gaps = dims
-        if kind == WARPING:
+        n, m, mode, n_gaps = dims
+        if mode == WARPING:
             return n + m - 1, 0, n * m
         return n, (n + m if n_gaps else 0), 3 * (n + 1) * (m + 1)
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        n, m, kind, n_gaps = (int(d) for d in dims)
-        return n * m + n_gaps + (n * m if kind == WARPING else 6 * (n + 1) * (m + 1))
+        n, m, mode, n_gaps = (int(d) for d in dims)
+        return n * m + n_gaps + (n * m if mode == WARPING else 6 * (n + 1) * (m + 1))
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        n, m, kind, n_gaps = (int(d) for d in dims)
-        if kind == WARPING:
+        n, m, mode, n_gaps = (int(d) for d in dims)
+        if mode == WARPING:
             return self._encode_path(np.asarray(structure), n, m), as_parts([])
         form = f"an alignment is {n} ints from 0 to {m - 1}, the column of each row, or -1"
         given = as_ints(structure, (n,), -1, m - 1, form)
@@ -110,7 +110,7 @@ class Alignment(Structure):
         if not n_gaps:
             return as_parts(slots), as_parts([])
         spans = n, m
-        if kind == LOCAL:
+        if mode == LOCAL:
             # A local alignment pays no gaps before its first pair and after its last pair.
             spans = (rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1) if len(rows) else (0, 0)
         gaps = np.full(n + m, -1)
@@ -137,14 +137,14 @@ class Alignment(Structure):
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         m = int(dims[1])
         cells = slots.astype(np.int64)
-        if self.kind == "warping":
+        if self.mode == "warping":
             cells = cells[cells >= 0]
             return np.column_stack([cells // m, cells % m])
         return np.where(cells >= 0, cells % m, -1)
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
         rows, columns = parts // int(dims[1]), parts % int(dims[1])
-        return rows + columns if self.kind == "warping" else rows
+        return rows + columns if self.mode == "warping" else rows
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 2:

@@ -56,8 +56,8 @@ def gapped_program(shape, given, is_local):
 
 def solve(structure, batch):
     """Solve a padded batch of an `Alignment`; see `Structure.tensor_solver`."""
-    if structure.kind == "warping":
+    if structure.mode == "warping":
         program = derivations_of(warping_program, batch)
     else:
-        program = derivations_of(gapped_program, batch, structure.kind == "local")
+        program = derivations_of(gapped_program, batch, structure.mode == "local")
     return active_set(program.best, batch)
