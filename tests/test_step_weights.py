@@ -135,7 +135,7 @@ def test_weights_of_steps_go_everywhere():
     expected = np.average(np.concatenate(model.predict(X)) == np.concatenate(y), weights=np.concatenate(weights))
     assert model.score(X, y, weights) == pytest.approx(expected) and n_steps
     # Forms of the weights, and samples without steps.
-    plain = StructuredSparseMAPClassifier("chain", "crf", max_iter=40).fit(X, y, weights)
+    plain = StructuredSparseMAPClassifier("chain", "crf", max_iter=200).fit(X, y, weights)
     as_objects = np.empty(len(weights), object)
     as_objects[:] = weights
     for form in (tuple(w.tolist() for w in weights), RaggedArray.from_list(weights), as_objects):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 from scipy import sparse
 
 from ..._core.annotations import Any, Mapping, NDArray
-from ..._core.ragged import RaggedArray
 from ...penalties import GroupOrder, as_group_weights, as_groups
 from .._failures import warn_user
 
@@ -37,7 +37,8 @@ class GroupsMixin:
         try:
             return super()._check_predict(X)
         except ValueError as error:
-            if _width(X) == self.n_features_in_ or _width(X) != self.get_support().sum():
+            found = re.search(r" has (\d+) features, but|yet now missing", str(error))
+            if found is None or int(found[1] or X.shape[1]) != self.get_support().sum():
                 raise
             message = str(error).rstrip(".\n")
             raise ValueError(
@@ -108,12 +109,6 @@ class GroupsMixin:
         dead[groups.group_atoms[gone[groups._group_of_entry]]] = True
         mask = ~dead[groups.atom_of]
         return np.flatnonzero(mask) if indices else mask
-
-
-def _width(X):
-    """Return the number of columns of a matrix, or of the first of several samples."""
-    first = X.values if isinstance(X, RaggedArray) else X if getattr(X, "ndim", 1) == 2 else X[0]
-    return np.shape(first)[-1]
 
 
 def _check_memory(n_columns, of_each):
