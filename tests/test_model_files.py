@@ -26,7 +26,7 @@ from sklearn_sparsemap.datasets import load_partition, save_partition
 from sklearn_sparsemap.factors import FactorGraph, Xor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.pipeline import make_structured_pipeline
-from sklearn_sparsemap.structures import CustomStructure
+from sklearn_sparsemap.structures import Alignment, CustomStructure
 
 MODELS = sorted(models())
 # Parameters that are functions, which files do not hold.
@@ -323,3 +323,19 @@ def test_files_with_earlier_names_of_decisions_are_read():
             assert again.decision == new and again._rule == each._rule
             again.set_params(decision="auto"), each.set_params(decision="auto")
             np.testing.assert_array_equal(again.predict(X), each.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_files_keep_the_names_that_arguments_had():
+    """Of `Alignment(mode)`, and of `TrainingState.optimizer` and `indices`."""
+    X, y = [np.random.default_rng(k).normal(size=(3, 4, 2)) for k in range(4)], [np.arange(3)] * 4
+    arrays = StructuredSparseMAPClassifier(Alignment("local")).partial_fit(X, y).to_arrays()
+    text = str(arrays["json"])
+    again = StructuredSparseMAPClassifier.from_arrays(arrays)
+    assert again.structure.mode == "local" and again.get_training_state().optimizer == "online"
+    for name, new in (("kind", "mode"), ("kind", "optimizer"), ("places", "indices")):
+        assert f'"{name}": ' in text and f'"{new}": ' not in text
+    with pytest.raises(ValueError):
+        StructuredSparseMAPClassifier.from_arrays(
+            forged({**arrays, "json": np.array(text.replace('"kind": "local"', '"width": "local"'))})
+        )

@@ -438,7 +438,7 @@ def readonly(array, dtype=np.float64):
 
 
 def compile_statistics():
-    """Return how many entries of this process were loaded from the cache and how many were compiled, for tests.
+    """Return how many entries of this process were loaded from the cache and how many were compiled.
 
     Returns
     -------

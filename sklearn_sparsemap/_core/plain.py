@@ -33,10 +33,17 @@ class Form(NamedTuple):
     attributes: tuple[str, ...] = ()
 
 
-def by_constructor(cls, renamed=None):
-    """Return the form of a class with an attribute for each argument of its constructor; `renamed` maps their names."""
+def by_constructor(cls, renamed=None, **stored):
+    """Return the form of a class with an attribute for each argument of its constructor; `renamed` maps their names.
+
+    `stored` maps arguments to the names that they have in files, where these differ.
+    """
     names = renamed or {name: name for name in signature(cls).parameters}
-    return Form(cls, lambda value: {argument: getattr(value, name) for argument, name in names.items()})
+    argument_of = {name: argument for argument, name in stored.items()}
+    return Form(
+        lambda **values: cls(**{argument_of.get(name, name): value for name, value in values.items()}),
+        lambda value: {stored.get(argument, argument): getattr(value, name) for argument, name in names.items()},
+    )
 
 
 # Forms by the names of classes in files, which never change. No object of another class is made.

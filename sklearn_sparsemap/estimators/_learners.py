@@ -397,16 +397,12 @@ def rows_per_column(X, weights):
     weights : array of shape (n_rows,)
         Equivalent to repetitions of rows.
     """
-    is_used = np.zeros(X.shape[1], dtype=bool)
-    for start in range(0, X.shape[0], _ROWS):
-        stop = min(start + _ROWS, X.shape[0])
-        is_held = weights[start:stop] > 0.0
-        if sparse.issparse(X):
-            ends = X.indptr[start : stop + 1]
-            entries = slice(ends[0], ends[-1])
-            is_used[X.indices[entries][np.repeat(is_held, np.diff(ends)) & (X.data[entries] != 0.0)]] = True
-        else:
-            is_used |= np.any(X[start:stop] != 0.0, axis=0, where=is_held[:, None])
+    counts = weights > 0.0
+    if sparse.issparse(X):
+        is_used = np.zeros(X.shape[1], dtype=bool)
+        is_used[X.indices[np.repeat(counts, np.diff(X.indptr)) & (X.data != 0.0)]] = True
+    else:
+        is_used = np.any(X, axis=0, where=counts[:, None])
     return float(weights.sum() / max(is_used.sum(), 1))
 
 

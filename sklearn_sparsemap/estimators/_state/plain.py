@@ -45,16 +45,6 @@ def _arguments_of_tree(tree):
     return {"parents": dict(zip(tree.names, parents, strict=True)), "columns": columns}
 
 
-def _stored_as(cls, **names):
-    """Return the form of a class, some arguments of whose constructor have other names in files."""
-    stored = {argument: names.get(argument, argument) for argument in signature(cls).parameters}
-
-    def make(**values):
-        return cls(**{argument: values[name] for argument, name in stored.items() if name in values})
-
-    return Form(make, lambda value: {name: getattr(value, argument) for argument, name in stored.items()})
-
-
 def _make_tuning(thresholds=None, decay=1.0, totals=None, weight=0.0, _plain=None, _weight=0.0):
     """Make a comparison of thresholds. Early files have sums of two scores, for the rule "threshold"."""
     if _plain is not None:
@@ -78,7 +68,7 @@ _STRUCTURES = (
 )  # fmt: skip
 for _name in _STRUCTURES:
     add_form(f"structures.{_name}", getattr(structures, _name))
-add_form("structures.Alignment", structures.Alignment, _stored_as(structures.Alignment, mode="kind"))
+add_form("structures.Alignment", structures.Alignment, by_constructor(structures.Alignment, mode="kind"))
 add_form("structures.LinearProgram", structures.LinearProgram, Form(structures.LinearProgram, _arguments_of_program))
 for _cls in (factors.AtLeast, factors.AtMost, factors.Exactly):
     add_form(f"factors.{_cls.__name__}", _cls, by_constructor(_cls, _COUNTED))
@@ -90,7 +80,7 @@ add_form("penalties.GroupOrder", penalties.GroupOrder, Form(penalties.GroupOrder
 add_form("penalties.GroupTree", penalties.GroupTree, Form(penalties.GroupTree, _arguments_of_tree))
 for _cls in (LinearModel, Network, LabelGraph, OneLabel, Calibration):
     add_form(_cls.__name__, _cls)
-add_form("TrainingState", TrainingState, _stored_as(TrainingState, optimizer="kind", indices="places"))
+add_form("TrainingState", TrainingState, by_constructor(TrainingState, optimizer="kind", indices="places"))
 # The name of this class in files of version 0.1.0.
 add_form("GraphsOf", GraphBuilder)
 add_form("FixedGraph", FixedGraph)

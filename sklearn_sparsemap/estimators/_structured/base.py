@@ -93,7 +93,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs`, `_task`, `_scores`, `_as_labels` and `_no_labels`, and read `_current` and `_structure`.
-    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`.
+    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`, and
+    `distributed/_phases.py` sets `_learned_columns`.
     """
 
     classes_: NDArray[Any]

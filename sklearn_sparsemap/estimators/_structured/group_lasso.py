@@ -196,7 +196,7 @@ default=None
     (array([1]), array([0, 2]), True)
     """
 
-    # `_selection/strengths.py` calls `_prepare_fit`, `_new_solver` and `_refit`.
+    # `estimators/_selection/strengths.py` calls `_prepare_fit`, `_new_solver` and `_refit`.
     _set_by_fit = (*LinearStructuredModel._set_by_fit, "groups_", "group_weights_")
     # Part of the message about a loss that is not finite; only a warm start can cause that.
     _step_size = "the weights of the warm start"

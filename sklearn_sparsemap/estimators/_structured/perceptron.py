@@ -238,7 +238,7 @@ default=None
     """
 
     # `distributed` calls `_prepare_stream`, `_data_of`, `_debiasing_optimizer`, `_configure_epoch`, `_end_round` and
-    # `_take_rounds`; it and `_selection/stability.py` read `_has_penalty`.
+    # `_take_rounds`; it and `estimators/_selection/stability.py` read `_has_penalty`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _weights_of_others = "uniform"
     _readable_states = ("groups",)

@@ -43,7 +43,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, LinearStru
         X, _, _, task = self._training_data(structure, X, y, sample_weight, reset=first, classes=classes, stream=True)
         return first, structure, classes, X, task if first else self._check_task(task)
 
-    # `_partitions.py`, `_selection/path.py` and `distributed/_rounds.py` call this method.
+    # `_partitions.py`, `estimators/_selection/path.py` and `distributed/_rounds.py` call this method.
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""
         return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
