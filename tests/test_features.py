@@ -1,6 +1,7 @@
 import pickle
 import sys
 from collections import Counter, UserDict
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sklearn_sparsemap.features import (
     chunking_templates,
     ner_templates,
     ngrams,
+    sentences_from_frame,
     word_case,
     word_digits,
     word_punctuation,
@@ -700,6 +702,21 @@ def test_wrong_token_among_derived_fields():
         TemplateVectorizer(["token[0]", "suffix3[0]"]).fit([[{"token": "a"}]])
     with pytest.raises(ValueError, match=r"the field 'word', .*; give every token this field, or leave 'word' out"):
         TemplateVectorizer(["word[0]"]).fit([["a", {"token": "b"}]])
+    with pytest.raises(
+        ValueError, match=r"'suffix3' failed for word=7: .*; for text, .*: frame\['word'\].astype\(str\)"
+    ):
+        TemplateVectorizer(["suffix3[0]"]).fit([[{"word": 7}]])
+
+
+def test_words_that_pandas_reads_as_missing():
+    pd = pytest.importorskip("pandas")
+    text = "sentence,word\n1,the\n1,null\n"
+    templates = TemplateVectorizer(["word[0]"])
+    with pytest.raises(
+        ValueError, match=r"X\[0\]\[1\] lacks the field 'word'.* as missing, unless keep_default_na=False"
+    ):
+        templates.fit(sentences_from_frame(pd.read_csv(StringIO(text))))
+    templates.fit(sentences_from_frame(pd.read_csv(StringIO(text), keep_default_na=False)))
 
 
 @pytest.mark.parametrize(

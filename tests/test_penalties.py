@@ -207,6 +207,8 @@ WRONG_GROUPS = {
     r"there are no groups": lambda: as_groups([], 3),
     r"there are no groups; use": lambda: as_groups({}, 3),
     r"groups has 2 entries for 3 features": lambda: as_groups([0, 1], 3),
+    r"groups has 4 entries for 3 features": lambda: as_groups(["a", "a", "b", "b"], 3),
+    r"groups has 5 entries for 3 features": lambda: as_groups(list("aabbc"), 3, feature_names=["x", "y", "z"]),
     r"groups\[1\] is -1": lambda: as_groups([0, -1, 1], 3),
     r"groups must hold integers.*float64": lambda: as_groups([0.0, 1.0, 1.0], 3),
     r"group 1 is empty, although there are groups up to 2; number the groups without gaps": lambda: as_groups(
@@ -538,5 +540,5 @@ def test_names_of_groups_of_features():
             assert list(found.names) == ["b", "a", "c"] and found.atom_of.tolist() == [0, 1, 0, 2]
     # Different names of columns are one group each.
     assert as_groups(["y", "x"], 2, feature_names=["x", "y"]).atom_of.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="must be a list of columns"):
+    with pytest.raises(ValueError, match="groups has 3 entries for 4 features"):
         as_groups(["a", "b", "a"], 4)

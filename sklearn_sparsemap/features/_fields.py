@@ -95,10 +95,13 @@ class Tokens:
             name, needed_by = self._derived[name][0], f"the derived field {name!r}"
         has = ", ".join(repr(key) for key in token) or "no field"
         # If no token has the field, it probably has another name.
-        remedy = "give every token this field" if name in self._names_in_tokens else f"rename a field to {name!r}"
+        remedy, hint = f"rename a field to {name!r}", ""
+        if name in self._names_in_tokens:
+            remedy = "give every token this field"
+            hint = "; pandas.read_csv reads words such as 'NA' and 'null' as missing, unless keep_default_na=False"
         raise ValueError(
             f"{name_of_token(self.indptr, i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
-            f"{remedy}, or leave {wanted!r} out of the templates"
+            f"{remedy}, or leave {wanted!r} out of the templates{hint}"
         )
 
     def _field(self, name, path):
@@ -146,7 +149,11 @@ class Tokens:
             try:
                 result = function(value)
             except Exception as error:
-                raise ValueError(f"the derived field {name!r} failed for {source}={quoted(value)}: {error}") from error
+                # pandas reads a column of words as integers if all are digits.
+                hint = "" if isinstance(value, str) else f"; for text, make it strings: frame[{source!r}].astype(str)"
+                raise ValueError(
+                    f"the derived field {name!r} failed for {source}={quoted(value)}: {error}{hint}"
+                ) from error
             if not isinstance(result, _VALUE_TYPES):
                 raise ValueError(
                     f"the derived field {name!r} must be a string or an integer; its function returned "

@@ -331,8 +331,10 @@ def _are_names_of_groups(groups, n_features, feature_names):
         groups = groups.tolist() if groups.ndim == 1 and groups.dtype.kind in "OU" else []
     if not isinstance(groups, list | tuple) or not groups or not all(isinstance(name, str) for name in groups):
         return False
-    is_column = feature_names is not None and len({*groups}) == len(groups) and {*groups} <= {*map(str, feature_names)}
-    return not is_column and n_features in (None, len(groups))
+    columns = set() if feature_names is None else {*map(str, feature_names)}
+    if n_features in (None, len(groups)):
+        return len({*groups}) < len(groups) or not {*groups} <= columns
+    return columns.isdisjoint(groups)
 
 
 def _one_for_each(n_features, feature_groups):
