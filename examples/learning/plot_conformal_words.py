@@ -63,14 +63,12 @@ sets = conformal.predict_set(X_test)
 sizes = np.array([len(own) for own in sets])
 distances = np.where(covered, np.abs(sizes - 6), np.inf)
 easy, difficult = int(np.argmin(sizes)), int(np.argmin(distances))
-for i in (easy, difficult):
+figure, axes = plt.subplots(1, 2, figsize=(6.5, 2.2), layout="constrained")
+for ax, i in zip(axes, (easy, difficult)):
     readings = ["".join(map(str, digits)) for digits, _ in sets[i]]
     print("".join(map(str, y_test[i])), "is read as", " ".join(readings))
-
-figure, axes = plt.subplots(1, 2, figsize=(6.5, 1.8), layout="constrained")
-for ax, i in zip(axes, (easy, difficult)):
     ax.imshow(np.hstack(X_test[i].reshape(3, 8, 8)), cmap="gray_r")
-    ax.set_title(f"a set of {sizes[i]}")
+    ax.set_title("set: " + ", ".join(readings[:3]) + (", ..." if sizes[i] > 3 else ""))
     ax.axis("off")
 
 # %%

@@ -150,12 +150,12 @@ if __name__ == "__main__":
     print(structural_distance(found, graph))
     order, curve = learn_order(Regressions(X), np.random.default_rng(0), n_steps=100)
 
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
-    panels = zip(("true graph", "found graph"), (graph, found))
-    for ax, (title, matrix) in zip(axes, panels):
+    figure, axes = plt.subplots(1, 2, figsize=(6.5, 3.4), layout="constrained")
+    for ax, title, matrix in zip(axes, ("true graph", "found graph"), (graph, found)):
         ax.imshow(matrix[np.ix_(order, order)], cmap="gray_r")
         ax.set(title=title, xlabel="effect", ylabel="cause", xticks=[], yticks=[])
-    axes[2].plot(np.arange(1, len(curve) + 1), curve, color="#00594d")
-    axes[2].set(xlabel="step", ylabel="expected loss")
-    axes[2].spines[["top", "right"]].set_visible(False)
+    figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
+    ax.plot(np.arange(1, len(curve) + 1), curve, color="#00594d")
+    ax.set(xlabel="step", ylabel="expected loss")
+    ax.spines[["top", "right"]].set_visible(False)
     plt.show()
