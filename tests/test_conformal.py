@@ -491,6 +491,13 @@ def test_what_cannot_be_predicted_is_not_covered(fitted):
     assert not conformal.covers(X, strange)[:20].any()
     conformal.set_params(confidence_level=0.5)
     assert conformal.threshold_ == np.inf and not conformal.covers(X, strange)[:20].any()
+    for risk in ("structure", "parts"):
+        conformal = ConformalStructures(model, 0.5, risk=risk)
+        with pytest.warns(UserWarning, match="cannot predict the structures of 20 of 30 calibration samples, such as"):
+            assert conformal.conformalize(X, strange).threshold_ == np.inf
+        with pytest.warns(UserWarning, match="of 15 of 15 calibration samples of group 1, such as") as caught:
+            thresholds = conformal.conformalize(X, strange, groups=[1] * 15 + [2] * 15).threshold_
+        assert len(caught) == 1 and thresholds[1] == np.inf > thresholds[2]
     model, X, y, _, _ = fitted("at most")
     full = np.ones_like(y)
     assert np.isinf(ConformalStructures(model).nonconformity(X, full)).all()

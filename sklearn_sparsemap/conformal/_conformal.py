@@ -181,7 +181,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If the samples, or those of a group, are too few for the level. Sets then contain every structure.
+            If the samples, or those of a group, are too few for the level, or if too many have structures that the
+            model cannot predict. Sets then contain every structure.
         """
         self._check_parameters()
         found = self._nonconformity(X)
@@ -199,12 +200,20 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             self.part_nonconformity_ = of_parts
         level = np.max(self.confidence_level)
         needed = math.ceil(level / (1.0 - level) - _ROUNDING)
+        thresholds = self._thresholds(of_samples)
         for group, n in Counter(of_samples).items():
+            of_group = "" if group is None else f" of group {group!r}"
             if n < needed:
                 warn_user(
-                    f"confidence_level={level} needs at least {needed} calibration samples"
-                    f"{'' if group is None else f' of group {group!r}'}, and there are {n}, so that sets contain every "
-                    "structure; add samples, or lower the level"
+                    f"confidence_level={level} needs at least {needed} calibration samples{of_group}, and there are {n}"
+                    ", so that sets contain every structure; add samples, or lower the level"
+                )
+            elif np.max(thresholds[group]) == np.inf:
+                unknown = sum(cost == np.inf and own == group for cost, own in zip(nonconformity, of_samples))
+                warn_user(
+                    f"the model cannot predict the structures of {unknown} of {n} calibration samples{of_group}, such "
+                    f"as labels absent from its training, which are too many for confidence_level={level}, so that sets "
+                    "contain every structure; train with samples of all labels, add samples, or lower the level"
                 )
         return self
 
