@@ -212,8 +212,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
                 unknown = sum(cost == np.inf and own == group for cost, own in zip(nonconformity, of_samples))
                 warn_user(
                     f"the model cannot predict the structures of {unknown} of {n} calibration samples{of_group}, such "
-                    f"as labels absent from its training, which are too many for confidence_level={level}, so that sets "
-                    "contain every structure; train with samples of all labels, add samples, or lower the level"
+                    f"as labels absent from its training, too many for confidence_level={level}, so that sets contain "
+                    "every structure; train with samples of all labels, add samples, or lower the level"
                 )
         return self
 
@@ -311,7 +311,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If lists are cut at `max_size`. They contain the true structure less often than the level says;
+            If lists are cut at `max_size`. They may contain the true structure less often than the level says;
             `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample.
         """
         sets = self._list_sets(X, groups)
