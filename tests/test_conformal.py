@@ -343,7 +343,8 @@ def test_the_threshold_is_the_quantile(fitted, level):
             conformal.conformalize(X, y)
         conformal.max_size = 5
         assert conformal.covers(X, y).all()
-        assert {len(own) for own in conformal.predict_set(X)} <= {3, 5} and conformal.truncated_.any()
+        with pytest.warns(UserWarning, match="lists are cut at max_size=5"):
+            assert {len(own) for own in conformal.predict_set(X)} <= {3, 5} and conformal.truncated_.any()
     else:
         conformal.conformalize(X, y)
     assert conformal.threshold_ == naive_threshold(conformal.nonconformity_, level)
@@ -412,6 +413,61 @@ def test_groups_have_thresholds_of_their_own(fitted):
         assert given.covers(X[:2], y[:2], groups=["rare", "never seen"]).all()
 
 
+@pytest.mark.parametrize("kind", ["chain", "label sets", "classes"])
+def test_lists_that_are_cut_are_counted_in_one_warning(fitted, kind):
+    model, X_cal, y_cal, X, y = fitted(kind)
+    conformal = ConformalStructures(model, 0.9).conformalize(X_cal, y_cal)
+    # No warning, because all lists are complete.
+    whole, covered = conformal.predict_set(X), conformal.covers(X, y)
+    assert not conformal.truncated_.any()
+    size = max(map(len, whole)) - 1
+    n_cut = sum(len(own) > size for own in whole)
+    assert 0 < n_cut < len(whole)
+    conformal.set_params(max_size=size)
+    message = (
+        rf"{n_cut} of {len(whole)} lists are cut at max_size={size} .* do not keep the level; choose a larger max_size"
+        ", a lower confidence_level, .* risk='parts'"
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        lists = conformal.predict_set(X)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert str(lists) == str([own[:size] for own in whole])
+    assert conformal.truncated_.tolist() == [len(own) > size for own in whole]
+    # `covers` is about the sets that are not cut.
+    assert np.array_equal(conformal.covers(X, y), covered)
+    with pytest.warns(UserWarning, match="lists are cut at max_size=1 "):
+        lists = conformal.set_params(max_size=1).predict_set(X)
+    assert np.mean([as_key(own[0][0]) == as_key(gold) for own, gold in zip(lists, y, strict=True)]) < covered.mean()
+    # Sets of parts are not lists. Nothing is cut, whatever the lists of an earlier call.
+    conformal.set_params(risk="parts").conformalize(X_cal, y_cal).predict_set(X)
+
+
+def test_sets_of_classes_are_cut_after_their_thresholds(fitted):
+    model, X_cal, y_cal, X, _ = fitted("classes")
+    conformal = ConformalStructures(model, 0.7, groups="class").conformalize(X_cal, y_cal)
+    # The third class is always in the set, the others only if they are the best one.
+    conformal.nonconformity_ = np.where(y_cal == model.classes_[2], 100.0, 0.0)
+    whole = conformal.predict_set(X)
+    assert not conformal.truncated_.any() and {len(own) for own in whole} == {1, 2}
+    conformal.set_params(max_size=1)
+    with pytest.warns(UserWarning, match="lists are cut at max_size=1 "):
+        lists = conformal.predict_set(X)
+    assert str(lists) == str([own[:1] for own in whole])
+    assert conformal.truncated_.tolist() == [len(own) > 1 for own in whole]
+    # With two at most, no set is cut.
+    assert str(conformal.set_params(max_size=2).predict_set(X)) == str(whole) and not conformal.truncated_.any()
+
+
+def test_an_array_of_groups_belongs_to_the_methods(fitted):
+    model, X, y, _, _ = fitted("chain")
+    groups = np.array(["long" if len(x) > 4 else "short" for x in X])
+    for given in (groups, groups.tolist(), np.repeat(groups, 100), pytest.importorskip("pandas").Series(groups)):
+        with pytest.raises(ValueError, match=r"conformalize\(X, y, groups=\.\.\.\) and predict_set") as error:
+            ConformalStructures(model, groups=given).conformalize(X, y)
+        assert f"'{groups[0]}', '{groups[1]}', " in str(error.value) and f"{len(given)} in all" in str(error.value)
+        assert len(str(error.value)) < 300
+
+
 @pytest.mark.parametrize("kind", ["classes", "single label"])
 def test_classes_have_thresholds_of_their_own(fitted, kind):
     model, X_cal, y_cal, X, y = fitted(kind)
@@ -435,6 +491,13 @@ def test_what_cannot_be_predicted_is_not_covered(fitted):
     assert not conformal.covers(X, strange)[:20].any()
     conformal.set_params(confidence_level=0.5)
     assert conformal.threshold_ == np.inf and not conformal.covers(X, strange)[:20].any()
+    for risk in ("structure", "parts"):
+        conformal = ConformalStructures(model, 0.5, risk=risk)
+        with pytest.warns(UserWarning, match="cannot predict the structures of 20 of 30 calibration samples, such as"):
+            assert conformal.conformalize(X, strange).threshold_ == np.inf
+        with pytest.warns(UserWarning, match="of 15 of 15 calibration samples of group 1, such as") as caught:
+            thresholds = conformal.conformalize(X, strange, groups=[1] * 15 + [2] * 15).threshold_
+        assert len(caught) == 1 and thresholds[1] == np.inf > thresholds[2]
     model, X, y, _, _ = fitted("at most")
     full = np.ones_like(y)
     assert np.isinf(ConformalStructures(model).nonconformity(X, full)).all()
@@ -552,8 +615,10 @@ def test_it_follows_scikit_learn(fitted):
     assert again.fitted_estimator is model and not hasattr(again, "nonconformity_")
     again = pickle.loads(pickle.dumps(conformal))
     assert np.array_equal(again.covers(X_new, y_new), conformal.covers(X_new, y_new))
-    assert str(again.predict_set(X_new)) == str(conformal.predict_set(X_new))
-    assert max(map(len, again.predict_set(X_new))) == 7 and again.truncated_.any()
+    with pytest.warns(UserWarning, match="lists are cut at max_size=7"):
+        sets = again.predict_set(X_new), conformal.predict_set(X_new)
+    assert str(sets[0]) == str(sets[1])
+    assert max(map(len, sets[0])) == 7 and again.truncated_.any()
     for n_jobs in (1, 2):
         model.set_params(n_jobs=n_jobs)
         assert np.array_equal(conformal.nonconformity(X, y), conformal.nonconformity_)
@@ -590,6 +655,17 @@ def test_coverage_is_drawn(fitted):
     simulated = np.quantile(rng.binomial(n, limits) / n, [0.025, 0.975])
     np.testing.assert_allclose(display.bands[1], simulated, atol=1.5 / n)
     assert display.band_ is not None
+    # A median is known if fewer than half of the lists are cut.
+    sizes = np.sort([len(own) for own in conformal.predict_set(X)])
+    conformal.set_params(max_size=int(sizes[n // 2]))
+    levels = [0.5, 0.9]
+    assert (
+        ConformalCoverageDisplay.from_estimator(conformal, X, y, levels=levels).sizes.tolist() == display.sizes.tolist()
+    )
+    conformal.set_params(max_size=int(sizes[n // 2]) - 1)
+    with pytest.warns(UserWarning, match=r"max_size=\d+ at confidence levels 0.9, so the median sizes") as caught:
+        ConformalCoverageDisplay.from_estimator(conformal, X, y, levels=levels)
+    assert len(caught) == 1 and caught[0].filename == __file__
     of_parts = ConformalStructures(model, 0.9, risk="parts").conformalize(X_cal, y_cal)
     display_of_parts = ConformalCoverageDisplay.from_estimator(of_parts, X, y, levels=[0.5, 0.9])
     assert display_of_parts.band_ is None

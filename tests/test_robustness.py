@@ -252,6 +252,15 @@ def test_wrong_types_are_refused_in_the_words_of_scikit_learn(parameters):
                 getattr(kind("chain", **parameters), method)(X, Y)
 
 
+@pytest.mark.parametrize("value", [np.arange(500.0), list(range(500)), "x" * 500, ["x Got y instead."] * 99], ids=type)
+def test_long_values_of_parameters_are_shortened(value):
+    for kind, name in ((StructuredSparseMAPClassifier, "temperature"), (MultilabelLPSparseMAP, "threshold")):
+        with pytest.raises(InvalidParameterError, match=r"\.\.\. instead\.$") as error:
+            kind(**{name: value}).fit(np.eye(4), [0, 1, 1, 0])
+        assert f"'{name}' parameter of {kind.__name__} must be " in str(error.value)
+        assert f"Got {repr(value)[:20]}" in str(error.value) and len(str(error.value)) < 250
+
+
 def test_the_other_flags_and_costs_and_threads():
     for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"loss": ("hinge", "hamming")}):
         (name, value), *_ = parameters.items()

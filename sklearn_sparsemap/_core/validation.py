@@ -89,7 +89,15 @@ def check_parameters(estimator, names=None):
     else:
         # Not by `get_params`: it reads the signature, which takes longer than a small prediction.
         parameters = {name: getattr(estimator, name) for name in names}
-    validate_parameter_constraints(estimator._parameter_constraints, parameters, type(estimator).__name__)
+    try:
+        validate_parameter_constraints(estimator._parameter_constraints, parameters, type(estimator).__name__)
+    except InvalidParameterError as error:
+        # scikit-learn quotes the whole value, which may be an array.
+        rule, got, value = str(error).partition(" Got ")
+        value = value.removesuffix(" instead.")
+        if len(value) <= _LONGEST_QUOTE:
+            raise
+        raise InvalidParameterError(f"{rule}{got}{shorten(value)} instead.") from None
 
 
 def check_n_jobs(n_jobs):
@@ -100,7 +108,11 @@ def check_n_jobs(n_jobs):
 
 def quoted(value):
     """Return the repr of a value from the data, shortened if it is long."""
-    text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str | bytes) else value)
+    return shorten(repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str | bytes) else value))
+
+
+def shorten(text):
+    """Return a text with its end replaced by dots if it is long."""
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
 from .._core.annotations import Any, ArrayLike, Callable, NDArray, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.export import ArraysMixin
 from .._core.unwrap import transformed, unwrap
-from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, keep_text, quoted
+from .._core.validation import FRACTION, POSITIVE_INT, check_parameters, first_of, keep_text, quoted
 from ..estimators._failures import warn_user
 from ._samples import samples_of
 from ._scores import SCORES, NonconformityWithEmpty
@@ -46,7 +46,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         Probability that the set contains the true structure, between 0 and 1. Larger values make larger sets. It may be
         changed after calibration. A list, with ``risk="parts"`` only, gives sets for several levels in one call.
     max_size : int, default=1000
-        Maximum number of structures that `predict_set` lists for a sample. It does not affect `covers`.
+        Maximum number of structures that `predict_set` lists for a sample. A larger set is cut, with a warning; the
+        level does not hold for cut lists. `covers` is about the uncut sets.
     score : {"reduced_cost", "log_loss"}, default="reduced_cost"
         The nonconformity.
 
@@ -79,7 +80,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         The largest nonconformity in a set. Infinite if the calibration samples are too few. For a list of levels, an
         array with one for each.
     truncated_ : bool ndarray of shape (n_samples,)
-        Which lists of the latest `predict_set` ended at `max_size`.
+        Which lists of the latest `predict_set` were cut at `max_size`, and are only a part of the set.
 
     See Also
     --------
@@ -180,7 +181,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If the samples, or those of a group, are too few for the level. Sets then contain every structure.
+            If the samples, or those of a group, are too few for the level, or if too many have structures that the
+            model cannot predict. Sets then contain every structure.
         """
         self._check_parameters()
         found = self._nonconformity(X)
@@ -198,12 +200,20 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             self.part_nonconformity_ = of_parts
         level = np.max(self.confidence_level)
         needed = math.ceil(level / (1.0 - level) - _ROUNDING)
+        thresholds = self._thresholds(of_samples)
         for group, n in Counter(of_samples).items():
+            of_group = "" if group is None else f" of group {group!r}"
             if n < needed:
                 warn_user(
-                    f"confidence_level={level} needs at least {needed} calibration samples"
-                    f"{'' if group is None else f' of group {group!r}'}, and there are {n}, so that sets contain every "
-                    "structure; add samples, or lower the level"
+                    f"confidence_level={level} needs at least {needed} calibration samples{of_group}, and there are {n}"
+                    ", so that sets contain every structure; add samples, or lower the level"
+                )
+            elif np.max(thresholds[group]) == np.inf:
+                unknown = sum(cost == np.inf and own == group for cost, own in zip(nonconformity, of_samples))
+                warn_user(
+                    f"the model cannot predict the structures of {unknown} of {n} calibration samples{of_group}, such "
+                    f"as labels absent from its training, too many for confidence_level={level}, so that sets contain "
+                    "every structure; train with samples of all labels, add samples, or lower the level"
                 )
         return self
 
@@ -232,7 +242,9 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def covers(self, X: Any, y: Any, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Tell whether structures are in the sets of their samples, without listing the sets.
 
-        With ``risk="parts"`` that is whether a structure is as close as the structures whose parts make up the set.
+        The sets are the uncut ones, so a structure may be covered and be absent from a list that `predict_set` cuts at
+        `max_size`. With ``risk="parts"``, the level is about `missed`. `covers` then tells whether the nonconformity of
+        the whole structure is within the threshold, and its mean can be far below the level.
 
         Parameters
         ----------
@@ -292,10 +304,27 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         -------
         sets : list of lists of (structure, nonconformity), or list of bool ndarray
             For each sample the structure of least nonconformity first, at most `max_size`. A structure is as `predict`
-            of the estimator returns it. `truncated_` tells which lists are not complete. With ``risk="parts"``, for
-            each sample an array in the shape of its marginals, such as (n_steps, n_classes), which is True for the
-            parts in the set; for a list of levels, with one more axis for these.
+            of the estimator returns it. With ``risk="parts"``, for each sample an array in the shape of its marginals,
+            such as (n_steps, n_classes), which is True for the parts in the set; for a list of levels, with one more
+            axis for these.
+
+        Warns
+        -----
+        UserWarning
+            If lists are cut at `max_size`. They may contain the true structure less often than the level says;
+            `truncated_` tells which lists are cut. Also if no calibration sample is of the group of a sample.
         """
+        sets = self._list_sets(X, groups)
+        if not hasattr(self, "part_nonconformity_") and self.truncated_.any():
+            warn_user(
+                f"{np.count_nonzero(self.truncated_)} of {len(sets)} lists are cut at max_size={self.max_size} "
+                "(truncated_ tells which), so that the lists do not keep the level; choose a larger max_size, a lower "
+                "confidence_level, or sets of parts, such as labels, with risk='parts'"
+            )
+        return sets
+
+    def _list_sets(self, X, groups):
+        """Return the sets of `predict_set`, without a warning of lists that are cut."""
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
@@ -304,14 +333,17 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         thresholds = self.threshold_ if by_class else self._thresholds(of_samples)
         if hasattr(self, "part_nonconformity_"):
             return self._parts_within(found, of_samples, thresholds)
-        limits = [np.inf if by_class else _with_rounding(thresholds[group]) for group in of_samples]
-        sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(self._lists(found, limits), limits)]
-        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
-        sets = [own[: self.max_size] for own in sets]
         if by_class:
+            # A class beyond the threshold of its own may come before others that are in the set, so all are listed.
             limit_of = {group: _with_rounding(threshold) for group, threshold in thresholds.items()}
-            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in sets]
-        return sets
+            lists = self._lists(found, [np.inf] * len(found), len(found.samples.model.classes_))
+            sets = [[pair for pair in own if pair[1] <= limit_of.get(pair[0], np.inf)] for own in lists]
+        else:
+            limits = [_with_rounding(thresholds[group]) for group in of_samples]
+            lists = self._lists(found, limits, self.max_size + 1)
+            sets = [[pair for pair in own if pair[1] <= limit] for own, limit in zip(lists, limits)]
+        self.truncated_ = np.array([len(own) > self.max_size for own in sets], bool)
+        return [own[: self.max_size] for own in sets]
 
     def _parts_within(self, nonconformity, of_samples, thresholds):
         """Return the parts of each sample whose nonconformity is within its threshold; see `predict_set`."""
@@ -346,6 +378,13 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         self._check_parameters()
 
     def _check_parameters(self):
+        if hasattr(self.groups, "__len__") and not isinstance(self.groups, str):
+            given = np.ravel(np.asarray(self.groups, object)).tolist()
+            raise InvalidParameterError(
+                "the parameter groups is a function from a sample to its group; pass an array to the methods, as in "
+                "conformalize(X, y, groups=...) and predict_set(X, groups=...). Got "
+                f"{first_of(list(map(quoted, given)))}"
+            )
         check_parameters(self)
         levels = np.asarray(self.confidence_level)
         if levels.ndim == 0:
@@ -353,7 +392,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         if self.risk != "parts":
             raise ValueError("several levels of confidence are for risk='parts'; pass one level, or set risk='parts'")
         if levels.ndim != 1 or not len(levels) or levels.dtype.kind != "f" or not ((levels > 0) & (levels < 1)).all():
-            raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {levels!r}")
+            raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {first_of(levels)}")
 
     def _check_given(self, groups):
         """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
@@ -398,9 +437,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             found[group] = _least_thresholds(own, most)
         return found
 
-    def _lists(self, nonconformity, limits):
-        """Return the best structures of each sample: those within its limit and one more, at most ``max_size + 1``."""
-        most = self.max_size + 1
+    def _lists(self, nonconformity, limits, most):
+        """Return the best structures of each sample: those within its limit and one more, at most `most`."""
         lists, left, size = [None] * len(nonconformity), list(range(len(nonconformity))), min(_FIRST, most)
         while left:
             for i, own in zip(left, nonconformity.n_best(left, size)):

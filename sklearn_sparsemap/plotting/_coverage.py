@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from copy import copy
 
 import numpy as np
 from scipy.stats import betabinom
 
 from .._core.annotations import Any, ArrayLike, Self
-from .._core.validation import check_same_length
+from .._core.validation import check_same_length, first_of
 from ._base import Display
 from ._style import COLORS, INK, MUTED, round_ticks
 
@@ -76,6 +77,9 @@ class ConformalCoverageDisplay(Display):
         ``risk="parts"``, for which the fraction of correct parts in the sets, and the number of parts in a set, are
         drawn.
 
+        Coverage is that of the uncut sets. If half of the lists are cut at `max_size` of `conformal`, their median size
+        is a lower bound, and a warning says so.
+
         Parameters
         ----------
         conformal : ConformalStructures
@@ -93,14 +97,23 @@ class ConformalCoverageDisplay(Display):
         -------
         display : ConformalCoverageDisplay
         """
-        of_parts, coverages, sizes, bands = conformal.risk == "parts", [], [], []
+        of_parts, coverages, sizes, bands, cut = conformal.risk == "parts", [], [], [], []
         for level in levels:
             levelled = copy(conformal).set_params(confidence_level=level)
             covered = 1.0 - levelled.missed(X, y, groups) if of_parts else levelled.covers(X, y, groups)
             coverages.append(covered.mean())
             size_of = _n_parts if of_parts else len
-            sizes.append(np.median([size_of(each) for each in levelled.predict_set(X, groups)]))
+            # Cut lists do not change the median if fewer than half of them are cut.
+            sizes.append(np.median([size_of(each) for each in levelled._list_sets(X, groups)]))
+            if not of_parts and 2 * np.count_nonzero(levelled.truncated_) >= len(covered):
+                cut.append(level)
             bands.append(_chance(level, len(levelled.nonconformity_), len(covered)))
+        if cut:
+            warnings.warn(
+                f"half of the lists or more are cut at max_size={conformal.max_size} at confidence levels "
+                f"{first_of(cut)}, so the median sizes there are lower bounds; choose a larger max_size",
+                stacklevel=2,
+            )
         has_band = not of_parts and len(set(conformal.groups_)) == 1
         return cls(levels, coverages, sizes, bands if has_band else None).plot(ax=ax)
 
