@@ -233,6 +233,8 @@ def _as_ints(indices, n, what, part_name):
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
+    if array.dtype == bool:
+        raise ValueError(f"{what} a mask; {part_name} are a sequence of ints: give np.flatnonzero(mask)")
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{what} {indices!r}; {part_name} are a sequence of ints (indices)")
     array = array.astype(np.int64, copy=False)
