@@ -22,7 +22,7 @@ class Factor:
     name : str or None
         Name of its additional scores and of its marginals. Rules (all factors except `Pair`, `PairTable` and
         `StructureFactor`) have no scores. Several rules may have the same name, such as "every job has a worker", which
-        error messages use.
+        error messages use. `FactorGraph.add` can give a name to factors without one.
     """
 
     type = COUNT
@@ -415,5 +415,5 @@ class StructureFactor(Factor):
 
 def check_name(name, what):
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{what} needs a name, a str, for its scores; got {name!r}")
+        raise ValueError(f"{what} needs a name, a str that is not empty; got {name!r}")
     return name

@@ -9,8 +9,8 @@ from ._protocol import is_ints
 _MOST = 40  # largest number of structures, or parts, that a check examines one by one; more take longer
 # The remedy if parts of a structure are returned because scores are -inf.
 INCOMPLETE = (
-    "scores may be -inf: return a complete structure even then, one with a forbidden part (or None, in a Python oracle) "
-    "if no other is left, and never only some parts of one"
+    "scores may be -inf: return a complete structure even then, never only some of its parts; if each structure has a "
+    "forbidden part, return any of them, or None in a Python oracle"
 )
 
 
@@ -252,10 +252,11 @@ class Case:
             first = self.slots[0][0]
             n_parts, n_first = int((slots >= 0).sum()), int((first >= 0).sum())
             if n_parts != n_first:
+                remedy = "set fixed_size to False if structures differ in their number of unary parts"
                 self.fail(
                     f"{whence} {self.show(slots)} with {n_parts} unary parts, but {self.show(first)} has {n_first}, "
                     "although fixed_size is True",
-                    f"set fixed_size to False if structures differ in their number of unary parts{_if_forbidden(values)}",
+                    remedy + _if_forbidden(values),
                     values,
                 )
 
