@@ -153,9 +153,7 @@ def test_add_refuses_a_second_name():
     u = graph.variables(4)
     unnamed = Exactly(u, 2)
     for named in (AtMost(u, 3, name="own"), Pair(u[:-1], u[1:], name="own", tied=True)):
-        with pytest.raises(
-            ValueError, match=r"add got name='all', but \w+\(.*name='own'.* has a name already"
-        ):
+        with pytest.raises(ValueError, match=r"add got name='all', but \w+\(.*name='own'.* has a name already"):
             graph.add(unnamed, u[0] | u[1], named, name="all")
     for wrong in ("", 3):
         with pytest.raises(ValueError, match="add needs a name, a str that is not empty; got"):
