@@ -222,8 +222,8 @@ class Pair(Factor):
 
     A positive score attracts, a negative score repels. The scores are passed to inference by the factor's name.
 
-    If several pairs join the same two choices, such as any two shifts of two days, SparseMAP losses learn scores that are
-    too weak. :ref:`The guide <guide-graph-losses>` has remedies.
+    If several pairs join the same two choices, such as any two shifts of two days, SparseMAP losses learn too weak
+    scores. "Preferences that are learned too weak" in the guide of factor graphs has remedies.
 
     Parameters
     ----------
