@@ -26,10 +26,12 @@ from sklearn_sparsemap.factors import (
     Or,
     OrOut,
     Pair,
+    StructureFactor,
     WeightedSum,
     Xor,
     XorOut,
 )
+from sklearn_sparsemap.structures import LinearChain, Matching
 
 RULES = [
     (lambda u: AtMost(u, 2), lambda v: sum(v) <= 2),
@@ -104,6 +106,61 @@ def test_every_factor_has_a_name_and_errors_list_all():
     for wrong in ("", 3):
         with pytest.raises(ValueError, match="Exactly needs a name, a str"):
             Xor(w, name=wrong)
+
+
+def test_add_names_conditions_and_factors_without_a_name():
+    graph = FactorGraph()
+    u = graph.variables(6, name="slot")
+    rule = Exactly(u, 4)
+    graph.add(rule, name="four slots")
+    graph.add(u[:-1] >> ~u[1:], name="gap")
+    graph.add(Iff(u[0], u[5]), (u[1] & u[2]) >> u[3], XorOut(u[:3]), name="more")
+    graph.add(u[0], name="the first")
+    graph.add(u[1] | u[5])
+    assert [f.name for f in graph.factors] == ["four slots"] + ["gap"] * 5 + ["more"] * 4 + ["the first", None]
+    assert rule.name == "four slots" and rule is graph.factors[0]
+    broken = graph.violations([0, 1, 1, 0, 0, 0])
+    assert [f.name for f in broken] == ["four slots", "gap", "more", "the first"]
+    # Errors of inference name them, too; four of six slots always touch.
+    with pytest.raises(ValueError, match=r"contradict each other: .*'gap' "):
+        map_inference(graph, np.zeros(6))
+    assert "gap" in graph._repr_html_()
+    # A name changes nothing else.
+    plain = FactorGraph()
+    v = plain.variables(6)
+    plain.add(Exactly(v, 3), v[:-1] >> ~v[1:])
+    with_names = FactorGraph()
+    v = with_names.variables(6)
+    with_names.add(Exactly(v, 3), v[:-1] >> ~v[1:], name="rule")
+    scores = [1.0, 0.8, -0.2, 0.3, 0.6, 0.5]
+    assert np.array_equal(*(lp_sparsemap(g, scores).marginals for g in (plain, with_names)))
+
+
+def test_add_names_scores_of_structures():
+    graph = FactorGraph()
+    u = graph.variables((2, 2, 2))
+    for chain in u:
+        graph.add(StructureFactor(LinearChain(), chain), name="chain")
+    assert [f.name for f in graph.scored] == ["chain", "chain"]
+    additional = {"chain": {"transitions": [[0.0, 5.0], [0.0, 0.0]]}}
+    assert map_inference(graph, np.zeros((2, 2, 2)), additional=additional).value == 10.0
+    with pytest.raises(ValueError, match="there is a factor named 'chain' already, which has other scores"):
+        graph.add(StructureFactor(Matching(), u[0]), name="chain")
+
+
+def test_add_refuses_a_second_name():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    unnamed = Exactly(u, 2)
+    for named in (AtMost(u, 3, name="own"), Pair(u[:-1], u[1:], name="own", tied=True)):
+        with pytest.raises(ValueError, match=r"add got name='all', but \w+\(.*name='own'.* has a name already"):
+            graph.add(unnamed, u[0] | u[1], named, name="all")
+    for wrong in ("", 3):
+        with pytest.raises(ValueError, match="add needs a name, a str that is not empty; got"):
+            graph.add(unnamed, name=wrong)
+    assert graph.factors == [] and unnamed.name is None
+    with pytest.raises(ValueError, match=r"Iff of variables has no name; write graph.add\(Iff\(a, b\), name='same'\)"):
+        Iff(u[0], u[1], name="same")
 
 
 def test_names_of_rules_and_of_scores_do_not_mix():

@@ -838,6 +838,31 @@ def test_wrong_dicts_of_samples():
         StructuredSparseMAPClassifier(lambda x: graph).fit([{"works": works, "duty": duty}], y)
 
 
+def test_a_dict_of_stacked_arrays_is_no_list_of_samples():
+    graph = rota()
+    X = {"works": np.random.default_rng(0).normal(size=(5, 3, 2, 2, 1)), "duty": np.zeros((5, 3, 2, 1))}
+    samples = [{name: X[name][i] for name in X} for i in range(5)]
+    scores = [{name: array[..., 0] for name, array in x.items()} for x in samples]
+    y = [map_inference(graph, each, additional={"stay": 0.0}).structure for each in scores]
+    model = StructuredSparseMAPClassifier(graph)
+    message = r"X is one dict; .* \['works', 'duty'\], so write (\[.*\]); or .* order of the calls of graph.variables"
+    for call in (model.fit, clone(model).set_params(solver="adagrad").partial_fit):
+        with pytest.raises(ValueError, match=message) as raised:
+            call(X, y)
+    assert str(eval(re.search(message, str(raised.value))[1], {"X": X, "n_samples": 5})) == str(samples)
+    stacked_y = {name: np.array([each[name] for each in y]) for name in graph.names}
+    message = r"y must be a sequence with one structure a sample.*; got dict; write (.*)"
+    with pytest.raises(ValueError, match=message) as raised:
+        model.fit(samples, stacked_y)
+    again = eval(re.search(message, str(raised.value))[1], {"X": samples, "y": stacked_y})
+    model.fit(samples, again)
+    for call in (model.predict, model.predict_marginals):
+        with pytest.raises(ValueError, match="X is one dict"):
+            call(X)
+    with pytest.raises(ValueError, match="got dict; write"):
+        model.score(samples, stacked_y)
+
+
 def test_indices_instead_of_a_mask():
     for y, message in (
         ([0, 2], r"y\[0\]: on has shape \(2,\); .* have \(4,\); give a mask of this shape, True for variables that"),

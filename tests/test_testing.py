@@ -4,7 +4,7 @@ import doctest
 import importlib
 import re
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import naive
@@ -14,7 +14,7 @@ from internals import Case, as_oracle, check_marginals, replace
 from numba import objmode
 from registry import best_segment, encode_segment
 
-from sklearn_sparsemap import sparsemap, structures
+from sklearn_sparsemap import StructuredSparseMAPClassifier, sparsemap, structures
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,
@@ -610,6 +610,66 @@ def one_edge_twice(scores):
 def test_a_wrong_custom_oracle_is_caught(oracle, message):
     with pytest.raises(AssertionError, match=message):
         check_structure(CustomStructure(oracle, n_parts=12), n_instances=2)
+
+
+def two_apart(scores):
+    """Find the best two parts that are not neighbours; if all of them score -inf, an empty list."""
+    best, choice = -np.inf, []
+    for i, j in combinations(range(len(scores)), 2):
+        if j - i > 1 and scores[i] + scores[j] > best:
+            best, choice = scores[i] + scores[j], [i, j]
+    return choice
+
+
+def two_apart_or_one(scores):
+    """Leave out forbidden parts of the best two, and so return one part, or none."""
+    return [i for i in two_apart(np.maximum(scores, -1e9)) if scores[i] > -np.inf]
+
+
+def two_apart_or_none(scores):
+    return two_apart(scores) or None
+
+
+def two_apart_or_forbidden(scores):
+    return two_apart(scores) or [0, 2]
+
+
+@pytest.mark.parametrize("oracle", [two_apart, two_apart_or_one], ids=name_of)
+@pytest.mark.parametrize("n_instances", [1, 6])
+def test_an_incomplete_structure_for_forbidden_parts_is_blamed(oracle, n_instances):
+    with pytest.raises(AssertionError) as raised:
+        check_structure(CustomStructure(oracle, n_parts=5), n_instances=n_instances)
+    message = str(raised.value)
+    found = re.search(r"the oracle returned (\[\d?\]) for scores of which some are -inf, but never for", message)[1]
+    assert f"So {found} is no complete structure" in message
+    assert "Remedy: scores may be -inf: return a complete structure even then" in message
+    # The scores are those for which the oracle returned it.
+    scores = np.array(eval(message.rpartition("scores = ")[2], {"inf": np.inf}))
+    assert str(oracle(scores)) == found
+
+
+@pytest.mark.parametrize("oracle", [two_apart_or_none, two_apart_or_forbidden], ids=name_of)
+def test_oracles_without_a_structure_may_say_so(oracle):
+    check_structure(CustomStructure(oracle, n_parts=5, fixed_size=True), n_instances=2)
+    # Structures of any size: an empty one is complete.
+    check_structure(CustomStructure(lambda scores: np.flatnonzero(scores > 0), n_parts=5), n_instances=2)
+
+
+def test_messages_about_forbidden_parts_say_that_a_structure_must_be_complete():
+    everything = [[0, 2], [0, 3], [0, 4], [1, 3], [1, 4], [2, 4]]
+    remedy = r"; scores may be -inf: return a complete structure even then"
+    with pytest.raises(AssertionError, match=rf"(?s)\[\] .*is not among the structures given.*{remedy}"):
+        check_structure(CustomStructure(two_apart, n_parts=5), structures=everything)
+    with pytest.raises(AssertionError, match=rf"(?s)with 0 unary parts.*although fixed_size is True.*{remedy}"):
+        check_structure(CustomStructure(two_apart, n_parts=5, fixed_size=True))
+
+
+def test_a_mask_in_place_of_indices_is_named():
+    structure = CustomStructure(two_apart, n_parts=5)
+    with pytest.raises(ValueError, match=r"y\[0\]: a structure has a mask; .* give np.flatnonzero\(mask\)"):
+        StructuredSparseMAPClassifier(structure).fit(np.zeros((1, 5, 1)), [[True, False, True, False, False]])
+    with pytest.raises(ValueError, match=r"map_oracle returned a mask; .* give np.flatnonzero\(mask\)"):
+        sparsemap(CustomStructure(lambda scores: scores > 0), [1.0, -1.0])
 
 
 def test_structures_that_are_not_of_one_size_are_caught():

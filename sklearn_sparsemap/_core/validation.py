@@ -481,8 +481,11 @@ def check_no_missing(labels, what="y"):
 
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples."""
-    if not hasattr(y, "__len__"):
-        raise ValueError(f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}")
+    if not hasattr(y, "__len__") or isinstance(y, dict):
+        remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
+        raise ValueError(
+            f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
+        )
     if len(X) != len(y):
         raise ValueError(
             f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"

@@ -15,7 +15,7 @@ from .._graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ..structures import Structure
 from ._assignments import parts_and_violations
 from ._layout import Layout
-from ._logic import Factor, StructureFactor
+from ._logic import Factor, StructureFactor, check_name
 from ._rules import Or
 from ._tables import ExactlyOne
 from ._variables import Condition, Variables, as_condition
@@ -276,7 +276,7 @@ class FactorGraph:
         self._layouts = {}
         return self._arrays[name]
 
-    def add(self, *factors: Factor | Condition) -> None:
+    def add(self, *factors: Factor | Condition, name: str | None = None) -> None:
         """Join variables of this graph.
 
         Parameters
@@ -284,25 +284,33 @@ class FactorGraph:
         *factors : Factor, Condition or Variables
             For example ``Exactly(u[0], 1)``, ``AtMost(costs @ u[0], 2.5)``, ``(u[0, 0] & u[0, 1]) >> ~u[1, 0]``. Each
             clause of a condition becomes a factor `Or`. Variables alone must all be on.
+        name : str, default=None
+            Name of all of these factors, which must not have names of their own. Conditions are named in this way.
 
         Raises
         ------
         ValueError
-            If an argument is not a factor, joins variables of another graph, or has the name of a factor with other
-            scores.
+            If an argument is not a factor, joins variables of another graph, has a name although `name` is given, or
+            has the name of a factor with other scores.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.factors import FactorGraph
+        >>> graph = FactorGraph()
+        >>> slots = graph.variables(4, name="slots")
+        >>> graph.add(slots[:-1] >> ~slots[1:], name="slots that touch")
+        >>> graph.violations([1, 1, 0, 0])
+        [AtLeast([~slots[0], ~slots[1]], 1, name='slots that touch')]
         """
-        named = {}
-        written, factors = factors, []
-        for factor in written:
-            if isinstance(factor, Condition | Variables):
-                factors += [Or(clause) for clause in as_condition(factor).clauses()]
-            elif isinstance(factor, Factor):
-                factors.append(factor)
-            else:
-                raise ValueError(
-                    f"add takes factors and conditions, such as Exactly(u, 1) and u[0] | u[1]; got {factor!r}"
-                )
+        if name is not None:
+            check_name(name, "add")
+        named, factors = {}, _as_factors(factors)
         for factor in factors:
+            if name is not None and factor.name is not None:
+                raise ValueError(
+                    f"add got name={name!r}, but {factor!r} has a name already; add factors with names of their own in "
+                    "another call"
+                )
             if factor.literals is None:
                 what = type(factor).__name__
                 raise ValueError(
@@ -310,14 +318,18 @@ class FactorGraph:
                 )
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
-            if factor.type in SCORED and factor.name is not None:
-                known = self._named.get(factor.name) or named.get(factor.name)
+            own = factor.name if name is None else name
+            if factor.type in SCORED and own is not None:
+                known = self._named.get(own) or named.get(own)
                 if known is not None and not _share_scores(known, factor):
                     raise ValueError(
-                        f"there is a factor named {factor.name!r} already, which has other scores, {known!r}; names "
-                        "tell scores apart: factors of one name share theirs"
+                        f"there is a factor named {own!r} already, which has other scores, {known!r}; names tell "
+                        "scores apart: factors of one name share theirs"
                     )
-                named[factor.name] = known or factor
+                named[own] = known or factor
+        if name is not None:
+            for factor in factors:
+                factor.name = name
         self._named |= named
         self.factors.extend(factors)
         self.scored.extend(factor for factor in factors if factor.type in SCORED and factor.name is not None)
@@ -424,6 +436,19 @@ def _as_shape(shape):
         return (index(shape),) if np.ndim(shape) == 0 else tuple(index(n) for n in shape)
     except TypeError as error:
         raise ValueError(f"shape must be an int or a tuple of ints; got {shape!r}") from error
+
+
+def _as_factors(given):
+    """Return factors and conditions as factors, with one for each clause of a condition."""
+    factors = []
+    for factor in given:
+        if isinstance(factor, Condition | Variables):
+            factors += [Or(clause) for clause in as_condition(factor).clauses()]
+        elif isinstance(factor, Factor):
+            factors.append(factor)
+        else:
+            raise ValueError(f"add takes factors and conditions, such as Exactly(u, 1) and u[0] | u[1]; got {factor!r}")
+    return factors
 
 
 def _share_scores(known, factor):

@@ -22,7 +22,7 @@ class Factor:
     name : str or None
         Name of its additional scores and of its marginals. Rules (all factors except `Pair`, `PairTable` and
         `StructureFactor`) have no scores. Several rules may have the same name, such as "every job has a worker", which
-        error messages use.
+        error messages use. `FactorGraph.add` can give a name to factors without one.
     """
 
     type = COUNT
@@ -222,6 +222,9 @@ class Pair(Factor):
 
     A positive score attracts, a negative score repels. The scores are passed to inference by the factor's name.
 
+    If several pairs join the same two choices, such as any two shifts of two days, SparseMAP losses learn too weak
+    scores. "Preferences that are learned too weak" in the guide of factor graphs has remedies.
+
     Parameters
     ----------
     first, second : Variables or list of Variables
@@ -415,5 +418,5 @@ class StructureFactor(Factor):
 
 def check_name(name, what):
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{what} needs a name, a str, for its scores; got {name!r}")
+        raise ValueError(f"{what} needs a name, a str that is not empty; got {name!r}")
     return name

@@ -296,11 +296,16 @@ def Iff(a: Any, b: Any, *, name: str | None = None) -> Exactly | Condition:
     a, b : label name or index, or variables or conditions
         Arrays of variables are joined entry by entry.
     name : str, default=None
-        Name in error messages, for labels.
+        Name in error messages, for labels. A condition is named by ``graph.add(Iff(a, b), name=...)``.
 
     Returns
     -------
     rule : Exactly for labels, Condition for variables and conditions
+
+    Raises
+    ------
+    ValueError
+        If a condition is given a name.
 
     Examples
     --------
@@ -313,6 +318,8 @@ def Iff(a: Any, b: Any, *, name: str | None = None) -> Exactly | Condition:
     [True, True, False]
     """
     if isinstance(a, Variables | Condition) or isinstance(b, Variables | Condition):
+        if name is not None:
+            raise ValueError(f"Iff of variables has no name; write graph.add(Iff(a, b), name={name!r})")
         one, other = as_condition(a), as_condition(b)
         return (one >> other) & (other >> one)
     return Exactly([a, ~(b if isinstance(b, Label) else Label(b))], 1, name=name)

@@ -75,12 +75,12 @@ class CustomStructure(Structure):
     ----------
     map_oracle : callable
         ``map_oracle(scores)`` returns the indices of the parts of a structure of highest total score, each once: a
-        sequence of ints. Scores must not be changed, and may be -inf (the part is forbidden); a Python oracle may
-        return None to say that no structure is allowed. With `additional`, ``map_oracle(scores, additional)`` returns
-        two sequences: the unary parts, and the additional parts as indices into `additional`, all additional scores
-        flattened and joined in their order (repeats count). A function made by `numba.njit` is called without the
-        interpreter, by several threads at once; it must return int arrays, and says that no structure is allowed by
-        choosing a forbidden part.
+        sequence of ints. Scores must not be changed, and may be -inf (the part is forbidden). The structure must be
+        complete even then; a Python oracle may return None to say that no structure is allowed. With `additional`,
+        ``map_oracle(scores, additional)`` returns two sequences: the unary parts, and the additional parts as indices
+        into `additional`, all additional scores flattened and joined in their order (repeats count). A function made by
+        `numba.njit` is called without the interpreter, by several threads at once; it must return int arrays, and says
+        that no structure is allowed by choosing a forbidden part.
     n_parts : int, default=None
         The number of parts, if it is always the same.
     additional : dict of str -> tuple of int, default=None
@@ -233,6 +233,8 @@ def _as_ints(indices, n, what, part_name):
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
+    if array.dtype == bool:
+        raise ValueError(f"{what} a mask; {part_name} are a sequence of ints: give np.flatnonzero(mask)")
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{what} {indices!r}; {part_name} are a sequence of ints (indices)")
     array = array.astype(np.int64, copy=False)

@@ -7,6 +7,11 @@ from ._calls import UNWRITTEN, call_map, guarded
 from ._protocol import is_ints
 
 _MOST = 40  # largest number of structures, or parts, that a check examines one by one; more take longer
+# The remedy if parts of a structure are returned because scores are -inf.
+INCOMPLETE = (
+    "scores may be -inf: return a complete structure even then, never only some of its parts; if each structure has a "
+    "forbidden part, return any of them, or None in a Python oracle"
+)
 
 
 class Case:
@@ -34,6 +39,8 @@ class Case:
                 f"return an int, at least {self.n}: the marginals of all unary and additional parts go there",
             )
         self.rows, self.slots = np.empty((0, self.n)), []
+        # Scores for which the oracle returned each structure, finite ones if there are any; None if it was given.
+        self.returned_for = []
         # The number of a structure, by its parts and by its slots; the slot of each part.
         self._index_of, self._index_of_form, self._slot_of = {}, {}, {}
         self.is_complete = False
@@ -146,6 +153,8 @@ class Case:
         if value == -np.inf:
             return None
         i = self.know(slots, extra, "the oracle returned", values)
+        if np.isfinite(values).all():
+            self.returned_for[i] = values
         used = np.flatnonzero(self.rows[i])
         total = float(self.rows[i][used] @ values[used])
         if total == -np.inf:
@@ -228,11 +237,12 @@ class Case:
                 self.fail(
                     f"{whence} {self.show(slots)} (slots {slots.tolist()}, additional slots {extra.tolist()}), which "
                     "is not among the structures given",
-                    "an oracle may return nothing else; or complete the list of structures",
+                    f"an oracle may return nothing else; or complete the list of structures{_if_forbidden(values)}",
                     values,
                 )
             self.rows = np.vstack([self.rows, row])
             self.slots.append((slots.copy(), extra.copy()))
+            self.returned_for.append(values)
         self._index_of_form[form] = i
         return i
 
@@ -242,10 +252,11 @@ class Case:
             first = self.slots[0][0]
             n_parts, n_first = int((slots >= 0).sum()), int((first >= 0).sum())
             if n_parts != n_first:
+                remedy = "set fixed_size to False if structures differ in their number of unary parts"
                 self.fail(
                     f"{whence} {self.show(slots)} with {n_parts} unary parts, but {self.show(first)} has {n_first}, "
                     "although fixed_size is True",
-                    "set fixed_size to False if structures differ in their number of unary parts",
+                    remedy + _if_forbidden(values),
                     values,
                 )
 
@@ -266,6 +277,11 @@ class Case:
                 f"return (slots, additional_slots), two int32 arrays of lengths {self.sizes[0]} and {self.sizes[1]}",
             )
         return encoded
+
+
+def _if_forbidden(values):
+    """Return a further remedy for a structure that an oracle returned for scores of which some are -inf."""
+    return "" if values is None or np.isfinite(values).all() else f"; {INCOMPLETE}"
 
 
 def _bytes_of(slots, extra):

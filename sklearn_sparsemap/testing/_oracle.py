@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ._case import INCOMPLETE
+
 
 def check_oracle(case, n_instances):
     """Call the oracle with scores of all kinds, then check all answers against all structures that it returned."""
@@ -41,6 +43,7 @@ def check_best(case, values, value, i):
     best = int(np.argmax(totals))
     if totals[best] <= (value + case.rounding(values) if value > -np.inf else value):
         return
+    _check_complete(case, best)
     other = f"{case.show(case.slots[best][0])}, "
     other += "one of the structures given" if case.is_complete else "which it returned for other scores"
     if i is None:
@@ -54,6 +57,29 @@ def check_best(case, values, value, i):
         f"the oracle does not find the maximum: it returned {case.show(case.slots[i][0])} with a score of {value}, "
         f"but {other}, scores {totals[best]}",
         "an oracle must return a structure of highest total score; being greedy or pruning is not enough",
+        values,
+    )
+
+
+def _check_complete(case, i):
+    """Check that a structure that was returned only for scores with -inf is not an incomplete one.
+
+    An oracle that has no structure left may return the parts that it found. They then seem better than all structures
+    for other scores, so they must be the answer for finite scores that favour them.
+    """
+    values = case.returned_for[i]
+    if case.is_complete or values is None or np.isfinite(values).all():
+        return
+    favoured = np.where(case.rows[i] > 0, 1.0, -1.0)
+    value, other = case.call_oracle(favoured)
+    if other is None or value + case.rounding(favoured) >= case.totals(favoured)[i]:
+        return
+    found = case.show(case.slots[i][0])
+    case.fail(
+        f"the oracle returned {found} for scores of which some are -inf, but never for finite scores; with 1 for the "
+        f"parts of {found} and -1 for all others it returned {case.show(case.slots[other][0])}. So {found} is no "
+        "complete structure, or the oracle does not find the maximum",
+        INCOMPLETE,
         values,
     )
 

@@ -219,6 +219,13 @@ class FixedGraph(GraphBuilder):
 
     def split(self, X):
         """Return the samples, which have no extra arguments; dicts of arrays by name are joined to rows."""
+        if isinstance(X, dict):
+            raise ValueError(
+                "X is one dict; pass a list of samples. A sample is a dict with features for each of "
+                f"{list(self.graph.shapes)}, so write [{{name: X[name][i] for name in X}} for i in range(n_samples)]; "
+                "or it is one array, in which the rows of all variables are stacked in the order of the calls of "
+                "graph.variables. y is a list of dicts"
+            )
         if not _holds_any(X, dict):
             return X, None
         return [self._rows_of(x, f"X[{i}]") for i, x in enumerate(X)], None
