@@ -61,7 +61,8 @@ class LabelSetClassifier(
 
     # Files of earlier versions lack this attribute.
     _named = False
-    # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training.
+    # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training:
+    # callbacks get them from `Monitor`, and `TrainingState` stores them.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",
