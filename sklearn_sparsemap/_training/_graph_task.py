@@ -74,6 +74,9 @@ class GraphTask(Task):
         Indices of the samples in `memory`.
     violated : list of lists of Factor
         The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
+
+    `conformal/_samples.py` reads `graphs` and `layouts`, and calls `parts` and `marginals`; `inspection/_explain.py`
+    reads `graphs`.
     """
 
     map_time_limit = MAP_TIME_LIMIT

@@ -51,6 +51,9 @@ class OnlineOptimizer:
         Whether `model` returns the average of the weights after each step.
     columns : DuplicateColumns, default=None
         The merged columns of `model`.
+
+    `estimators/_state/optimizers.py` reads and sets `store` and `counters`, and reads `_first_state`, `average` and
+    `state_name`. `GroupOptimizer` replaces `_steps` and `_run_epoch`, and calls `_begin` and `_load`.
     """
 
     # The name of the optimiser in training states, and for users.

@@ -48,8 +48,9 @@ class LabelSetClassifier(
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
     Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence`, `_finite`,
-    `_in_order` and `_names_of`, `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
-    `_in_order`.
+    `_in_order` and `_names_of`, and reads `_graph`, `_learned`, `_loss`, `_single`, `_named` and `_calibration`;
+    `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls `_in_order`.
+    `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"

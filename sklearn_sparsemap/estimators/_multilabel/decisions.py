@@ -153,6 +153,8 @@ class ObservedLabelSets:
         the relative frequency with absolute discounting [1]_: a discount is subtracted from each count, and the
         discounted mass is distributed over all sets as if labels were independent.
 
+    Files hold it by these names; see `estimators/_state/plain.py`.
+
     References
     ----------
     .. [1] Ney, Essen and Kneser. On structuring probabilistic dependences in stochastic language modelling. Computer
@@ -341,6 +343,8 @@ class Tuning:
         Weighted sums of the scores so far, as `summed_scores` returns.
     weight : float
         Weight of the samples so far.
+
+    Files hold these and `decay` by their names, and `estimators/_state/plain.py` sets them.
     """
 
     def __init__(self, rules, threshold="auto", decay=1.0):
