@@ -277,7 +277,7 @@ class Entry:
 
     @property
     def dispatcher(self):
-        """The Numba dispatcher, compiled at first use."""
+        """The Numba dispatcher, compiled at first use, or by `_compile_ahead.py`."""
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:

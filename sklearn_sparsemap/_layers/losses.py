@@ -25,6 +25,8 @@ class Gold(NamedTuple):
         Cost of a missing part.
     cost : array of shape (n_samples, n_padded)
         Terms that losses with a margin add to the scores.
+
+    The operator in `torch/_gold.py` returns these in this order, and repeats their shapes.
     """
 
     parts: np.ndarray

@@ -75,8 +75,8 @@ class GraphTask(Task):
     violated : list of lists of Factor
         The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
 
-    `conformal/_samples.py` reads `graphs` and `layouts`, and calls `parts` and `marginals`; `inspection/_explain.py`
-    reads `graphs`.
+    `estimators/_structured/base.py` also calls `restrict`, `distributions` and `in_shapes`. `conformal/_samples.py`
+    calls `parts`, and reads `layouts` and, as `inspection/_explain.py`, `graphs`.
     """
 
     map_time_limit = MAP_TIME_LIMIT

@@ -16,7 +16,7 @@ class Forest:
     Parameters
     ----------
     parents : int array of shape (n_labels,)
-        The index of each label's parent, -1 for roots.
+        The index of each label's parent, -1 for roots. Estimators of label sets call `pool` and `contradicted`.
 
     Raises
     ------
