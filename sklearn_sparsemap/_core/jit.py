@@ -354,7 +354,7 @@ def compiling_is_expected():
 
 
 def all_entries():
-    """Return all entries of modules that are imported."""
+    """Return all entries of modules that are imported, for `_compile_ahead.py` and `.ci/pack.py`."""
     return list(_entries)
 
 

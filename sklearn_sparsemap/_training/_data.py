@@ -152,8 +152,8 @@ loss_of_target = Entry(_loss_of_target, _LOSS_SIGNATURE)
 class LinearModel:
     """The weights of a linear model of scores.
 
-    Files hold it by the names of its attributes; see `estimators/_state/plain.py`. The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
-    all samples.
+    The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
+    all samples. Files hold a model by the names of its attributes; see `estimators/_state/plain.py`.
 
     Attributes
     ----------

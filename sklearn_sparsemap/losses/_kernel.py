@@ -35,7 +35,8 @@ LOSS_FORM = by_address([types.float64, types.float64, types.float64, types.float
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = by_address([PARTS, INTS, PARTS, INTS], Gold)
 
-# Input of the loss of a sample: its problem, its gold structure, and its weight.
+# Input of the loss of a sample: its problem, its gold structure, and its weight. `_training/_data.py` makes it, and
+# `Gold`, too, by the order of the fields.
 Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
 
 # The losses of many samples, and their gradients with respect to the scores and to the additional scores, flat.

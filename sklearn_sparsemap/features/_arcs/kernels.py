@@ -30,7 +30,7 @@ _N_DISTANCES = len(DISTANCES)
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j has the
 # head atoms head_ptr[j]:head_ptr[j + 1] and likewise for modifiers, relations[direction * 7 + distance, j], and
 # reads values between from the middle field number middles[j] (-1: none), which begins at middle_starts[middles[j]]
-# in hashes.
+# in hashes. `columns.py` makes this tuple and `Columns` by the order of their fields.
 Arcs = namedtuple(
     "Arcs",
     [

@@ -220,6 +220,8 @@ class GraphBatch(NamedTuple):
     numbers : int array of shape (n_samples,), or None
         Indices of the samples in the user's list, for messages; -1 for a sample that is not in a list. By default, they
         count from 0.
+
+    Layers, tasks of graphs and label graphs make batches, too, by the order of these.
     """
 
     layout: Any

@@ -79,6 +79,8 @@ class GraphSolver(NamedTuple):
         The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
     deadline : float or None
         The `working_time` at which the solver ends.
+
+    `_layers/graphs.py` makes one, too, by the order of these.
     """
 
     method: str
