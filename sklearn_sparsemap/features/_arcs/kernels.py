@@ -12,7 +12,8 @@ Each call of a kernel, and each array that is read from a tuple, counts referenc
 than the work itself. So a call processes all arcs of a head.
 
 The columns of vectorizers in files follow from the keys. So the parts of a total, the bins of `DISTANCES` (which
-`relation_of` has as numbers) and `mix` must not change.
+`relation_of` has as numbers) and `mix` must not change. Kernels of triples (`features/_triples`) call some functions,
+too.
 """
 
 from collections import namedtuple

@@ -1,4 +1,4 @@
-"""Kernels that hash n-grams and number them.
+"""Kernels that hash n-grams and number them. Those of arcs, triples and token dicts call some of them, too.
 
 Conventions: kernels share these parameters.
 

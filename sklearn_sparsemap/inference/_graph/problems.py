@@ -242,7 +242,7 @@ class GraphBatch(NamedTuple):
         return i if self.numbers is None else max(int(self.numbers[i]), 0)
 
     def name_of(self, i):
-        """Return the name of the scores of a sample in messages."""
+        """Return the name of the scores of a sample in messages; layers replace the number in it."""
         return "scores" if self.numbers is not None and self.numbers[i] < 0 else f"scores[{self.number_of(i)}]"
 
     def sparsemap(self, tol, max_iter, **options):

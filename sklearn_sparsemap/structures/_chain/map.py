@@ -1,4 +1,4 @@
-"""The best path: Viterbi."""
+"""The best path: Viterbi. `flow` and `structures/_sequence_budget` use the layouts and functions, too."""
 
 import numpy as np
 
