@@ -34,7 +34,7 @@ class ArraysMixin:
         super().__init_subclass__(**options)
         package, _, place = cls.__module__.partition(".")
         if package == __package__.partition(".")[0]:
-            # The file of an estimator may hold others.
+            # Files name a class by its room and its name. The file of an estimator may hold others.
             add_form(f"{place.partition('.')[0]}.{cls.__name__}", cls, Form(cls._from_plain, cls._plain_parts))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

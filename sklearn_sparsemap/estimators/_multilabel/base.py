@@ -47,10 +47,13 @@ class LabelSetClassifier(
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
-    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence`, `_finite`,
-    `_in_order` and `_names_of`, and reads `_graph`, `_learned`, `_loss`, `_single`, `_named` and `_calibration`;
-    `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls `_in_order`.
-    `estimators/_state/export.py` calls `_check_whole`.
+    In this folder, `solvers.py` calls `_evidence`, and reads `_single`, `_graph`, `_loss`, `_sets` and `_learned`;
+    `data.py` reads `_single`.
+
+    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence` (by which it also
+    tells this estimator), `_finite`, `_in_order` and `_names_of`, and reads `_graph`, `_learned`, `_loss`, `_single`,
+    `_named` and `_calibration`; `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
+    `_in_order`. `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"
