@@ -157,7 +157,10 @@ def _literal_of(label, names, constraint):
 
 
 def _index_of(label, names, constraint):
-    """Return the index of a label given by its name or, if no label has this name, by its index."""
+    """Return the index of a label given by its name or, if no label has this name, by its index.
+
+    Hierarchies and `estimators/_multilabel/data.py` call it, too.
+    """
     for index, name in enumerate(names):
         if name == label and isinstance(name, str) == isinstance(label, str):
             return index
