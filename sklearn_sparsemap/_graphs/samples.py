@@ -7,7 +7,7 @@ from numba import types
 
 from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel, readonly
 
-# Columns of the statistics of a batch. Results (`inference/_results`) unpack them in this order.
+# Columns of the statistics of a batch. Results (`inference/_results`) and `jacobian.py` unpack them in this order.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 
 
