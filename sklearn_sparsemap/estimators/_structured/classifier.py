@@ -289,7 +289,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     _readable_states = ("online", "mira", "minibatch")
     _weighs_steps = True
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
-    # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
+    # Default of `tol` for epochs, for `Monitor`. Smaller values do not improve scores on held-out data; see
+    # doc/notes/training.md.
     _epoch_tol = 7e-3
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
