@@ -157,7 +157,7 @@ class ArraysMixin:
         check_is_fitted(self)
 
     def _plain_parts(self):
-        """Return the arguments of `_from_plain` that make an equal object."""
+        """Return the arguments of `_from_plain`, by their names in files: all attributes, also private ones."""
         parameters = self.get_params(deep=False)
         left_out = {*parameters, *_NOT_OF_MODEL, self._special}
         fitted = {name: value for name, value in vars(self).items() if name not in left_out}

@@ -116,11 +116,9 @@ class LabelConstraint(Factor):
         self._check_count(len(indices), "labels")
         return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
+    # Estimators of label sets call it. Label graphs (`inference/_labels.py`) hold the tuples, in this order.
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
-        """Return the bounds that the constraint consists of, each as from `resolve`.
-
-        Estimators of label sets call it. Label graphs (`inference/_labels.py`) hold the tuples, in this order.
-        """
+        """Return the bounds that the constraint consists of, each as from `resolve`."""
         return [self.resolve(names)]
 
     def _check_count(self, n, what):

@@ -371,7 +371,10 @@ class Structure:
         return dims, (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
-        """Return the parameters. `torch/_calls.py` tells structures by this method."""
+        """Return the parameters: all attributes of an instance, which make its repr, equality and hash.
+
+        Layers find operators by these. `torch/_calls.py` tells structures by this method, and copies their attributes.
+        """
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
 
     def __repr__(self):
