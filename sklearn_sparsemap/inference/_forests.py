@@ -11,12 +11,12 @@ _COST_PER_CALL = 2**17
 
 
 class Forest:
-    """Trees of labels, each of which implies its parent.
+    """Trees of labels, each of which implies its parent. Estimators of label sets call `pool` and `contradicted`, too.
 
     Parameters
     ----------
     parents : int array of shape (n_labels,)
-        The index of each label's parent, -1 for roots. Estimators of label sets call `pool` and `contradicted`.
+        The index of each label's parent, -1 for roots.
 
     Raises
     ------

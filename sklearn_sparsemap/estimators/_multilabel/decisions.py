@@ -9,7 +9,7 @@ from .data import row_words
 
 # Names of decision rules in files that were written before these names changed.
 OLD_RULES = {"seen": "observed_sets", "expected": "expected_f1"}
-# Labels with a probability above the threshold are predicted.
+# Labels with a probability above the threshold are predicted. Early files have a sum for each of these thresholds.
 GRID = np.linspace(0.0, 0.99, 100)
 # Thresholds that are tried with label sets: those observed in training, and those of the highest expectation.
 SET_GRID = np.linspace(0.2, 0.65, 10)
