@@ -29,6 +29,7 @@ from .compile import Dispatcher
 from .compile.mode import IS_INTERPRETED, IS_LINKED
 from .compile.sources import size_of
 
+# The backends have the same names.
 if IS_LINKED:
     from .compile import linked as _backend
 elif IS_INTERPRETED:
