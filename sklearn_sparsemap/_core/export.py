@@ -34,7 +34,7 @@ class ArraysMixin:
         super().__init_subclass__(**options)
         package, _, place = cls.__module__.partition(".")
         if package == __package__.partition(".")[0]:
-            # The file of an estimator may hold others.
+            # Files name a class by its room and its name. The file of an estimator may hold others.
             add_form(f"{place.partition('.')[0]}.{cls.__name__}", cls, Form(cls._from_plain, cls._plain_parts))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -157,7 +157,7 @@ class ArraysMixin:
         check_is_fitted(self)
 
     def _plain_parts(self):
-        """Return the arguments of `_from_plain` that make an equal object."""
+        """Return the arguments of `_from_plain`, by their names in files: all attributes, also private ones."""
         parameters = self.get_params(deep=False)
         left_out = {*parameters, *_NOT_OF_MODEL, self._special}
         fitted = {name: value for name, value in vars(self).items() if name not in left_out}

@@ -29,6 +29,7 @@ from .compile import Dispatcher
 from .compile.mode import IS_INTERPRETED, IS_LINKED
 from .compile.sources import size_of
 
+# The backends have the same names.
 if IS_LINKED:
     from .compile import linked as _backend
 elif IS_INTERPRETED:
@@ -277,7 +278,7 @@ class Entry:
 
     @property
     def dispatcher(self):
-        """The Numba dispatcher, compiled at first use."""
+        """The Numba dispatcher, compiled at first use, or by `_compile_ahead.py`."""
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
@@ -354,7 +355,7 @@ def compiling_is_expected():
 
 
 def all_entries():
-    """Return all entries of modules that are imported."""
+    """Return all entries of modules that are imported, for `_compile_ahead.py` and `.ci/pack.py`."""
     return list(_entries)
 
 

@@ -68,6 +68,7 @@ class RaggedArray:
         self.shapes = None if shapes is None else np.asarray(shapes)
         self.group_names = group_names
         # Extra arguments of each sample for a user's function that makes its structure: list of tuples, or None.
+        # `estimators/_structured` sets and reads them.
         self.extras = None
         self._check("sample {}")
         if self.shapes is not None:
@@ -162,7 +163,7 @@ class RaggedArray:
 
     @classmethod
     def _of_checked(cls, values, indptr):
-        """Return a ragged array of values and `indptr` that were checked before."""
+        """Return a ragged array of values and `indptr` that were checked before; estimators call it, too."""
         found = cls.__new__(cls)
         found.values, found.indptr = values, indptr
         found.groups = found.shapes = found.group_names = found.extras = None

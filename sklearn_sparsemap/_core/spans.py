@@ -1,4 +1,8 @@
-"""Schemes of labelled spans: which labels begin, continue and end a span."""
+"""Schemes of labelled spans: which labels begin, continue and end a span.
+
+`metrics/_spans.py` and `estimators/_structured/restrictions.py` read `prefixes`, and call `table` with the names of
+rules.
+"""
 
 from __future__ import annotations
 

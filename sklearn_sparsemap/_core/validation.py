@@ -1,6 +1,8 @@
 """Checks of all user input, with one style of message.
 
-A message says what is wrong, which value, and the remedy.
+A message says what is wrong, which value, and the remedy. Some files recognise messages by their text, and change them:
+`estimators/_structured/groups.py` those about numbers of features, `_layers/samples.py` those that begin with
+``scores[`` or ``additional[``.
 """
 
 import numbers

@@ -29,6 +29,7 @@ FORBIDDEN = -1e150
 # slots[slot_ptr[i]:slot_ptr[i + 1]]: the ends of pairs at variable i, as 2 e + side.
 # degrees: the number of factors of each variable. owners: the STRUCTURE that contains a variable, -1 if there is none,
 # -2 if there are several. structures: the numbers of the factors STRUCTURE.
+# `inference/_graph`, `_layers`, `losses` and `plotting` read the fields by these names, too.
 GraphArrays = namedtuple(
     "GraphArrays",
     [

@@ -311,7 +311,7 @@ def admm_range(graph, oracles, solvers, samples, tol, limits, out, start, stop):
         _finish_links(graph, structures, samples.scores[i], additional, i, solution, limits, out)
 
 
-# The solvers by their public names. Each is compiled at its first use.
+# The solvers by their public names, which `inference/_graph` knows, too. Each is compiled at its first use.
 GRAPH_SOLVERS = {
     "newton": partial(rows_range, True),
     "pairwise": partial(rows_range, False),

@@ -26,7 +26,7 @@ from .structures import project_on_face
 
 
 class Products(NamedTuple):
-    """Jacobian products, one row a sample."""
+    """Jacobian products, one row a sample. `jacobian.py` makes them by the order of the fields."""
 
     marginals: np.ndarray  # directions first, then their products
     joint: np.ndarray

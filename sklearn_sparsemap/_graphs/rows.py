@@ -23,6 +23,7 @@ from .._numerics.threshold import threshold
 from .arrays import FORBIDDEN
 
 # The status of a solution. Only inference sets TOO_LARGE: the scores are so large that rounding spoils the solution.
+# It relies on the order: from INFEASIBLE on, there is no solution.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
 
 # The dual of the open graph of one sample (see `presolve.py`). Its rows are the `n_logic` rows of the graph (see

@@ -7,7 +7,7 @@ from numba import types
 
 from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel, readonly
 
-# Columns of the statistics of a batch.
+# Columns of the statistics of a batch. Results (`inference/_results`) and `jacobian.py` unpack them in this order.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 
 
@@ -27,7 +27,8 @@ class SampleArrays(NamedTuple):
 class GraphSolutions(NamedTuple):
     """Solutions of samples of one graph, one row each.
 
-    If the graph has pairs only, joint, multipliers and links may have no columns; then they are not written.
+    If the graph has pairs only, joint, multipliers and links may have no columns; then they are not written. The result
+    of a sample (`inference/_results/graph.py`) unpacks the fields in this order.
     """
 
     marginals: np.ndarray  # of the variables

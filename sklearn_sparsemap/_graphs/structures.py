@@ -17,7 +17,7 @@ OFF = 1e-6  # a factor needs a forbidden variable if its marginal is larger
 
 # The solvers of the structures of a graph, by the numbers of their oracles. `solver_ids` is BY_FACETS for structures
 # with a solver by facets. These are solved by facets if they prefer it for their scores. All others are solved by
-# structures.
+# structures. `choice.py` makes this tuple and `PlainSolvers` by the order of their fields.
 PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
 _preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
 StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "solver_ids", "by_structures"])

@@ -22,6 +22,7 @@ from .arrays import COUNT, STRUCTURE
 # the links of the messages, and `values` their variables. `node_links` are the links of the variables in the factors
 # that make the values of a node exclusive. `positions` numbers the nodes such that neighbours have similar numbers;
 # `order` lists the nodes by position. `reach` is, by position, the first position of a node and its neighbours.
+# `inference/_graph/branch.py` and `consistency.py` read nodes, edges, cells and messages, too.
 TableArrays = namedtuple(
     "TableArrays",
     ["nodes", "ends", "cells", "messages", "links", "values", "node_links", "positions", "order", "reach"],

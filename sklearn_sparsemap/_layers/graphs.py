@@ -43,6 +43,9 @@ class GraphOperator(Operator):
     options : (argmax, tol, max_iter, n_jobs)
         `argmax` is "sparsemap" or "map". A `max_iter` of None is exact. Otherwise it is the maximum number of sweeps
         and Newton steps; the derivative is then that of the faces reached so far.
+
+    `torch/_native.py` calls `tensor_solver`, `shapes_of` and `sample_layout`, and reads `entries` and `extra_entries`
+    of the layouts.
     """
 
     of_factors = True

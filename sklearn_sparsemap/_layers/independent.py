@@ -3,6 +3,7 @@
 The steps are then independent, and each is a projection onto the simplex. Thousands of paths tie, and only the sums of
 the additional marginals are determined. Among the optimal mixtures, this takes the one in which neighbours are
 independent, ``v[t, i, j] = u[t, i] u[t + 1, j]``: no transition is preferred, so all of them get gradients.
+`structures/_chain/tensors.py` has the same rule.
 """
 
 from functools import cached_property

@@ -25,6 +25,8 @@ class Gold(NamedTuple):
         Cost of a missing part.
     cost : array of shape (n_samples, n_padded)
         Terms that losses with a margin add to the scores.
+
+    The operator in `torch/_gold.py` returns these in this order, and repeats their shapes.
     """
 
     parts: np.ndarray
@@ -171,7 +173,7 @@ def gold_of(operator, name, y, padded, rows, lead, *, cost=None):
             raise ValueError(f"y{index_text(i, lead)}: {error}{_remedy(y[i])}") from error
         if LOSSES[name].margin:
             gold.missing[i] = cost is None and (structure.repeats or not sample.fixed_size)
-            # If parts can repeat (rankings), only missing parts have a cost.
+            # If parts can repeat (rankings), only missing parts have a cost. `loss_form` has the same rule.
             wrong = 0.0 if structure.repeats else 1.0
             gold.cost[i, sample.entries] = wrong
             gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]

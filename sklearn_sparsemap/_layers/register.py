@@ -1,4 +1,8 @@
-"""The register of operators, by numbers."""
+"""The register of operators, by numbers.
+
+`torch` also registers native operators, and readers of gold structures and of decisions. A compiled or exported program
+contains the number of its operator.
+"""
 
 import threading
 from collections import OrderedDict

@@ -45,6 +45,8 @@ class StructureOperator(Operator):
     options : (argmax, tol, max_iter, n_jobs)
         `argmax` is as in `argmax_problems`. A `max_iter` of None is exact. Otherwise it is the maximum number of oracle
         calls; the derivative is then that of mixtures of the structures found so far.
+
+    `torch/_native.py` calls `sample_layouts`, and reads `entries` and `extra_entries` of the layouts.
     """
 
     def __init__(self, structure, extra, options):
@@ -179,6 +181,8 @@ class PaddedProblems(StructureBatch):
 
 class SolvedStructures:
     """Solutions of a padded batch, with the data for their derivatives.
+
+    `Operator.solve` says what layers use of them. Other classes of solutions have the same attributes and methods.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ def prepare(library, form_of, what, scores, additional, lengths, temperature, ma
     Parameters
     ----------
     library : module
-        Functions of PyTorch or JAX: ``torch._forms`` or ``jax._forms``.
+        Functions of PyTorch or JAX, with the same names: ``torch._forms`` or ``jax._forms``.
     form_of : callable
         `form_of_structure`, or `form_of_graph`.
     what : Structure, FactorGraph, or callable

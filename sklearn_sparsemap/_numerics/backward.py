@@ -11,7 +11,8 @@ from .support import independent_support_of, mix, parts_repeat
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with sizes[i,
 # 0] slots from slot_ptr[i] on and sizes[i, 1] additional slots. Directions have `unary`, laid out like the scores, and
-# `extra`, which begins at extra_ptr[i] for problem i. Products are written in the same layout.
+# `extra`, which begins at extra_ptr[i] for problem i. Products are written in the same layout. `inference/_results`
+# makes all three by the order of their fields.
 Supports = namedtuple("Supports", ["slots", "slot_ptr", "additional", "additional_ptr", "first"])
 SUPPORTS = types.NamedTuple([PARTS, INTS, PARTS, INTS, INTS], Supports)
 Directions = namedtuple("Directions", ["unary", "extra", "extra_ptr"])

@@ -1,4 +1,7 @@
-"""A duality gap from the multipliers of cuts, without a call of the oracle."""
+"""A duality gap from the multipliers of cuts, without a call of the oracle, for the facets of trees and matchings.
+
+`rows` and `cuts` are as in `newton.py`.
+"""
 
 import numpy as np
 

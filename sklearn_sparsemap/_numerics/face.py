@@ -29,7 +29,8 @@ from .support import add_parts, append_if_independent, gather, grow, independent
 FACE_TOLERANCE = 1e-9
 
 # A direction to multiply with a Jacobian: its part for the scores and its part for the additional scores. If `is_all`,
-# the face is used for this product only.
+# the face is used for this product only. `_graphs/faces.py` and `inference/_results` make it, too, by the order of its
+# fields.
 Direction = namedtuple("Direction", ["unary", "extra", "is_all"])
 DIRECTION = types.NamedTuple([FLOATS, FLOATS, types.boolean], Direction)
 

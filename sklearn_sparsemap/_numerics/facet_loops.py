@@ -11,6 +11,7 @@ from .loops import PROBLEMS
 
 # Solutions of facet solvers for several problems, concatenated: those of problem i begin at ptr[i] and end at ptr[i +
 # 1]. `usable` is 0 if the facets do not determine the face, or if the problem was solved by the active set.
+# `inference/_results/solutions.py` makes it by the order of its fields.
 Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_ptr", "weights", "weight_ptr", "usable"])
 FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
 

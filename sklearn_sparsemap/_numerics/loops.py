@@ -30,7 +30,8 @@ from .solver import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
 # share additional scores), dims[i] and sizes[i] (the result of `Structure.layout`). All arrays are made read-only with
-# `readonly`. For `sparsemap_range`, a single row of `dims` may apply to all problems.
+# `readonly`. For `sparsemap_range`, a single row of `dims` may apply to all problems. `inference` and `_training` make
+# problems by the order of the fields; they, `losses` and `_layers` read them.
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
 )

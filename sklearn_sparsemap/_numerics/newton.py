@@ -11,7 +11,8 @@ A row whose sum is at most 1 (``at_most``) may also be slack. Its threshold is t
 
 Conventions: the first k of `cuts` are in use. A cut sums the entries u[r, i] of the rows r and the columns i in one set
 of nodes. Row r belongs to node r + 1. ``member`` (capacity, n_columns) is 1 for the nodes in the set, and 0 for others;
-``bits`` holds the same, 64 nodes a word. If there are no `bits`, cut k is column k of all rows.
+``bits`` holds the same, 64 nodes a word. If there are no `bits`, cut k is column k of all rows. `structures/_tree`,
+`structures/_matching` and `_graphs/matchings.py` read and write the fields of `Rows` and `Cuts`.
 """
 
 from collections import namedtuple

@@ -63,6 +63,8 @@ class PolytopeSolver(NamedTuple):
     of_many : callable, default=None
         Jacobian products of a closed form that returns structures, if these are many: ``of_many(problems, marginals,
         unary)`` in NumPy, for all problems at once.
+
+    `inference`, `_graphs/choice.py` and `_layers` read these, too.
     """
 
     name: str

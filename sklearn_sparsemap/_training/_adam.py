@@ -87,6 +87,8 @@ class Adam:
     ----------
     arrays : list of arrays
         The weights.
+
+    `estimators/_state/optimizers.py` reads and sets `first`, `second` and `n_steps`.
     """
 
     def __init__(self, arrays):

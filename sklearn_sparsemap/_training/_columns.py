@@ -108,7 +108,8 @@ class DuplicateColumns:
     cuts : int array of shape (N_PIECES + 1,)
         The beginnings of the pieces of columns. Frequent columns are evenly distributed over the pieces.
     begins : int array of shape (N_PIECES + 1, n_rows)
-        The beginning of each row's entries, for each piece, and their end. This and `rows` are None after training.
+        The beginning of each row's entries, for each piece, and their end. `OnlineLearner` sets this and `rows` to None
+        after training.
     """
 
     def __init__(self, X):

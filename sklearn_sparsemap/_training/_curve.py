@@ -18,6 +18,8 @@ class BoundedCurve:
     entries : list
     last : object
         The latest record; None if there is none.
+
+    Files hold these, `_per_entry` and `_in_last` by their names; see `estimators/_state/plain.py`.
     """
 
     def __init__(self, merge):

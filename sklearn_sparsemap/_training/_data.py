@@ -153,7 +153,8 @@ class LinearModel:
     """The weights of a linear model of scores.
 
     The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
-    all samples.
+    all samples. Files hold a model by the names of its attributes; see `estimators/_state/plain.py`. `conformal` and
+    `inspection` read these, too.
 
     Attributes
     ----------

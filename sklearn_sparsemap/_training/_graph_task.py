@@ -74,6 +74,9 @@ class GraphTask(Task):
         Indices of the samples in `memory`.
     violated : list of lists of Factor
         The factors that gold of each sample violates, set by `learn`. Training needs samples without any.
+
+    `estimators/_structured/base.py` also calls `restrict`, `distributions` and `in_shapes`. `conformal/_samples.py`
+    calls `parts`, and reads `layouts` and, as `inspection/_explain.py`, `graphs`.
     """
 
     map_time_limit = MAP_TIME_LIMIT

@@ -27,6 +27,8 @@ class LabelTask(Task):
         Maximum number of seconds for the best labels of a sample.
     known : bool array of shape (n_samples, n_labels), default=None
         Mask of the gold labels that are known. By default, all are known.
+
+    `estimators/_multilabel` reads `gold`, `known` and `label_weights`, too.
     """
 
     per_sample = "gold", "known"

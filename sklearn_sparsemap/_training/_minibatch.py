@@ -22,6 +22,8 @@ class MinibatchOptimizer:
         The initial network, which is modified in place.
     rng : RandomState, default=None
         Source of randomness for dropout.
+
+    `estimators/_state/optimizers.py` reads and sets the attributes, also those of the rule.
     """
 
     state_name, name = "adam", "Adam"

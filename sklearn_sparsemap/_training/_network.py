@@ -15,6 +15,8 @@ class Network:
         Weights of each layer.
     intercepts : list of arrays of shape (n_outputs,)
     additional : array of shape (n_additional,)
+
+    Files hold it by these names; see `estimators/_state/plain.py`.
     """
 
     def __init__(self, coefs, intercepts, additional):

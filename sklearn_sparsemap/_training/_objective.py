@@ -229,6 +229,8 @@ class Objective:
         Number of weights of features, which are the first entries of a flat vector.
     unconverged : int
         Number of samples whose inference did not converge in the last evaluation.
+
+    `_group_lasso/problem.py` extends it; other files there read `n_coefs` and `total_weight`, too.
     """
 
     def __init__(self, task, X, *, fit_intercept, n_jobs):

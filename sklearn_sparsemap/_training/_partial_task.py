@@ -89,7 +89,10 @@ class PartialTask(StructureTask):
         return loss - own_loss, residuals, joined, n_inexact + own_inexact
 
     def linearized(self, scores, additional, n_jobs):
-        """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores."""
+        """Return a task with a convex loss, which is an upper bound of the loss and equal to it at these scores.
+
+        `PartialLBFGSLearner` (`estimators/_learners.py`) calls it.
+        """
         found = self.copy()
         found.__class__ = _LinearTask
         found.tangent = scores, additional, self.completions(scores, additional, n_jobs)

@@ -75,7 +75,8 @@ class StructureTask(Task):
     """Samples of one structure.
 
     Properties that depend on the loss or on the selection of samples are cached under names with an underscore, which
-    `Task.copy` drops. `layout` is kept, and `take` replaces it.
+    `Task.copy` drops. `layout` is kept, and `take` replaces it. `estimators/_structured` also calls `under`, and sets
+    `step_weights`; it and `conformal/_samples.py` call `in_shapes`.
 
     Parameters
     ----------

@@ -40,7 +40,8 @@ class Task:
     per_sample : tuple of str
         Names of further attributes with an entry for each sample: lists, arrays, or None.
     sequential : bool
-        Whether compiled code learns one sample at a time; otherwise, mini-batches are used.
+        Whether compiled code learns one sample at a time; otherwise, mini-batches are used. `estimators/_learners.py`
+        and `_objective.py` read the `form` of the loss (see `loss_form`) of a sequential task.
     """
 
     sequential = varies = is_flat = False
@@ -79,7 +80,7 @@ class Task:
         Parameters
         ----------
         scores : array of shape (n_rows, n_outputs)
-            A `StructureTask` overwrites it with the residuals.
+            A task with `overwrites_scores`, such as a `StructureTask`, overwrites it with the residuals.
         additional : array of shape (n_additional,)
         n_jobs : int or None
         mean : bool, default=False

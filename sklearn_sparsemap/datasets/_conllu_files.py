@@ -15,7 +15,7 @@ from ._lines import check_source
 
 HEAD, _DEPREL = 6, 7
 NO_HEAD = "_"  # head of a word outside a tree; -1 in arrays
-# Columns of a word, by the name of its field.
+# Columns of a word, by the name of its field. The names, in this order, are the default `fields` of `load_conllu`.
 FIELDS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": _DEPREL}
 _WORD = re.compile(r"[0-9]+\t")
 _BREAKS = re.compile(r"[\t\n\r]")

@@ -121,7 +121,8 @@ class ParameterMixing(CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     StructuredSparseMAPClassifier()
     """
 
-    # Name of the step size in messages about training that diverges.
+    # `Monitor` reads these two: the name of the step size in messages about training that diverges, and the attributes
+    # that callbacks get in addition to those of `_outcome`.
     _step_size = "the estimator's step size"
     _set_by_fit = ()
     monitor_class: type[Monitor] = Monitor

@@ -160,8 +160,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
 
     monitor_class = Monitor
     _set_by_fit = ("n_features_in_", "feature_names_in_", "scale_", "_structure", "_shape")
-    # Read by `_learners` and `Monitor`, as are `_set_by_fit` and `_outcome`, which makes the weights, `coef_` and
-    # `intercept_`. `_structure` may be a function of the sample.
+    # `_learners` and `Monitor` read these, `_set_by_fit` and `_structure`, which may be a function of the sample, and
+    # call `_outcome`, which makes the weights, `coef_` and `intercept_`.
     _step_size, _epoch_tol = "the step size of solver", 1e-3
     # Parameters of the other online estimators, which are fixed here.
     average, shuffle = True, True

@@ -123,6 +123,8 @@ class Monitor:
     True
     """
 
+    # An estimator has `_set_by_fit`, `_outcome(monitor, model)` and `_step_size`, the latter for messages; with
+    # `watch_loss` or `validate` also `tol` and `n_iter_no_change`, and `_epoch_tol` as the default of `tol`.
     def __init__(
         self,
         estimator: Any,

@@ -132,7 +132,7 @@ class PartitionsMixin:
     """Gives an estimator `fit_partitions`; rounds of `distributed` call its private methods, too.
 
     A subclass has `_prepare_stream`, `_check_params`, `_labels_in` and `_iteration_limit`, and may replace these
-    attributes.
+    attributes. `GroupLassoPerceptron` replaces `_learn_partitions`, and calls `_take_first`.
     """
 
     # The class of the monitor that watches training, `Monitor` or a subclass.

@@ -9,6 +9,8 @@ from ._graph import FactorGraph
 class GraphFunction:
     """A factor graph for each shape of a sample, made by a function; its attributes are those of `FactorGraph`.
 
+    Layers call `of_shape`; they and losses read the attributes.
+
     Parameters
     ----------
     function : callable

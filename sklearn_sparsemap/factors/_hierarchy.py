@@ -65,6 +65,7 @@ class Hierarchy(LabelConstraint):
             parents = _paths_of_levels(parents)
         if isinstance(parents, str) or not hasattr(parents, "__len__"):
             raise ValueError(f"Hierarchy takes the parents of all labels, or paths such as 'a/b'; got {parents!r}")
+        # Files hold the parents, made from `_is_dict` and `entries`, and `labels`; see `estimators/_state/plain.py`.
         self._is_dict = isinstance(parents, dict)
         entries = list(parents.items()) if self._is_dict else list(enumerate(parents))
         self.paths = bool(entries) and not self._is_dict and all(isinstance(above, str) for _, above in entries)

@@ -116,6 +116,7 @@ class LabelConstraint(Factor):
         self._check_count(len(indices), "labels")
         return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
+    # Estimators of label sets call it. Label graphs (`inference/_labels.py`) hold the tuples, in this order.
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return the bounds that the constraint consists of, each as from `resolve`."""
         return [self.resolve(names)]
@@ -154,7 +155,10 @@ def _literal_of(label, names, constraint):
 
 
 def _index_of(label, names, constraint):
-    """Return the index of a label given by its name or, if no label has this name, by its index."""
+    """Return the index of a label given by its name or, if no label has this name, by its index.
+
+    Hierarchies and `estimators/_multilabel/data.py` call it, too.
+    """
     for index, name in enumerate(names):
         if name == label and isinstance(name, str) == isinstance(label, str):
             return index

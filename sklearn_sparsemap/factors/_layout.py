@@ -58,6 +58,9 @@ class Layout(VariableArrays):
         weights (or tables of pairs) that begin at `first` among the joined scores.
     structured : dict of str -> StructureFactor
         See `FactorGraph.structured`.
+
+    All rooms that solve graphs or convert their arrays (`inference`, `losses`, `_layers`, `_training`, `conformal`,
+    `plotting`) read these attributes, and call the methods.
     """
 
     def __init__(self, graph, variable_shapes, factors, given, featured):

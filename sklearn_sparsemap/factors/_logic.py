@@ -23,6 +23,9 @@ class Factor:
         Name of its additional scores and of its marginals. Rules (all factors except `Pair`, `PairTable` and
         `StructureFactor`) have no scores. Several rules may have the same name, such as "every job has a worker", which
         error messages use. `FactorGraph.add` can give a name to factors without one.
+
+    `plotting` and `inspection` tell factors by their attributes `n_pairs` (`Pair`), `pairs_shape` and `n_states`
+    (tables), `structure`, `k` and `budget`; `plotting` tells those with an output by the names of their classes.
     """
 
     type = COUNT

@@ -44,6 +44,7 @@ class _Counted(LabelConstraint):
         is unknown, or no set of labels satisfies it.
     """
 
+    # Files hold a rule by `labels`, `k` and `name` (`estimators/_state/plain.py`), and `plotting` shows `k`.
     # For a weighted sum: the weights of the literals, their unit, and their sum minus the sum of the variables.
     weights, unit, offset = None, 1.0, 0.0
 

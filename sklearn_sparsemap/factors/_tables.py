@@ -111,6 +111,7 @@ class PairTable(Factor):
                 f"PairTable joins variables entry by entry; got shapes {first.shape} and {second.shape}, of which the "
                 "last axis are the values"
             )
+        # `plotting` tells a table by `pairs_shape`, and leaves out factors with `n_states`.
         self.pairs_shape, self.n_states = first.shape[:-1], first.shape[-1]
         self.first, self.second = first, second
         heads = first.indices[..., 0].ravel(), second.indices[..., 0].ravel()

@@ -21,7 +21,8 @@ class VariableArrays:
     """Conversion between the flat arrays of a `Layout` (of variables or additional scores) and arrays by name.
 
     A subclass has the attributes `variable_shapes`, `single`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and
-    `n_joined` of a `Layout`.
+    `n_joined` of a `Layout`. Results and problems of graphs (`inference`), tasks, losses, layers and `conformal` call
+    the methods.
     """
 
     def shape_variables(self, flat):

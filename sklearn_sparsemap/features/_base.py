@@ -141,6 +141,9 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and
     `_columns_of_rows(model, encoded, columns)`, which returns the columns of all rows, distinct and ascending in each
     row, the beginnings of rows, and the beginnings of sentences.
+
+    `penalties/_names.py`, `estimators/_selection/pipeline.py` and `RowUnion` tell that columns have groups by the
+    attributes `template_names_` and `groups_`, also of `TokenDictVectorizer`.
     """
 
     _template_class: ClassVar[Any]

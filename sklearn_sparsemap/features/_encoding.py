@@ -151,7 +151,10 @@ def hash_codes(plan, codes, values):
 
 
 def odd_factors(n):
-    """Return the first n outputs of the generator splitmix64, made odd, because odd factors have inverses mod 2^64."""
+    """Return the first n outputs of the generator splitmix64, made odd, because odd factors have inverses mod 2^64.
+
+    Hashed columns of models in files follow from them, so they must not change.
+    """
     mask = 2**64 - 1
     factors = []
     for i in range(1, n + 1):

@@ -226,6 +226,8 @@ def _tokens_of_table(table, i):
 def hash_values(values):
     """Return a 64-bit hash of each value, the same in every process.
 
+    Hashed columns of models in files follow from it, so it must not change.
+
     Parameters
     ----------
     values : iterable of str, int or (str, int)

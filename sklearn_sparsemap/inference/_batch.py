@@ -247,7 +247,10 @@ def marginal_oracle_of(structure, what):
 
 
 def check_feasible(feasible, many, structure, problems):
-    """Raise ValueError for the first problem that is marked as infeasible; its structure or its scores are at fault."""
+    """Raise ValueError for the first problem that is marked as infeasible; its structure or its scores are at fault.
+
+    `_layers/samples.py` and `estimators/_structured/restrictions.py` recognise the beginning of these messages.
+    """
     if feasible.all():
         return
     i = int(np.argmin(feasible))

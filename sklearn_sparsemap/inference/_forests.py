@@ -11,7 +11,7 @@ _COST_PER_CALL = 2**17
 
 
 class Forest:
-    """Trees of labels, each of which implies its parent.
+    """Trees of labels, each of which implies its parent. Estimators of label sets call `pool` and `contradicted`, too.
 
     Parameters
     ----------

@@ -43,6 +43,9 @@ class LabelSolution(NamedTuple):
 class LabelGraph:
     """Labels, scored pairs of labels, and constraints: the factor graph of all samples.
 
+    `losses/_labels.py`, `_training/_label_task.py`, `conformal` and estimators of label sets call the methods, also
+    those of `OneLabel`. Files hold both by their parameters; see `estimators/_state/plain.py`.
+
     Parameters
     ----------
     n_labels : int

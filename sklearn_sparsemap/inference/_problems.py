@@ -77,6 +77,8 @@ class StructureBatch:
     ----------
     mask_offsets : MaskOffsets or None
         The changes by `rescale_masks`.
+
+    `_layers/structures.py` has a subclass, sets `problems`, and calls `with_scores`.
     """
 
     def __init__(self, structure, problems, problem_shapes, shape_ids):

@@ -226,7 +226,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
         flat = matrix.ravel()
     recipe = LOSSES[name]
     # If all structures have the same size, each wrong part implies a missing one, so only wrong parts are counted.
-    # Otherwise, and if parts can repeat, missing parts count, too.
+    # Otherwise, and if parts can repeat, missing parts count, too. `_layers/losses.py` has the same rule.
     missing = recipe.margin and cost is None and (structure.repeats or not structure.fixed_size)
     return LossForm(
         float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), float(missing), readonly(flat)

@@ -27,7 +27,7 @@ from .._numerics.support import parts_repeat, score
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
 # contains the cost. The cost is the sum of `cost[g * m + j]` over all steps, for gold label g and predicted label j. If
 # `cost` is empty, it is the number of predicted parts that are not gold (Hamming). In addition, each missing gold part
-# costs `missing`.
+# costs `missing`. Tasks, learners and layers read the fields by these names, too.
 LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "missing", "cost"])
 LOSS_FORM = by_address([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
 
@@ -35,7 +35,8 @@ LOSS_FORM = by_address([types.float64, types.float64, types.float64, types.float
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = by_address([PARTS, INTS, PARTS, INTS], Gold)
 
-# Input of the loss of a sample: its problem, its gold structure, and its weight.
+# Input of the loss of a sample: its problem, its gold structure, and its weight. `_training/_data.py` makes it, and
+# `Gold`, too, by the order of the fields.
 Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
 
 # The losses of many samples, and their gradients with respect to the scores and to the additional scores, flat.

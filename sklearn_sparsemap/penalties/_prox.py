@@ -215,6 +215,7 @@ class GroupLasso(Penalty):
         return self._value(_check_weights(weights))
 
     def _value(self, weights):
+        """Return the value for checked weights. `GroupPenalty` (`_training/_group_lasso`) calls this and `_shrink`."""
         groups, group_weights = self._resolve(len(weights))
         l1, norms = float(np.abs(weights).sum()), float(group_weights @ groups.norms(weights))
         return self.l1_ratio * (self.alpha * l1) + (1.0 - self.l1_ratio) * (self.alpha * norms)

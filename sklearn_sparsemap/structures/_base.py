@@ -169,9 +169,11 @@ class Structure:
     strict_encode = False
     # The rows of a sample, for the message about a wrong number of rows.
     _rows_of_samples = "this structure has one row for each part"
-    # Whether `decode` also accepts an array with the slots of many structures of one shape, one a row.
+    # Whether `decode` also accepts an array with the slots of many structures of one shape, one a row, as `inference`
+    # then passes it.
     _decodes_stacks = False
-    # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array.
+    # Whether all structures are arrays of one shape, which `predict` of estimators then returns as one array
+    # (`_training/_structure_task.py`).
     _decodes_alike = False
 
     @property
@@ -369,6 +371,10 @@ class Structure:
         return dims, (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
+        """Return the parameters: all attributes of an instance, which make its repr, equality and hash.
+
+        Layers find operators by these. `torch/_calls.py` tells structures by this method, and copies their attributes.
+        """
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
 
     def __repr__(self):

@@ -173,6 +173,7 @@ class CustomStructure(Structure):
         if missing:
             raise ValueError(f"this structure needs the additional scores {missing[0]!r}; pass zeros if it has none")
         if "_number" not in vars(self):
+            # `_params` leaves this attribute out by its name.
             self._number = next(_numbers)
             _called[self._number] = self
         return shape[0], self._number

@@ -101,6 +101,8 @@ class LinearProgram(CustomStructure):
             raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
         self.integer, self.fixed_size = as_flag("integer", integer), as_flag("fixed_size", fixed_size)
         self.train_on_pool = as_flag("train_on_pool", train_on_pool)
+        # The constructor of `CustomStructure` is not called. The attributes that it sets, except `map_oracle`, are set
+        # here.
         self.n_parts, self.additional, self.max_additional_parts = n, {}, None
         self._encode = self._decode = None
         # The keys are text, because skops can save it.

@@ -18,7 +18,8 @@ class Case:
     """A structure with one shape of scores and one choice of additional scores, and all structures that it returned.
 
     `values` are the scores of all parts in one array: the unary ones, then the additional ones. A row of `rows` has the
-    number of occurrences of each part in one structure. With `is_complete`, all structures are known.
+    number of occurrences of each part in one structure. With `is_complete`, which `_oracle.py` sets, all structures are
+    known.
     """
 
     def __init__(self, structure, shape, given, rng):

@@ -10,7 +10,7 @@ from numba.extending import NativeValue, intrinsic, register_model, unbox
 
 from .elements import address_of
 
-# Numba's name of the address that it calls, and of the name of the code there.
+# Numba's name of the address that it calls, and of the code there. `linked.py` compares CODE to leave out a wrapper.
 _FIELD, CODE = ("jit_addr", "llvm_func_name") if version_info >= (0, 61) else ("addr", "llvm_cfunc_wrapper_name")
 
 

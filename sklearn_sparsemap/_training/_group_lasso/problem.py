@@ -45,9 +45,9 @@ class WorkingProblem(Objective):
     Attributes
     ----------
     n_evaluations : int
-        Number of calls of `evaluate`.
+        Number of calls of `evaluate`; `solver.py` resets it.
     fixes_additional : bool
-        Whether gradients are zero in the additional scores.
+        Whether gradients are zero in the additional scores; `kinks.py` sets it.
     ridge : array of shape (n_free,)
         Strengths of the ridge of the free weights.
     """

@@ -46,6 +46,9 @@ class GroupLassoSolver:
     gap : float
         Upper bound of the distance of the objective from the minimum.
     n_iter, unconverged : int
+
+    `StructuredGroupLasso` runs it, and calls `excluded`. A path of strengths (`estimators/_selection/strengths.py`)
+    calls `slopes` after a run, and reads `penalty`.
     """
 
     def __init__(self, task, X, penalty, *, fit_intercept, n_jobs, model):

@@ -3,6 +3,9 @@
 A store holds the weights of an online optimiser in one array. A place is an index into it. The intercept comes first,
 then the additional scores, then the weights of pairs of a feature and an output.
 
+`estimators/_state/optimizers.py` reads and writes the stores and the counters by the names of their fields, and relies
+on the order of the places.
+
 Conventions
 -----------
 store : Dense or Pairs

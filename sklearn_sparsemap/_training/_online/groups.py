@@ -48,6 +48,9 @@ class GroupOptimizer(OnlineOptimizer):
         Whether to use steps of MIRA.
     columns : int array of shape (n_features,), default=None
         The columns of the estimator's features that are learned. None means all.
+
+    `GroupLassoPerceptron`, its `phases.py` and its `size_warning.py` call the public methods and read the public
+    attributes; `estimators/_state/optimizers.py` also sets `curve`, `sigma`, `held` and the fields of `store`.
     """
 
     state_name = "groups"

@@ -12,6 +12,7 @@ blocks. Scores and averages have separate scales, which differ if shrinkages are
 With scales for atoms, instead of time stamps for features, all weights of an atom are valid at any time, a score needs
 one more multiplication, and a shrinkage needs only `rho`.
 
+`estimators/_state/optimizers.py` and `estimators/_structured/phases.py` read the columns of `features` and the scales.
 The conventions of `dense` hold, too. In `move_pairs`, `values` belong to the features, `residuals` to the outputs,
 `factor` is minus the step size, and `step` the number of the current step.
 """

@@ -1,4 +1,7 @@
-"""The rule of the steps, and the arrays that the threads of an epoch use; see `rules` and `epoch`."""
+"""The rule of the steps, and the arrays that the threads of an epoch use; see `rules` and `epoch`.
+
+`optimizer.py` and `groups.py` make the tuples, the arrays by the order of their fields.
+"""
 
 from collections import namedtuple
 

@@ -23,7 +23,7 @@ r : int
 values, sums, squares : arrays
     Arrays of the store.
 first, stop : int
-    The range of places that `end_sample` updates.
+    The range of places that `_penalise` updates.
 """
 
 from collections import namedtuple

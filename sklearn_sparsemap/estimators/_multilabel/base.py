@@ -47,9 +47,13 @@ class LabelSetClassifier(
     held collections of names), `_loss`, `_sets` (`ObservedLabelSets` or None), `_rule` (the rule chosen by
     ``decision="auto"``), `_calibration`, `classes_` and `threshold_`.
 
-    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence`, `_finite`,
-    `_in_order` and `_names_of`, `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
-    `_in_order`.
+    In this folder, `solvers.py` calls `_evidence`, and reads `_single`, `_graph`, `_loss`, `_sets` and `_learned`;
+    `data.py` reads `_single`.
+
+    Other rooms use some private methods: `conformal/_samples.py` calls `_check_predict`, `_evidence` (by which it also
+    tells this estimator), `_finite`, `_in_order` and `_names_of`, and reads `_graph`, `_learned`, `_loss`, `_single`,
+    `_named` and `_calibration`; `inspection/_explain.py` calls `_explain`, and `plotting/_calibration.py` calls
+    `_in_order`. `estimators/_state/export.py` calls `_check_whole`.
     """
 
     _fitted_mark = "_graph"
@@ -61,7 +65,8 @@ class LabelSetClassifier(
 
     # Files of earlier versions lack this attribute.
     _named = False
-    # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training.
+    # Name of the parameter for the step size, and the attributes, besides the model, that a fit sets before training:
+    # callbacks get them from `Monitor`, and `TrainingState` stores them.
     _step_size = "eta0"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_named", "_loss", "_running", "_sets", "_rule", "_calibration", "threshold_",

@@ -31,6 +31,8 @@ class Calibration:
     single : bool
         Whether each sample has exactly one label. All labels then have the same slope and no offset, and probabilities
         are a softmax.
+
+    Files hold it by these names; see `estimators/_state/plain.py`.
     """
 
     def __init__(self, slopes, offsets, single=False):

@@ -9,7 +9,7 @@ from .data import row_words
 
 # Names of decision rules in files that were written before these names changed.
 OLD_RULES = {"seen": "observed_sets", "expected": "expected_f1"}
-# Labels with a probability above the threshold are predicted.
+# Labels with a probability above the threshold are predicted. Early files have a sum for each of these thresholds.
 GRID = np.linspace(0.0, 0.99, 100)
 # Thresholds that are tried with label sets: those observed in training, and those of the highest expectation.
 SET_GRID = np.linspace(0.2, 0.65, 10)
@@ -152,6 +152,8 @@ class ObservedLabelSets:
         Logarithm of the ratio of a set's probability to its probability under independent labels. The probability is
         the relative frequency with absolute discounting [1]_: a discount is subtracted from each count, and the
         discounted mass is distributed over all sets as if labels were independent.
+
+    Files hold it by these names; see `estimators/_state/plain.py`.
 
     References
     ----------
@@ -341,6 +343,8 @@ class Tuning:
         Weighted sums of the scores so far, as `summed_scores` returns.
     weight : float
         Weight of the samples so far.
+
+    Files hold these and `decay` by their names, and `estimators/_state/plain.py` sets them.
     """
 
     def __init__(self, rules, threshold="auto", decay=1.0):

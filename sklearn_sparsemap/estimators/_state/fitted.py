@@ -114,7 +114,7 @@ class TrainingStateMixin:
         return self
 
     def _outcome(self, monitor, model):
-        """Return the attributes that a fit sets at its end, for its final model."""
+        """Return the attributes that a fit sets at its end, for its final model. `Monitor` calls it."""
         return {
             "_learned": FittedState(model),
             "n_iter_": monitor.n_iter,

@@ -70,6 +70,8 @@ class TrainingState:
     True
     """
 
+    # `mixture.py`, which also adds `factor`, and `estimators/_structured/new_labels.py` make copies with other arrays.
+    # `optimizers.py` makes the slots, counters and entries of `groups` by these names, which files hold, too.
     def __init__(
         self,
         *,

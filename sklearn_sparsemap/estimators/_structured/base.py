@@ -91,10 +91,14 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     ones, are an int array of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels),
     or an object array of structures in the user's form.
 
+    In this folder, `new_labels.py` calls `_check_whole` and `_transition_mask`, `penalty.py` calls `_predict_codes`,
+    and `data.py` reads `_learned` and `_dtype`.
+
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
-    `_check_gibbs`, `_task`, `_scores`, `_as_labels` and `_no_labels`, and read `_current` and `_structure`.
-    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`, and
-    `distributed/_phases.py` sets `_learned_columns`.
+    `_check_gibbs` (by which they also tell these estimators), `_task`, `_scores`, `_as_labels` and `_no_labels`, and
+    read `_current` and `_structure`.
+    `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
+    `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
     """
 
     classes_: NDArray[Any]
@@ -102,7 +106,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     n_iter_: int
     loss_curve_: list[float]
 
-    # Attributes, in addition to the model, that a fit sets before training.
+    # Attributes, in addition to the model, that a fit sets before training. Callbacks get them from `Monitor`, and
+    # `TrainingState` stores them.
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_", "_mask")
     # The weights, from which training continues.
     _learned = FittedState()

@@ -283,11 +283,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ['a', 'b']
     """
 
+    # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params` and `_configure_epoch`, the former also
+    # `_iteration_limit`; `estimators/_state/fitted.py` calls `_make_optimizer`, and `penalty.py` calls `_learner`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "alpha_")
     _readable_states = ("online", "mira", "minibatch")
     _weighs_steps = True
     _step_size = "the step size, as in solver=('adagrad', 0.01)"
-    # Default of `tol` for epochs. Smaller values do not improve scores on held-out data; see doc/notes/training.md.
+    # Default of `tol` for epochs, for `Monitor`. Smaller values do not improve scores on held-out data; see
+    # doc/notes/training.md.
     _epoch_tol = 7e-3
 
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.

@@ -412,7 +412,7 @@ def _check_classes(classes):
 
 
 def flatten_labels(y, lengths):
-    """Join label sequences, one label for each step of a sample.
+    """Join label sequences, one label for each step of a sample. `restrictions.py` renames ``y[`` in the messages.
 
     Parameters
     ----------

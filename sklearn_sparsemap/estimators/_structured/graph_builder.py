@@ -42,7 +42,8 @@ def _(structure: FactorGraph):
 class GraphBuilder:
     """A function from a sample to a `FactorGraph`, with the attributes of a `Structure` that estimators read.
 
-    Additional scores are tied by name.
+    Additional scores are tied by name. `conformal` and `inspection` read `uses_graphs`. Files hold a builder by its
+    parameters; see `estimators/_state/plain.py`.
 
     Parameters
     ----------

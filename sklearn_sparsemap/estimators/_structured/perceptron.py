@@ -238,7 +238,10 @@ default=None
     """
 
     # `distributed` calls `_prepare_stream`, `_data_of`, `_debiasing_optimizer`, `_configure_epoch`, `_end_round` and
-    # `_take_rounds`; it and `estimators/_selection/stability.py` read `_has_penalty`.
+    # `_take_rounds`; it and `estimators/_selection/stability.py` read `_has_penalty`. `_partitions.py` calls
+    # `_prepare_stream`, `_check_params`, `_data_of` and `_learn_partitions`, `estimators/_state` calls
+    # `_make_optimizer` and, by its name, `_new_optimizer`. `phases.py` and `size_warning.py` call `_progress_of`,
+    # `_new_optimizer` and `_configure`, and read `_weight_budget` and `_shrink_period`.
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _weights_of_others = "uniform"
     _readable_states = ("groups",)

@@ -62,6 +62,7 @@ def kept_columns(optimizer, counts):
 def final_state(first, last, loss, earlier=None):
     """Return the attributes of a finished training, given the optimisers of the first and the last phase.
 
+    `GroupLassoPerceptron` reads them by these names, and files hold them, as `final` of a `FittedState`.
     Norms, strengths and the memory curve are those of an `earlier` training, if it selected the groups.
     """
     curve = first.joined_curve()

@@ -47,7 +47,10 @@ class ArcPlan(Plan):
 
 
 def relation_totals(plan, directions):
-    """Return the part of direction and distance in each template's key: shape (n_relations, n_templates)."""
+    """Return the part of direction and distance in each template's key: shape (n_relations, n_templates).
+
+    Triples call it, too.
+    """
     values = {"direction": hash_values(directions)[:, None], "distance": hash_values(kernels.DISTANCES)}
     totals = np.zeros((len(directions), len(kernels.DISTANCES), len(plan.templates)), dtype=np.uint64)
     for relation, hashes in values.items():

@@ -12,7 +12,8 @@ Each call of a kernel, and each array that is read from a tuple, counts referenc
 than the work itself. So a call processes all arcs of a head.
 
 The columns of vectorizers in files follow from the keys. So the parts of a total, the bins of `DISTANCES` (which
-`relation_of` has as numbers) and `mix` must not change.
+`relation_of` has as numbers) and `mix` must not change. Kernels of triples (`features/_triples`) call some functions,
+too.
 """
 
 from collections import namedtuple
@@ -30,7 +31,7 @@ _N_DISTANCES = len(DISTANCES)
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j has the
 # head atoms head_ptr[j]:head_ptr[j + 1] and likewise for modifiers, relations[direction * 7 + distance, j], and
 # reads values between from the middle field number middles[j] (-1: none), which begins at middle_starts[middles[j]]
-# in hashes.
+# in hashes. `columns.py` makes this tuple and `Columns` by the order of their fields.
 Arcs = namedtuple(
     "Arcs",
     [

@@ -31,7 +31,7 @@ class RaggedTransformer(TransformerMixin, DocLinkMixin, BaseEstimator, auto_wrap
         """
         if transform is not None:
             check_choice("transform", transform, ("default", "pandas", "polars"))
-            # scikit-learn's `clone` copies the attribute of this name.
+            # scikit-learn's `clone` copies the attribute of this name, and `_core/export.py` leaves it out.
             self._sklearn_output_config = {"transform": transform}
         return self
 

@@ -161,6 +161,7 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         if self.n_features is None:
             columns = np.fromiter(map(self._vocabulary.get, pairs.names, repeat(-1)), np.int32, len(pairs.names))
         else:
+            # Models in files rely on the names and on this rule.
             columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int32)
         weights = pairs.weights.astype(self.dtype)
         columns[weights == 0] = -1

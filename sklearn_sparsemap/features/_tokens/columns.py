@@ -106,7 +106,9 @@ class Vocabulary(Columns):
     """The columns of the n-grams seen in training; made by `learn`.
 
     For each column only its first occurrence is stored. Its key and its name follow from the training tokens, which are
-    stored as small integer codes. Keys and hash tables are built at first use, and never pickled.
+    stored as small integer codes. Keys and hash tables are built at first use, and never pickled. Vocabularies of arcs
+    (`features/_arcs`) replace `_first_shape`, `_keys` and `_parts`. Files hold a vocabulary by the names of its
+    parameters; see `features/_base.py`.
 
     Parameters
     ----------

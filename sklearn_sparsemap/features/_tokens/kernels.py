@@ -1,4 +1,6 @@
-"""Kernels that hash n-grams and number them.
+"""Kernels that hash n-grams and number them. Those of arcs, triples and token dicts call some of them, too.
+
+Hashed columns of models in files follow from `sum_atoms`, `mix` and `scale`, which must not change.
 
 Conventions: kernels share these parameters.
 

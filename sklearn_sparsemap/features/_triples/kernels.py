@@ -10,7 +10,7 @@ from .._tokens.kernels import mix, scale
 #
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j reads the atoms
 # ptr[j]:ptr[j + 1] of each side, and relations[direction * 7 + distance, j]. It has sizes[j] columns from
-# column_ptr[j] on.
+# column_ptr[j] on. `vectorizers.py` makes it by the order of its fields.
 Triples = namedtuple(
     "Triples",
     [

@@ -202,7 +202,10 @@ def _bounds(solutions):
 
 
 def _refuse(layout, relaxed, which):
-    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation."""
+    """Raise ValueError for a sample without a feasible assignment; `relaxed` holds the solution of its relaxation.
+
+    The message begins as those of `solve.check_feasible`, which other files recognise.
+    """
     arrays, message = layout.arrays, ""
     if np.isfinite(relaxed.gap[0]):
         of_link = np.repeat(np.arange(len(arrays.factor_types)), np.diff(arrays.link_ptr))

@@ -220,6 +220,8 @@ class GraphBatch(NamedTuple):
     numbers : int array of shape (n_samples,), or None
         Indices of the samples in the user's list, for messages; -1 for a sample that is not in a list. By default, they
         count from 0.
+
+    Layers, tasks of graphs and label graphs make batches, too, by the order of these.
     """
 
     layout: Any
@@ -240,7 +242,7 @@ class GraphBatch(NamedTuple):
         return i if self.numbers is None else max(int(self.numbers[i]), 0)
 
     def name_of(self, i):
-        """Return the name of the scores of a sample in messages."""
+        """Return the name of the scores of a sample in messages; layers replace the number in it."""
         return "scores" if self.numbers is not None and self.numbers[i] < 0 else f"scores[{self.number_of(i)}]"
 
     def sparsemap(self, tol, max_iter, **options):

@@ -79,6 +79,8 @@ class GraphSolver(NamedTuple):
         The contents of the solutions. ``"marginals"`` requires a graph of pairs only.
     deadline : float or None
         The `working_time` at which the solver ends.
+
+    `_layers/graphs.py` makes one, too, by the order of these.
     """
 
     method: str
@@ -192,7 +194,8 @@ def empty_solutions(layout, n, keep="all"):
 def check_feasible(problems, solutions):
     """Raise ValueError for the first sample that is infeasible, or whose marginals are lost in rounding.
 
-    The message lists factors that contradict each other, each of which is needed for that.
+    The message lists factors that contradict each other, each of which is needed for that. `_layers/samples.py`,
+    `estimators/_structured/restrictions.py` and `n_best.py` recognise its beginning.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():

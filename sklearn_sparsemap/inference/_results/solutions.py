@@ -84,7 +84,10 @@ class SparseMAPSolutions:
         return offsets(problems.additional_stop - problems.additional_start)
 
     def weight_products(self, flat: Any) -> Any:
-        """Do the same as `weights_vjp` for a flat array with an entry for each structure, sample by sample."""
+        """Do the same as `weights_vjp` for a flat array with an entry for each structure, sample by sample.
+
+        Layers call it, too.
+        """
         problems = self._batch.problems
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self._statistics)))
         selected, counts = most_probable_first(weights, n_structures)

@@ -418,6 +418,7 @@ def _names_by_array(graph, axis_names):
 
 
 def _has_output(factor):
+    # By the names of the classes in `factors`, as far as their last variable is an output.
     return type(factor).__name__ in ("Implies", "OrOut", "XorOut", "AndOut")
 
 

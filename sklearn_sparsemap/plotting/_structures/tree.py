@@ -212,7 +212,7 @@ def _heads_of(tree):
 class _Arc:
     """An arc with its strands: (width as a probability, style). `side` is 1 above the words, and -1 below.
 
-    `_place` sets its `level`, from 1 up, the x of its head (None for the root) and modifier, its base and its top.
+    `_arrange` sets its `level`, from 1 up, the x of its head (None for the root) and modifier, its base and its top.
     """
 
     def __init__(self, head, modifier, probability, side=1):

@@ -170,7 +170,7 @@ def _trace(m, is_local, tables, end, slots, additional_slots):
 
 @as_oracle
 def best_alignment(scores, additional, dims, work, slots, additional_slots):
-    """Find the best alignment: time warping, global, or local."""
+    """Find the best alignment: time warping, global, or local. `entering.py` reads the tables in `work` afterwards."""
     n, m, kind = dims[0], dims[1], dims[2]
     slots[:] = -1
     if kind == WARPING:

@@ -1,4 +1,7 @@
-"""The ways to each state of a chain, from which the k best paths are found; see `_numerics/derivations.py`."""
+"""The ways to each state of a chain, from which the k best paths are found; see `_numerics/derivations.py`.
+
+`structures/_sequence_budget/entering.py` calls `list_moves`, too.
+"""
 
 import numpy as np
 

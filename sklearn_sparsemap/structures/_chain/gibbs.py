@@ -1,4 +1,4 @@
-"""Marginals of LinearChain: forward-backward.
+"""Marginals of LinearChain: forward-backward. `structures/_sequence_budget/gibbs.py` calls parts of it, too.
 
 The fast method multiplies exponentiated scores and normalises each step. If a relevant number might underflow, it gives
 up, and the same recursion runs on logarithms.

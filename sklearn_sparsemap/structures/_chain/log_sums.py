@@ -1,8 +1,8 @@
 """Forward-backward on logarithms, for scores of any range.
 
-It runs over pairs of a state and a count of the steps so far in one state, for sequences with a budget. A plain chain
-counts no state. `counted` is as in `counts.py`. Tables have ``stride > counted[2]`` entries for each step and state,
-one for each count.
+It runs over pairs of a state and a count of the steps so far in one state, for sequences with a budget
+(`structures/_sequence_budget`). A plain chain counts no state. `counted` is as in `counts.py`. Tables have
+``stride > counted[2]`` entries for each step and state, one for each count.
 """
 
 import numpy as np

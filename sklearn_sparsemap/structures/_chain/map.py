@@ -1,4 +1,4 @@
-"""The best path: Viterbi."""
+"""The best path: Viterbi. `flow` and `structures/_sequence_budget` use the layouts and functions, too."""
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def best_path(scores, additional, dims, work, slots, additional_slots):
     """Find the best path; `work` holds the best score of a path that ends in each state of each step.
 
     The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. `trace_back`
-    recomputes the one predecessor in each step that the best path needs.
+    recomputes the one predecessor in each step that the best path needs. `entering.py` reads `work` afterwards.
     """
     n_steps, n_states, layout = dims[0], dims[1], dims[2]
     has_start, has_end = dims[3], dims[4]

@@ -102,9 +102,11 @@ class LinearChain(Structure):
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        # The constraints of estimators (`TransitionMask`) rely on this order, and `transitions_`, `start_` and `end_`
+        # on the names.
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}
 
 
 def count_transitions(n_steps, n_states, layout):
-    """Return the number of scores of transitions."""
+    """Return the number of scores of transitions, also for `SequenceBudget`."""
     return {NO_TRANSITIONS: 0, STATIONARY: 1, PER_STEP: n_steps - 1}[layout] * n_states**2

@@ -57,7 +57,10 @@ _best_paths, sum_paths = _table_filler(larger), _table_filler(add_logs)
 
 @kernel
 def fill_best(scores, additional, dims, siblings, candidate, work):
-    """Write the scores of the modifiers and the table of maxima, given the grandparent, to the beginning of `work`."""
+    """Write the scores of the modifiers and the table of maxima, given the grandparent, to the beginning of `work`.
+
+    `entering.py` calls it, and reads them there.
+    """
     n = dims[N_MODIFIERS]
     score_modifiers(scores, additional, dims, candidate, work[:n])
     _best_paths(siblings, work[:n], work[n : 2 * n + 1])

@@ -63,7 +63,8 @@ class Hypergraph:
     slot_of : int array, shape of the scores
         The slot of each part. By default, its index along the first axis.
     sinks : int array
-        Final nodes, by the size of a sample along the first axes of its scores: ``sinks[n - 1]`` for n steps.
+        Final nodes, by the size of a sample along the first axes of its scores: ``sinks[n - 1]`` for n steps. The file
+        `tensors.py` of a structure sets these two.
     """
 
     def __init__(self, shape, given=()):

@@ -36,7 +36,7 @@ def sums_of_paths(scores, dims, totals):
 
 
 def draw_paths(sample, n, rng):
-    """Draw paths of a `Problem` from the Gibbs distribution, from the target back to the source.
+    """Draw paths of a `StructureBatch` of one problem from the Gibbs distribution, from the target to the source.
 
     Returns
     -------

@@ -32,7 +32,10 @@ def sum_paths(scores, dims, totals):
 
 @as_oracle
 def best_path(scores, additional, dims, work, slots, additional_slots):
-    """Find the best path; the slot of an edge is the largest number of edges between the source and its tail."""
+    """Find the best path; the slot of an edge is the largest number of edges between the source and its tail.
+
+    `entering.py` reads the values of the nodes at the beginning of `work` afterwards.
+    """
     n_nodes = dims[1]
     best, entered_by = work[:n_nodes], work[n_nodes : 2 * n_nodes]
     arcs = arcs_of(dims)

@@ -149,7 +149,10 @@ def _put_span(dims, begin, end, label, slots, additional_slots):
 
 @as_oracle
 def best_segmentation(scores, additional, dims, work, slots, additional_slots):
-    """Find the best sequence of adjacent labelled spans from the first step to the last one."""
+    """Find the best sequence of adjacent labelled spans from the first step to the last one.
+
+    `entering.py` reads the tables in `work` afterwards, and uses the rest of it.
+    """
     n, m = dims[N_STEPS], dims[N_LABELS]
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
     at_transitions, at_start, at_end = additional_indices_of(dims)

@@ -180,6 +180,7 @@ class Segmentation(Structure):
         return self._shapes(n_outputs) if self.parts == "steps" else {}
 
     def _shapes(self, m):
+        # `transitions_`, `start_` and `end_` of estimators rely on these names.
         return {"durations": (self.max_length, m), "transitions": (m, m), "start": (m,), "end": (m,)}
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:

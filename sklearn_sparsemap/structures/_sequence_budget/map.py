@@ -53,7 +53,10 @@ def fill_table(scores, additional, dims, table):
 
 @as_oracle
 def best_path_within(scores, additional, dims, work, slots, additional_slots):
-    """Find the best path whose count is allowed: the best of all paths, if its count is, else by a table of counts."""
+    """Find the best path whose count is allowed: the best of all paths, if its count is, else by a table of counts.
+
+    `entering.py` reads the table in `work` afterwards, or fills it.
+    """
     n_steps, n_states = dims[0], dims[1]
     value, count = best_path(scores, additional, dims, work, slots, additional_slots), np.int64(0)
     for t in range(n_steps):

@@ -72,6 +72,7 @@ def _mark_free(scores, marginals, dims, weights, free):
 
     An item is free if its score minus its marginal is the multiplier. If the bounds on the size leave one number of
     free items, ``weights[0]`` marks their sum as fixed; if they leave all of them or none, no item is free.
+    `tensors.py` has the same rule.
     """
     shift, n_full, n_free = weights[0], np.int64(0), np.int64(0)
     for i in range(scores.shape[0]):

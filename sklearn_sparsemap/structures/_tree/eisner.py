@@ -12,7 +12,7 @@ def eisner(scores, n, single_root, work, slots):
 
     A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete or
     incomplete. Tables are stored in the order of the inner loops. The best splits are recomputed in the backward pass,
-    for the spans of the best tree only.
+    for the spans of the best tree only. `entering.py` reads the tables in `work` afterwards.
     """
     size = n + 1
     area = size * size

@@ -37,8 +37,7 @@ def sweep(chain, forest, prices):
 
 @kernel
 def add_candidates(chain, forest, prices, best, candidates):
-    """Add to the candidates all states whose price is near that of the best path; return whether there are any new."""
-    found = False
+    """Add to the candidates all states whose price is near that of the best path."""
     for t in range(chain.n_steps):
         is_in = np.zeros(chain.n_states, np.bool_)
         for k in range(candidates.counts[t]):
@@ -48,8 +47,6 @@ def add_candidates(chain, forest, prices, best, candidates):
             if not (is_in[i] or forest.on[node]) and price_of(chain, forest, prices, node) >= best - _NEAR:
                 candidates.states[t, candidates.counts[t]] = i
                 candidates.counts[t] += 1
-                found = True
-    return found
 
 
 @kernel
