@@ -18,6 +18,7 @@ table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
 """
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -160,17 +161,29 @@ class SparseFeatures:
     """
 
     def __init__(self, X, n_outputs, n_jobs):
-        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * X.nnz >= _MANY else 1
-        self.rows = make_rows(X)
-        indices, indptr = self.rows.indices, self.rows.indptr
-        self._row_cuts = cut_evenly(1.0 + np.diff(indptr), _N_RANGES)
-        self._row_costs = n_outputs * np.diff(indptr[self._row_cuts])
-        self._cuts = [0, X.shape[1]]
+        self.n_outputs, self._threads_of_weights, self._n_features = n_outputs, n_jobs, X.shape[1]
+        self._lay_out(make_rows(X))
+
+    def _lay_out(self, rows):
+        """Set the rows, and cut them and the columns into ranges."""
+        first, last = rows.indptr[0], rows.indptr[-1]
+        self.rows, n_features = rows, self._n_features
+        self.n_jobs = self._threads_of_weights if self.n_outputs * (last - first) >= _MANY else 1
+        self._row_cuts = cut_evenly(1.0 + np.diff(rows.indptr), _N_RANGES)
+        self._row_costs = self.n_outputs * np.diff(rows.indptr[self._row_cuts])
+        self._cuts = [0, n_features]
         n_parts = effective_n_jobs(self.n_jobs)
         if n_parts > 1:
-            self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
-        self._begins = begins_of_pieces(self.rows, self._cuts[1:-1])
-        self._threads_of_weights = n_jobs
+            frequencies = np.bincount(rows.indices[first:last], minlength=n_features)
+            self._cuts = cut_evenly(1.0 + frequencies, n_parts).tolist()
+        self._begins = begins_of_pieces(rows, self._cuts[1:-1])
+
+    def block(self, start, stop):
+        """Return the features of the rows start..stop, as views."""
+        found = copy(self)
+        # A matrix of SciPy would copy a small part of a large array.
+        found._lay_out(self.rows._replace(indptr=self.rows.indptr[start : stop + 1]))
+        return found
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
@@ -278,13 +291,12 @@ class BatchObjective(Objective):
         Tasks with warm starts are not cut, because the memory for these is limited for all samples together. Blocks are
         views of the features.
         """
-        task, m, features = self.task, self.shape[1], self.features
-        rows, cuts, blocks = features.rows, cut_evenly(np.diff(task.row_ptr), n_blocks).tolist(), []
-        for start, stop in pairwise(cuts):
-            indptr = rows.indptr[task.row_ptr[start] : task.row_ptr[stop] + 1]
-            entries, shape = slice(indptr[0], indptr[-1]), (len(indptr) - 1, self.shape[0])
-            own = sparse.csr_array((rows.data[entries], rows.indices[entries], indptr - indptr[0]), shape=shape)
-            blocks.append((task.take(np.arange(start, stop)), SparseFeatures(own, m, self.n_jobs)))
+        task, features, row_ptr = self.task, self.features, self.task.row_ptr
+        cuts = cut_evenly(np.diff(row_ptr), n_blocks).tolist()
+        blocks = [
+            (task.take(np.arange(start, stop)), features.block(row_ptr[start], row_ptr[stop]))
+            for start, stop in pairwise(cuts)
+        ]
         self.features = None
         return blocks
 
@@ -308,6 +320,8 @@ class BatchObjective(Objective):
             out.additional[:] += joined
             ends = (k == 0, k == len(self._blocks) - 1) if len(self._blocks) > 1 else ()
             squares = features.gradient(residuals, factor, self.alpha, model.coef, out.coef, *ends)
+            # The scores of the next block use the memory.
+            del residuals
         out.intercept[:] /= self.total_weight
         out.additional[:] = out.additional / self.total_weight + self.alpha * model.additional
         squares += float(model.additional @ model.additional)

@@ -40,10 +40,10 @@ _MANY = 32
 # Number of entries in a call on a single thread.
 _COST_PER_CALL = 2**20
 # Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B, and the number for vectors of at least
-# `_LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
+# `LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
 # The pairs of long vectors are float32. Then the products are those of the rounded pairs, so that rounding only changes
 # which Hessian L-BFGS approximates.
-_N_PAIRS, _N_LONG_PAIRS, _LONG = 10, 5, 2**20
+_N_PAIRS, _N_LONG_PAIRS, LONG = 10, 5, 2**20
 # Smallest curvature of a stored pair: the change of the gradient along the step, relative to the slope.
 _FLAT = np.finfo(float).eps
 
@@ -238,9 +238,9 @@ class CurvaturePairs:
 
     def __init__(self, n, n_jobs):
         self._n, self._n_jobs = n, n_jobs
-        self.most = most = _N_PAIRS if n < _LONG else _N_LONG_PAIRS
+        self.most = most = _N_PAIRS if n < LONG else _N_LONG_PAIRS
         # The system allocates memory for a row when it is first written to.
-        self._dtype = "float64" if n < _LONG else "float32"
+        self._dtype = "float64" if n < LONG else "float32"
         self._arrays = PairArrays(*(np.empty((most, n), self._dtype) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, most, most))
         self._with_gradient = np.zeros((2, most))
