@@ -64,6 +64,7 @@ def test_the_objective_does_not_depend_on_blocks_of_samples(structure, fit_inter
     point = whole.pack(model)
     value, gradient = whole.loss_gradient(point)
     replace(monkeypatch, "_training", "_BLOCK", N_LABELS)
+    replace(monkeypatch, "_training", "_FEW_BLOCKS", 2)
     cut = make_objective(*arguments, **options)
     assert len(cut._blocks) > 2
     # Blocks are views of the features.

@@ -34,8 +34,9 @@ from ._quasi_newton.pieces import PIECE, add_two, over_pieces
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
-# Number of scores of a block of samples, which limits the memory for scores and residuals.
-_BLOCK = 2**20
+# Number of scores of a block of samples, which limits the memory for scores and residuals, and the maximum number of
+# blocks that are taken together, because they need little memory.
+_BLOCK, _FEW_BLOCKS = 2**18, 16
 # Number of multiplications in a call on a single thread, and minimum number for several threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
@@ -282,7 +283,7 @@ class BatchObjective(Objective):
         self.alpha, self.n_additional = alpha, len(template.additional)
         is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
         n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
-        if n_blocks > 4 and is_sparse and task.sequential and not task.form.quadratic:
+        if n_blocks > _FEW_BLOCKS and is_sparse and task.sequential and not task.form.quadratic:
             self._blocks = self._cut_samples(n_blocks)
 
     def _cut_samples(self, n_blocks):
