@@ -18,7 +18,6 @@ table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
 """
 
-from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -159,32 +158,23 @@ class SparseFeatures:
         Number of columns of the weights.
     n_jobs : int or None
         Number of threads. Results do not depend on it: each entry of a product is a sum in a fixed order.
+    rows : Rows, default=None
+        A part of the rows, as a view. By default, all rows.
     """
 
-    def __init__(self, X, n_outputs, n_jobs):
-        self.n_outputs, self._threads_of_weights, self._n_features = n_outputs, n_jobs, X.shape[1]
-        self._lay_out(make_rows(X))
-
-    def _lay_out(self, rows):
-        """Set the rows, and cut them and the columns into ranges."""
+    def __init__(self, X, n_outputs, n_jobs, rows=None):
+        self.rows = rows = make_rows(X) if rows is None else rows
         first, last = rows.indptr[0], rows.indptr[-1]
-        self.rows, n_features = rows, self._n_features
-        self.n_jobs = self._threads_of_weights if self.n_outputs * (last - first) >= _MANY else 1
+        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * (last - first) >= _MANY else 1
         self._row_cuts = cut_evenly(1.0 + np.diff(rows.indptr), _N_RANGES)
-        self._row_costs = self.n_outputs * np.diff(rows.indptr[self._row_cuts])
-        self._cuts = [0, n_features]
+        self._row_costs = n_outputs * np.diff(rows.indptr[self._row_cuts])
+        self._cuts = [0, X.shape[1]]
         n_parts = effective_n_jobs(self.n_jobs)
         if n_parts > 1:
-            frequencies = np.bincount(rows.indices[first:last], minlength=n_features)
+            frequencies = np.bincount(rows.indices[first:last], minlength=X.shape[1])
             self._cuts = cut_evenly(1.0 + frequencies, n_parts).tolist()
         self._begins = begins_of_pieces(rows, self._cuts[1:-1])
-
-    def block(self, start, stop):
-        """Return the features of the rows start..stop, as views."""
-        found = copy(self)
-        # A matrix of SciPy would copy a small part of a large array.
-        found._lay_out(self.rows._replace(indptr=self.rows.indptr[start : stop + 1]))
-        return found
+        self._threads_of_weights = n_jobs
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
@@ -284,20 +274,19 @@ class BatchObjective(Objective):
         is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
         n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
         if n_blocks > _FEW_BLOCKS and is_sparse and task.sequential and not task.form.quadratic:
-            self._blocks = self._cut_samples(n_blocks)
+            self._blocks = self._cut_samples(X, n_blocks)
 
-    def _cut_samples(self, n_blocks):
+    def _cut_samples(self, X, n_blocks):
         """Return tasks and features of blocks of samples.
 
         Tasks with warm starts are not cut, because the memory for these is limited for all samples together. Blocks are
         views of the features.
         """
-        task, features, row_ptr = self.task, self.features, self.task.row_ptr
-        cuts = cut_evenly(np.diff(row_ptr), n_blocks).tolist()
-        blocks = [
-            (task.take(np.arange(start, stop)), features.block(row_ptr[start], row_ptr[stop]))
-            for start, stop in pairwise(cuts)
-        ]
+        task, rows, row_ptr, blocks = self.task, self.features.rows, self.task.row_ptr, []
+        for start, stop in pairwise(cut_evenly(np.diff(row_ptr), n_blocks).tolist()):
+            # A matrix of SciPy would copy a small part of a large array.
+            own = rows._replace(indptr=rows.indptr[row_ptr[start] : row_ptr[stop] + 1])
+            blocks.append((task.take(np.arange(start, stop)), SparseFeatures(X, self.shape[1], self.n_jobs, own)))
         self.features = None
         return blocks
 

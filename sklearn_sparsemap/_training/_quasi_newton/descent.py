@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._bundle import minimize_bundle
-from .pieces import LONG, MOVE, PIECE, CurvaturePairs, over_pieces
+from .pieces import LONG, MOVE, CurvaturePairs, over_pieces
 
 # The constants are those of L-BFGS-B.
 # Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
@@ -39,8 +39,6 @@ _NOTHING = 64 * np.finfo(float).eps
 _LEAST_GAIN = 1e-6
 # L-BFGS has stalled at a kink if this many iterations gain less than this, relative to the loss.
 _STALLED_AFTER, _STALLED_GAIN = 10, 1e-4
-
-_NO_TABLE = np.zeros((0, 0))
 
 # A step with the function's value and slope.
 Point = namedtuple("Point", ["step", "value", "slope"])
@@ -171,16 +169,8 @@ class Descent:
 
         If the function is not finite at a trial point, `value` becomes that value.
         """
+        slope, square = (float(product) for product in self._pairs.combine(self._gradient))
         try:
-            return self._search()
-        finally:
-            # If training is interrupted, or there is no lower point, the last point stays.
-            self._move_back()
-
-    def _search(self):
-        """Search along the direction, and if that fails along the negative gradient; see `step`."""
-        while True:
-            slope, square = (float(product) for product in self._pairs.combine(self._gradient))
             if slope < 0.0:
                 search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
                 while more:
@@ -189,47 +179,41 @@ class Descent:
                         self.value = value + new_slope
                         return True
                     more = search.propose(value, new_slope)
-                if search.succeeded and search.step > 0.0:
-                    gain = 1.0 - new_slope / slope
-                    # The point is accepted; the direction is overwritten.
-                    self._moved = 0.0
-                    self._pairs.remember(search.step, self._gradient, gain)
-                    break
-                if not search.succeeded and search.best.step > 0.0:
+                is_at_kink = not search.succeeded and search.best.step > 0.0
+                if is_at_kink:
                     # The search found a lower point at a kink, where the curvature is meaningless.
                     value, _, largest = self._try(search.best.step)
-                    self._moved = 0.0
                     self.forget()
-                    break
-                self._move_back()
+                if is_at_kink or (search.succeeded and search.step > 0.0):
+                    # The point is accepted. The next pair overwrites the direction.
+                    self._moved = 0.0
+                    if not is_at_kink:
+                        self._pairs.remember(search.step, self._gradient, 1.0 - new_slope / slope)
+                    self.x, self._new_x = self._new_x, self.x
+                    self.value, self.largest = value, largest
+                    return True
                 self._gradient[:] = self._pairs.before
-            if not self._pairs.held:
-                return False
-            # Try again along the negative gradient.
-            self.forget()
-        self.x, self._new_x = self._new_x, self.x
-        self.value, self.largest = value, largest
-        return True
+        finally:
+            # If training is interrupted, or there is no lower point, the last point stays.
+            if self._moved:
+                self._pairs.move(-self._moved, self.x)
+                self._moved = 0.0
+        if not self._pairs.held:
+            return False
+        # Try again along the negative gradient.
+        self.forget()
+        return self.step()
 
     def _try(self, step):
         """Return the function's value and slope after a step, and the largest entry of its gradient."""
-        self._move(step)
-        value, _ = self._loss_gradient(self._new_x, self._gradient)
-        return value, *self._pairs.slope(self._gradient)
-
-    def _move(self, step):
-        """Set the trial point to `x` plus a multiple of the direction. In place, it moves from the last trial point."""
         way = self._pairs.direction
         if self._new_x is not self.x:
             over_pieces(len(way), self._n_jobs, 0, MOVE[way.dtype.name], self.x, way, step, self._new_x)
         elif step != self._moved:
-            # A single call is not interrupted, so the point is never moved in part.
-            MOVE[way.dtype.name](self.x, way, step - self._moved, self.x, 0, -(-len(way) // PIECE), _NO_TABLE)
+            self._pairs.move(step - self._moved, self.x)
             self._moved = step
-
-    def _move_back(self):
-        if self._moved:
-            self._move(0.0)
+        value, _ = self._loss_gradient(self._new_x, self._gradient)
+        return value, *self._pairs.slope(self._gradient)
 
 
 class LineSearch:

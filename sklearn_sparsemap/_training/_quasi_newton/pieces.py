@@ -252,10 +252,6 @@ class CurvaturePairs:
         """The gradient in the last call of `combine`, in the type of the pairs; `remember` overwrites it."""
         return self._arrays.changes[self._row]
 
-    def forget(self):
-        """Delete all pairs."""
-        self.held = []
-
     def remember(self, step, gradient, gain):
         """Store a pair, given the step, as a multiple of the direction, and the gradient after it.
 
@@ -290,6 +286,11 @@ class CurvaturePairs:
             self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, self._row, coefficients, gradient
         )
         return table.sum(axis=0)
+
+    def move(self, step, x):
+        """Add a multiple of the direction to a point. Ctrl-C does not stop it halfway."""
+        way = self.direction
+        MOVE[self._dtype](x, way, step, x, 0, -(-self._n // PIECE), np.zeros((0, 0)))
 
     def slope(self, gradient):
         """Return the product of a gradient with the direction, and its largest absolute entry."""
