@@ -11,7 +11,9 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 - types: weights of float64 and of float32: time of `fit` and its memory, of the model and its pickle, span F1;
   of CoNLL-2000 with all its columns, and with hashed ones. Each fit is a process of its own.
 - memory: megabytes that training adds to the features, and CRFsuite's training to its dicts, for 9 labels (entities),
-  22 (chunks), 50 (English tags) and 145 (Spanish morphology), with the features of sklearn-crfsuite's tutorial.
+  22 (chunks), 50 (English tags) and 145 (Spanish morphology), with the features of sklearn-crfsuite's tutorial; for 400
+  labels, which are checksums of English words, and for the hashed features of chunking templates, on
+  fewer sentences, because CRFsuite takes long for these.
   DIR holds conll2002/esp.train.gz, conllx_es/esp.train.gz and ud/en_ewt-r2.0, too. Each fit is a process of its own;
   Linux only.
 - threads: seconds of an epoch on one and on two threads, with the features of chunking templates and with those of
@@ -33,6 +35,7 @@ from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from time import perf_counter, process_time
+from zlib import crc32
 
 import results
 
@@ -186,7 +189,10 @@ TAGS = {
     "chunks": ("conll2000/train.txt.gz", lambda token: token[1], lambda token: token[-1]),
     "English tags": ("ud/en_ewt-r2.0/*train*", lambda token: token[4][:2], lambda token: token[4]),
     "morphology": ("conllx_es/esp.train.gz", lambda token: token[3][:2], lambda token: token[3] + token[5]),
+    "400 labels": ("ud/en_ewt-r2.0/*train*", lambda token: token[4], lambda token: str(crc32(token[1].encode()) % 400)),
 }
+# Maximum numbers of sentences.
+LIMITS = {"400 labels": 700, "hashed": 2_000}
 FITS = ("adagrad", "lbfgs", "CRFsuite")
 
 
@@ -205,7 +211,7 @@ def load_tags(args, task):
     lines = ([line for line in block.split("\n") if line and line[0] != "#"] for block in blocks)
     tokens = [[line.split("\t" if is_tree else None) for line in own] for own in lines]
     tokens = [[token for token in own if token[0].isdigit() or not is_tree] for own in tokens]
-    tokens = [own for own in tokens if own][: args.limit]
+    tokens = [own for own in tokens if own][: args.limit or LIMITS.get(task)]
     sentences = [[{"word": token[is_tree], "pos": tag(token)} for token in own] for own in tokens]
     X = [[word2features(sentence, i) for i in range(len(sentence))] for sentence in sentences]
     return X, [[label(token) for token in own] for own in tokens]
@@ -224,7 +230,14 @@ def fit_in_memory(args, task, name):
     import ctypes
     import gc
 
-    X, y = load_tags(args, task)
+    from crf import sentences_of
+
+    if task == "hashed":
+        args.limit = args.limit or LIMITS[task]
+        X, y, _, _ = load(args, args.columns, "float64")
+        X = list(sentences_of(X)) if name == "CRFsuite" else X
+    else:
+        X, y = load_tags(args, task)
     if name == "CRFsuite":
         from sklearn_crfsuite import CRF
 
@@ -233,7 +246,8 @@ def fit_in_memory(args, task, name):
     else:
         from sklearn_sparsemap.features import TokenDictVectorizer
 
-        X, loss = TokenDictVectorizer().fit_transform(X), "crf" if name == "lbfgs" else "sparsemap"
+        loss = "crf" if name == "lbfgs" else "sparsemap"
+        X = X if task == "hashed" else TokenDictVectorizer().fit_transform(X)
 
         def fit(X, y):
             return new_model(loss=loss, solver=name, alpha=1e-4, max_iter=10).fit(X, y)
@@ -251,7 +265,7 @@ def fit_in_memory(args, task, name):
 
 def measure_memory(args):
     print(f"\nMB that training adds, and CPU s\n{'':<16}" + "".join(f"{name:>22}" for name in FITS), flush=True)
-    for task in TAGS:
+    for task in (*TAGS, "hashed"):
         own = ["--data", str(args.data), *([] if args.limit is None else ["--limit", str(args.limit)])]
         found = {name: in_process(*own, "--fit", task, name) for name in FITS if args.peers or name != "CRFsuite"}
         cells = [f"{f'{added:.0f} MB, {used:.1f} s':>22}" for added, used in found.values()]

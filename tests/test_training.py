@@ -64,8 +64,12 @@ def test_the_objective_does_not_depend_on_blocks_of_samples(structure, fit_inter
     point = whole.pack(model)
     value, gradient = whole.loss_gradient(point)
     replace(monkeypatch, "_training", "_BLOCK", N_LABELS)
+    replace(monkeypatch, "_training", "_FEW_BLOCKS", 2)
     cut = make_objective(*arguments, **options)
     assert len(cut._blocks) > 2
+    # Blocks are views of the features.
+    for _, features in cut._blocks:
+        assert all(np.shares_memory(part, own) for part, own in zip(features.rows[:2], whole.features.rows[:2]))
     found, slope = cut.loss_gradient(point)
     assert found == pytest.approx(value, rel=1e-13)
     np.testing.assert_allclose(slope, gradient, rtol=0, atol=1e-13)

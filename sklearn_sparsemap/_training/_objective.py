@@ -33,8 +33,9 @@ from ._quasi_newton.pieces import PIECE, add_two, over_pieces
 
 # Maximum number of ranges of rows.
 _N_RANGES = 64
-# Number of scores of a block of samples, which limits the memory for scores and residuals.
-_BLOCK = 2**20
+# Number of scores of a block of samples, which limits the memory for scores and residuals, and the maximum number of
+# blocks that are taken together, because they need little memory.
+_BLOCK, _FEW_BLOCKS = 2**18, 16
 # Number of multiplications in a call on a single thread, and minimum number for several threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
@@ -157,19 +158,22 @@ class SparseFeatures:
         Number of columns of the weights.
     n_jobs : int or None
         Number of threads. Results do not depend on it: each entry of a product is a sum in a fixed order.
+    rows : Rows, default=None
+        A part of the rows, as a view. By default, all rows.
     """
 
-    def __init__(self, X, n_outputs, n_jobs):
-        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * X.nnz >= _MANY else 1
-        self.rows = make_rows(X)
-        indices, indptr = self.rows.indices, self.rows.indptr
-        self._row_cuts = cut_evenly(1.0 + np.diff(indptr), _N_RANGES)
-        self._row_costs = n_outputs * np.diff(indptr[self._row_cuts])
+    def __init__(self, X, n_outputs, n_jobs, rows=None):
+        self.rows = rows = make_rows(X) if rows is None else rows
+        first, last = rows.indptr[0], rows.indptr[-1]
+        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * (last - first) >= _MANY else 1
+        self._row_cuts = cut_evenly(1.0 + np.diff(rows.indptr), _N_RANGES)
+        self._row_costs = n_outputs * np.diff(rows.indptr[self._row_cuts])
         self._cuts = [0, X.shape[1]]
         n_parts = effective_n_jobs(self.n_jobs)
         if n_parts > 1:
-            self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
-        self._begins = begins_of_pieces(self.rows, self._cuts[1:-1])
+            frequencies = np.bincount(rows.indices[first:last], minlength=X.shape[1])
+            self._cuts = cut_evenly(1.0 + frequencies, n_parts).tolist()
+        self._begins = begins_of_pieces(rows, self._cuts[1:-1])
         self._threads_of_weights = n_jobs
 
     def scores(self, model):
@@ -271,22 +275,20 @@ class BatchObjective(Objective):
         self.alpha, self.n_additional = alpha, len(template.additional)
         is_sparse, self._blocks = isinstance(self.features, SparseFeatures), [(task, self.features)]
         n_blocks = -(-int(task.row_ptr[-1]) * self.shape[1] // _BLOCK)
-        if n_blocks > 4 and is_sparse and task.sequential and not task.form.quadratic:
-            self._blocks = self._cut_samples(n_blocks)
+        if n_blocks > _FEW_BLOCKS and is_sparse and task.sequential and not task.form.quadratic:
+            self._blocks = self._cut_samples(X, n_blocks)
 
-    def _cut_samples(self, n_blocks):
+    def _cut_samples(self, X, n_blocks):
         """Return tasks and features of blocks of samples.
 
         Tasks with warm starts are not cut, because the memory for these is limited for all samples together. Blocks are
         views of the features.
         """
-        task, m, features = self.task, self.shape[1], self.features
-        rows, cuts, blocks = features.rows, cut_evenly(np.diff(task.row_ptr), n_blocks).tolist(), []
-        for start, stop in pairwise(cuts):
-            indptr = rows.indptr[task.row_ptr[start] : task.row_ptr[stop] + 1]
-            entries, shape = slice(indptr[0], indptr[-1]), (len(indptr) - 1, self.shape[0])
-            own = sparse.csr_array((rows.data[entries], rows.indices[entries], indptr - indptr[0]), shape=shape)
-            blocks.append((task.take(np.arange(start, stop)), SparseFeatures(own, m, self.n_jobs)))
+        task, rows, row_ptr, blocks = self.task, self.features.rows, self.task.row_ptr, []
+        for start, stop in pairwise(cut_evenly(np.diff(row_ptr), n_blocks).tolist()):
+            # A matrix of SciPy would copy a small part of a large array.
+            own = rows._replace(indptr=rows.indptr[row_ptr[start] : row_ptr[stop] + 1])
+            blocks.append((task.take(np.arange(start, stop)), SparseFeatures(X, self.shape[1], self.n_jobs, own)))
         self.features = None
         return blocks
 
@@ -310,6 +312,8 @@ class BatchObjective(Objective):
             out.additional[:] += joined
             ends = (k == 0, k == len(self._blocks) - 1) if len(self._blocks) > 1 else ()
             squares = features.gradient(residuals, factor, self.alpha, model.coef, out.coef, *ends)
+            # The scores of the next block use the memory.
+            del residuals
         out.intercept[:] /= self.total_weight
         out.additional[:] = out.additional / self.total_weight + self.alpha * model.additional
         squares += float(model.additional @ model.additional)

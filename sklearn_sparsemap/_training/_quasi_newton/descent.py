@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._bundle import minimize_bundle
-from .pieces import MOVE, CurvaturePairs, over_pieces
+from .pieces import LONG, MOVE, CurvaturePairs, over_pieces
 
 # The constants are those of L-BFGS-B.
 # Strong Wolfe conditions: minimum decrease, as a fraction of the decrease that the initial slope predicts, and largest
@@ -145,7 +145,7 @@ class Descent:
     Attributes
     ----------
     x : array of shape (n,)
-        The current point. It is overwritten only in the step after the next one.
+        The current point. A step overwrites the point before it. Long vectors move in place, which saves one of them.
     value : float
         The function's value at `x`.
     largest : float
@@ -154,8 +154,9 @@ class Descent:
 
     def __init__(self, loss_gradient, x, n_jobs):
         self._loss_gradient, self._n_jobs, self._pairs = loss_gradient, n_jobs, CurvaturePairs(len(x), n_jobs)
-        # `_gradient` is that of the last evaluated point.
-        self.x, self._new_x, self._gradient = x, np.empty_like(x), np.empty_like(x)
+        # `_gradient` is that of the last evaluated point, which is `_new_x`: `x` moved by `_moved` times the direction.
+        self.x, self._new_x, self._gradient = x, np.empty_like(x) if len(x) < LONG else x, np.empty_like(x)
+        self._moved = 0.0
         self.value, _ = loss_gradient(self.x, self._gradient)
         self.largest = max(float(self._gradient.max(initial=0.0)), -float(self._gradient.min(initial=0.0)))
 
@@ -168,8 +169,8 @@ class Descent:
 
         If the function is not finite at a trial point, `value` becomes that value.
         """
-        while True:
-            slope, square = (float(product) for product in self._pairs.combine(self._gradient))
+        slope, square = (float(product) for product in self._pairs.combine(self._gradient))
+        try:
             if slope < 0.0:
                 search, more = LineSearch(self.value, slope, 1.0 if self._pairs.held else 1.0 / sqrt(square)), True
                 while more:
@@ -178,28 +179,39 @@ class Descent:
                         self.value = value + new_slope
                         return True
                     more = search.propose(value, new_slope)
-                if search.succeeded and search.step > 0.0:
-                    gain = 1.0 - new_slope / slope
-                    self._pairs.remember(search.step, self._gradient, gain)
-                    break
-                if not search.succeeded and search.best.step > 0.0:
+                is_at_kink = not search.succeeded and search.best.step > 0.0
+                if is_at_kink:
                     # The search found a lower point at a kink, where the curvature is meaningless.
                     value, _, largest = self._try(search.best.step)
                     self.forget()
-                    break
+                if is_at_kink or (search.succeeded and search.step > 0.0):
+                    # The point is accepted. The next pair overwrites the direction.
+                    self._moved = 0.0
+                    if not is_at_kink:
+                        self._pairs.remember(search.step, self._gradient, 1.0 - new_slope / slope)
+                    self.x, self._new_x = self._new_x, self.x
+                    self.value, self.largest = value, largest
+                    return True
                 self._gradient[:] = self._pairs.before
-            if not self._pairs.held:
-                return False
-            # Try again along the negative gradient.
-            self.forget()
-        self.x, self._new_x = self._new_x, self.x
-        self.value, self.largest = value, largest
-        return True
+        finally:
+            # If training is interrupted, or there is no lower point, the last point stays.
+            if self._moved:
+                self._pairs.move(-self._moved, self.x)
+                self._moved = 0.0
+        if not self._pairs.held:
+            return False
+        # Try again along the negative gradient.
+        self.forget()
+        return self.step()
 
     def _try(self, step):
         """Return the function's value and slope after a step, and the largest entry of its gradient."""
         way = self._pairs.direction
-        over_pieces(len(way), self._n_jobs, 0, MOVE[way.dtype.name], self.x, way, step, self._new_x)
+        if self._new_x is not self.x:
+            over_pieces(len(way), self._n_jobs, 0, MOVE[way.dtype.name], self.x, way, step, self._new_x)
+        elif step != self._moved:
+            self._pairs.move(step - self._moved, self.x)
+            self._moved = step
         value, _ = self._loss_gradient(self._new_x, self._gradient)
         return value, *self._pairs.slope(self._gradient)
 

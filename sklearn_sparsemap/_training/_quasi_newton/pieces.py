@@ -40,10 +40,10 @@ _MANY = 32
 # Number of entries in a call on a single thread.
 _COST_PER_CALL = 2**20
 # Number of pairs (step, change of the gradient) that are kept, as in L-BFGS-B, and the number for vectors of at least
-# `_LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
+# `LONG` entries, whose pairs determine the memory of a fit. With 5, fits took 0.8 to 1.2 times the CPU seconds.
 # The pairs of long vectors are float32. Then the products are those of the rounded pairs, so that rounding only changes
 # which Hessian L-BFGS approximates.
-_N_PAIRS, _N_LONG_PAIRS, _LONG = 10, 5, 2**20
+_N_PAIRS, _N_LONG_PAIRS, LONG = 10, 5, 2**20
 # Smallest curvature of a stored pair: the change of the gradient along the step, relative to the slope.
 _FLAT = np.finfo(float).eps
 
@@ -238,9 +238,9 @@ class CurvaturePairs:
 
     def __init__(self, n, n_jobs):
         self._n, self._n_jobs = n, n_jobs
-        self.most = most = _N_PAIRS if n < _LONG else _N_LONG_PAIRS
+        self.most = most = _N_PAIRS if n < LONG else _N_LONG_PAIRS
         # The system allocates memory for a row when it is first written to.
-        self._dtype = "float64" if n < _LONG else "float32"
+        self._dtype = "float64" if n < LONG else "float32"
         self._arrays = PairArrays(*(np.empty((most, n), self._dtype) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, most, most))
         self._with_gradient = np.zeros((2, most))
@@ -251,10 +251,6 @@ class CurvaturePairs:
     def before(self):
         """The gradient in the last call of `combine`, in the type of the pairs; `remember` overwrites it."""
         return self._arrays.changes[self._row]
-
-    def forget(self):
-        """Delete all pairs."""
-        self.held = []
 
     def remember(self, step, gradient, gain):
         """Store a pair, given the step, as a multiple of the direction, and the gradient after it.
@@ -290,6 +286,11 @@ class CurvaturePairs:
             self._n, self._n_jobs, 2, _COMBINE[self._dtype], self._arrays, held, self._row, coefficients, gradient
         )
         return table.sum(axis=0)
+
+    def move(self, step, x):
+        """Add a multiple of the direction to a point. Ctrl-C does not stop it halfway."""
+        way = self.direction
+        MOVE[self._dtype](x, way, step, x, 0, -(-self._n // PIECE), np.zeros((0, 0)))
 
     def slope(self, gradient):
         """Return the product of a gradient with the direction, and its largest absolute entry."""
