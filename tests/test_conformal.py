@@ -393,7 +393,7 @@ def test_groups_have_thresholds_of_their_own(fitted):
     assert all(own[-1][1] <= limit for own, limit in zip(sets, limits, strict=True))
     with pytest.raises(ValueError, match="groups must be passed, because"):
         given.covers(X, y)
-    with pytest.raises(ValueError, match="groups were not passed to conformalize"):
+    with pytest.raises(ValueError, match="the parameter groups names them already; leave them out here"):
         conformal.predict_set(X, groups=new)
     with pytest.raises(ValueError, match="use only one"):
         conformal.conformalize(X_cal, y_cal, groups=lengths)
@@ -545,6 +545,10 @@ def test_bad_input_is_named(fitted):
         conformal.covers(X, y[:-1])
     with pytest.raises(ValueError, match=r"X\[1\] has \d+ steps, but y\[1\]"):
         conformal.covers(X, [y[0], np.repeat(y[1], 2), *y[2:]])
+    unknown = [y[0], [*y[1][:-1], None], *y[2:]]
+    for call in (conformal.covers, conformal.conformalize, conformal.nonconformity):
+        with pytest.raises(ValueError, match=r"y\[1\] has a label of None, which is unknown; leave the sample out"):
+            call(X, unknown)
     for level in (0.0, 1.0, -1, "high", None):
         with pytest.raises(ValueError, match="'confidence_level' parameter"):
             ConformalStructures(model, level).conformalize(X, y)

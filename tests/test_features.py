@@ -706,6 +706,8 @@ def test_wrong_token_among_derived_fields():
         ValueError, match=r"'suffix3' failed for word=7: .*; for text, .*: frame\['word'\].astype\(str\)"
     ):
         TemplateVectorizer(["suffix3[0]"]).fit([[{"word": 7}]])
+    with pytest.raises(ValueError, match=r"is 7.5 of type float; .* for text: frame\['word'\].astype\(str\)"):
+        TemplateVectorizer(["word[0]"]).fit([[{"word": 7.5}]])
 
 
 def test_words_that_pandas_reads_as_missing():

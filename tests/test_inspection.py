@@ -346,6 +346,10 @@ def test_one_text_in_any_container():
     for x in ([texts[0]], (texts[0],), np.array(texts[:1]), np.array(texts[:1], object), series[:1]):
         assert label_table(model, x).tolist() == wanted
         assert explain(model, x, against={"law"}).table().tolist() == why.table().tolist()
+    for several in (texts[:2], series[:2]):
+        for call in (label_table, explain):
+            with pytest.raises(ValueError, match=r"cannot read x as one sample .*; pass a single text"):
+                call(model, several)
     # A row of a table with one column of text is still a row.
     table = pd.DataFrame({"text": texts})
     model = make_pipeline(make_column_transformer((TfidfVectorizer(), "text")), MultilabelLPSparseMAP(alpha=0.01))

@@ -322,6 +322,7 @@ def test_files_with_earlier_names_of_decisions_are_read():
             again = MultilabelLPSparseMAP.from_arrays(arrays)
             assert again.decision == new and again._rule == each._rule
             again.set_params(decision="auto"), each.set_params(decision="auto")
+            assert again.decision_ == each.decision_ == each._rule
             np.testing.assert_array_equal(again.predict(X), each.predict(X))
 
 

@@ -5,6 +5,7 @@ import pickle
 
 import naive_penalties as naive
 import numpy as np
+import pandas as pd
 import pytest
 from internals import FLOATS, FLOATS_OUT, INTS, budget_rule, disjoint_budget_rule, entry, power_of_two, shrink_atoms
 from numba import types
@@ -211,7 +212,7 @@ WRONG_GROUPS = {
     r"groups has 5 entries for 3 features": lambda: as_groups(list("aabbc"), 3, feature_names=["x", "y", "z"]),
     r"groups\[1\] is -1": lambda: as_groups([0, -1, 1], 3),
     r"groups must hold integers.*float64": lambda: as_groups([0.0, 1.0, 1.0], 3),
-    r"group 1 is empty, although there are groups up to 2; number the groups without gaps": lambda: as_groups(
+    r"group 1 is empty, although there are groups up to 2; use the numbers as names, list": lambda: as_groups(
         [0, 2, 2], 3
     ),
     r"must be a 1-D array": lambda: as_groups(np.zeros((3, 1), int), 3),
@@ -535,7 +536,8 @@ def test_selection_of_many():
 
 
 def test_names_of_groups_of_features():
-    for groups in (["b", "a", "b", "c"], ("b", "a", "b", "c"), np.array(["b", "a", "b", "c"])):
+    names = ["b", "a", "b", "c"]
+    for groups in (names, tuple(names), np.array(names), pd.Series(names), pd.Index(names)):
         for found in (as_groups(groups), as_groups(groups, 4), as_groups(groups, 4, feature_names=list("wxyz"))):
             assert list(found.names) == ["b", "a", "c"] and found.atom_of.tolist() == [0, 1, 0, 2]
     # Different names of columns are one group each.

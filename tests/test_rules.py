@@ -221,6 +221,7 @@ def test_rules_of_labels_negate_and_have_several_causes():
         (lambda: AtLeast(u, 3), "asks for 3 of 2 variables"),
         (lambda: AtMost([u[0], "a"], 1), "AtMost takes variables of a graph"),
         (lambda: Implies([], u[0]), "Implies needs at least 2 variables or labels"),
+        (lambda: Implies("a", ["b", "c"]), "Implies has one label that is implied; .*; add a rule for each"),
     ):
         with pytest.raises(ValueError, match=message):
             graph.add(rule())

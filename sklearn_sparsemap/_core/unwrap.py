@@ -43,12 +43,31 @@ def transformed(steps, X):
     return X
 
 
-def one_sample(x, is_flat, columns=None):
-    """Return a single sample as a sequence of samples.
+def transformed_sample(steps, last, x, is_flat):
+    """Apply the steps before a model to a single sample; return it as a sequence of samples.
 
     With `is_flat`, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds one
-    text or one dict. A row of a table that is a Series becomes a table, so that its columns keep their names; `columns`
-    are those of the model, if they have names.
+    text or one dict.
+
+    Raises
+    ------
+    ValueError
+        If the steps take texts or dicts, and `x` holds several.
+    """
+    try:
+        return transformed(steps, _one_sample(x, is_flat, columns_in(steps, last)))
+    except AttributeError as error:
+        # Steps that read texts or dicts call their methods.
+        raise ValueError(
+            f"the steps before the model cannot read x as one sample ({error}); pass a single text, dict or row"
+        ) from error
+
+
+def _one_sample(x, is_flat, columns):
+    """Return a single sample as a sequence of samples.
+
+    A row of a table that is a Series becomes a table, so that its columns keep their names; `columns` are those of the
+    model, if they have names.
     """
     is_series = is_flat and hasattr(x, "to_frame") and hasattr(x, "infer_objects")
     is_row = is_series and columns is not None and list(x.index) == list(columns)

@@ -397,6 +397,8 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
     def _check_given(self, groups):
         """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
         if self._by_array != (groups is not None):
+            if self.groups is not None:
+                raise ValueError("groups were passed, but the parameter groups names them already; leave them out here")
             raise ValueError(
                 "groups must be passed, because they were passed to conformalize; one for each sample"
                 if self._by_array

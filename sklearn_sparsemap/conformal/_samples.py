@@ -144,7 +144,11 @@ class ScoredStructures:
             codes[~possible] = 0
         elif structure.labelled:
             lengths = np.array([shape[0] for shape in self.shapes])
-            flat = codes_of(flatten_labels(y, lengths), self.model.classes_)
+            labels = flatten_labels(y, lengths)
+            if None in labels:
+                i = int(np.searchsorted(np.cumsum(lengths), labels.index(None), side="right"))
+                raise ValueError(f"y[{i}] has a label of None, which is unknown; leave the sample out")
+            flat = codes_of(labels, self.model.classes_)
             codes = np.split(np.maximum(flat, 0), np.cumsum(lengths)[:-1])
             possible = np.minimum.reduceat(flat, np.cumsum(lengths) - lengths) >= 0
         else:

@@ -214,7 +214,7 @@ class Implies(LabelConstraint):
     Raises
     ------
     ValueError
-        At `fit`, if a label is unknown, or both are the same.
+        If `b` is a list; at `fit`, if a label is unknown, or both are the same.
 
     Examples
     --------
@@ -228,6 +228,8 @@ class Implies(LabelConstraint):
         several = isinstance(a, list) or (isinstance(a, Variables) and a.ndim > 0)
         if several and not len(a):
             raise ValueError("Implies needs at least 2 variables or labels: one that implies, and one that is implied")
+        if isinstance(b, list | tuple | set):
+            raise ValueError(f"Implies has one label that is implied; got {b!r}; add a rule for each")
         super().__init__([*(a if several else [a]), b], name=name)
 
     def _polarities(self, n):

@@ -126,7 +126,7 @@ class Tokens:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
                 f"the field {name!r} of {name_of_token(self.indptr, i)} is {quoted(values[i])} of type "
-                f"{type(values[i]).__name__}; values must be strings or integers"
+                f"{type(values[i]).__name__}; values must be strings or integers; for text: frame[{name!r}].astype(str)"
             )
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
-from .._core.unwrap import columns_in, one_sample, transformed, unwrap
+from .._core.unwrap import transformed_sample, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
@@ -134,7 +134,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
             f"{type(last).__name__}"
         )
     is_flat = is_label_set or getattr(getattr(last, "_structure", None), "is_flat", False)
-    X = transformed(steps, one_sample(x, is_flat, columns_in(steps, last)))
+    X = transformed_sample(steps, last, x, is_flat)
     if is_label_set:
         names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
         predicted, rival, difference, terms = last._explain(X, against, names)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import N_ROWS, as_html, table
-from .._core.unwrap import columns_in, names_out, one_sample, transformed, unwrap
+from .._core.unwrap import names_out, transformed_sample, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
 
 
@@ -176,7 +176,7 @@ def label_table(
     steps, last = unwrap(model)
     if not hasattr(last, "label_table"):
         raise ValueError(f"label_table is for MultilabelLPSparseMAP; got {type(last).__name__}")
-    X = transformed(steps, one_sample(x, True, columns_in(steps, last)))
+    X = transformed_sample(steps, last, x, True)
     names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
     rows = last.label_table(X, n_features, names)
     columns = [("label", object), ("source", object), ("name", object), ("amount", np.float64)]

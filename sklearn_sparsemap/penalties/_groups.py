@@ -291,6 +291,8 @@ def as_groups(
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
     if callable(groups) or (isinstance(groups, str) and groups == "columns"):
         groups = resolve_function(groups, feature_names)
+    if hasattr(groups, "to_numpy"):  # a Series or an Index
+        groups = groups.to_numpy()
     is_list = isinstance(groups, list | tuple)
     if ((isinstance(groups, dict) or is_list) and not groups) or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
@@ -363,8 +365,9 @@ def _from_ids(ids, names, what, n_features):
         empty = np.flatnonzero(present != np.arange(len(present)))
         if len(empty):
             raise ValueError(
-                f"group {empty[0]} is empty, although there are groups up to {ids.max()}; number the groups without "
-                "gaps: np.unique(groups, return_inverse=True)[1]"
+                f"group {empty[0]} is empty, although there are groups up to {ids.max()}; use the "
+                "numbers as names, list(map(str, groups)), or number the groups without gaps: "
+                "np.unique(groups, return_inverse=True)[1]"
             )
     return Groups.partition(ids, names)
 

@@ -279,7 +279,7 @@ class LabelSetClassifier(
 
             return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
         probabilities = self._probabilities(self._evidence(model, X, warn, marginals))
-        rule, cuts = self._rule if self.decision == "auto" else self.decision, self._current_threshold()
+        rule, cuts = self.decision_, self._current_threshold()
         if rule == "observed_sets":
             chosen = self._observed_sets().choose(probabilities, cuts)
         else:
@@ -296,6 +296,10 @@ class LabelSetClassifier(
         if len(wrong):
             chosen[wrong] = best(graph, wrong)
         return chosen if known is None else agree(chosen, known, graph, self.classes_, best)
+
+    @property
+    def decision_(self) -> str:
+        return self._rule if self.decision == "auto" else self.decision
 
     def _current_threshold(self):
         return self.threshold_ if self.threshold == "auto" else self.threshold

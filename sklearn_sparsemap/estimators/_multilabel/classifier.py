@@ -192,6 +192,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Sum of the absolute weights of each feature over all labels; with hidden layers, of the products of absolute
         weights along all paths from the feature to a label. Comparable if features have the same scale. With `coef_` or
         this attribute, `SelectFromModel` and `RFE` of scikit-learn select features for all labels together.
+    decision_ : str
+        The given rule, or the one that ``decision="auto"`` chose.
     threshold_ : float
         The given threshold, or the tuned one.
     hidden_layer_sizes_ : tuple of int

@@ -40,7 +40,8 @@ class GroupsMixin:
             found = re.search(r" has (\d+) features, but|yet now missing", str(error))
             if found is None or int(found[1] or X.shape[1]) != self.get_support().sum():
                 raise
-            message = str(error).rstrip(".\n")
+            # scikit-learn lists the missing names below the first line.
+            message = str(error).split("\n")[0].rstrip(".")
             raise ValueError(
                 f"{message}. As many are selected: give the others any value, such as 0 (after scaling), because their "
                 "weights are zero, or fit a model to X[:, model.get_support()]"

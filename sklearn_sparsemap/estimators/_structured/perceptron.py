@@ -80,8 +80,9 @@ default="perceptron"
         With the perceptron and a budget, predictions do not depend on `eta0`.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
-        Groups of features. None means one group for each feature. An int array of shape (n_features,) holds the group
-        of each feature; a dict maps names to columns; a list of lists of columns may have overlapping groups.
+        Groups of features. None means one group for each feature. An array of shape (n_features,) holds the number
+        or the name of the group of each feature; a dict maps names to columns; a list of lists of columns may have
+        overlapping groups.
         ``"templates"`` takes ``X.groups``, as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without
         columns takes them as its base groups. Columns are indices, or names of features (`feature_names_in_`); see also
         `sklearn_sparsemap.penalties.groups_from`. A callable maps these names to groups in each `fit`, so that groups
