@@ -191,6 +191,9 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
     try_strengths,
 )
 
+# The choice of the strength of a penalty.
+from sklearn_sparsemap.estimators._structured.penalty import nearest_to_usual
+
 # The scale of columns, of which 2^31 - 1 take no memory.
 from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales
 

@@ -63,8 +63,9 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # The usual penalty on the sum of the losses, as a fraction of the total variance of the features. It is a Gaussian
 # prior under which the scores of parts have the standard deviation 2.6. Log losses need larger scores where features
 # can separate the labels, up to 10: their fraction grows from the second one with the square root of the number of rows
-# for each column, if there are more than two. Chosen on held-out parts of training data; see doc/notes/training.md.
-_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 0.01, 2.0
+# for each column, if there are more than two. The perceptron loss has no scale; a strong penalty makes it forget the
+# weights of early mistakes. Chosen on held-out parts of training data; see doc/notes/training.md.
+_PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -438,7 +439,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 weights = task.weights / task.weights.max()
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
-            loss, penalty = LOSSES[task.loss], _PENALTY
+            loss, penalty = LOSSES[task.loss], _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             if loss.argmax == "gibbs":
                 density = rows_per_column(X.values, np.repeat(repetitions, lengths))
                 penalty = min(_LOG_LOSS_PENALTY * max(density / _DENSITY, 1.0) ** 0.5, _PENALTY)
