@@ -19,7 +19,7 @@ _WINDOW = 3
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
-def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
+def try_strengths(alphas, losses, results):
     """Yield strengths in descending order until the loss of held-out samples no longer falls.
 
     Parameters
@@ -29,27 +29,24 @@ def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
     losses, results : list
         The caller appends the held-out loss of each strength, and a list of arrays. Of `results`, those of the best
         strength and its neighbours are kept.
-    min_decrease : float
-        Smallest relative decrease of the loss from one strength to the next that counts as progress. Larger values
-        prefer stronger penalties.
     """
     for alpha in alphas:
         yield alpha
-        raised = losses * (1.0 + min_decrease) ** np.arange(len(losses))
+        raised = losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses))
         best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
             break
 
 
-def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
+def choose_strength(alphas, losses, results):
     """Choose between the best strength and its neighbours, at the minimum of a parabola through their losses.
 
     So the choice changes little if two losses are nearly equal.
 
     Parameters
     ----------
-    alphas, losses, results, min_decrease
+    alphas, losses, results
         As in `try_strengths`.
 
     Returns
@@ -57,7 +54,7 @@ def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
     choice : Choice
         Between two strengths, results are interpolated.
     """
-    lowest = minimum_of_curve(losses * (1.0 + min_decrease) ** np.arange(len(losses)))
+    lowest = minimum_of_curve(losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses)))
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]

@@ -8,7 +8,6 @@ from ..._core.validation import pair_of
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN
-from ...losses import LOSSES
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
 from .._monitor import report
@@ -17,9 +16,6 @@ from .._strengths import Choice, choose_strength, has_stalled, try_strengths
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
 _USUAL = 1  # index of the usual strength
-# Relative decrease of the held-out loss that a tenth of the strength must bring; that of log losses. Their weights grow
-# for many epochs if the penalty is weak, so on a path they overfit less than in a whole fit.
-_MIN_DECREASE, _MIN_LOG_DECREASE = 0.005, 0.02
 # Minimum number of samples for a choice.
 _MIN_SAMPLES = 6
 # Minimum number of samples of which one part in `_N_PARTS` is held out; with fewer, each part of three is, in turn.
@@ -99,15 +95,14 @@ def choose_penalty(estimator, task, X, gold):
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
     parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), held) for held in held_parts]
     total = task.weights[np.concatenate(held_parts)].sum()
-    min_decrease = _MIN_LOG_DECREASE if LOSSES[task.loss].argmax == "gibbs" else _MIN_DECREASE
     alphas, losses, results, tried = usual * _PATH, [], [], []
-    for alpha in try_strengths(alphas, losses, results, min_decrease):
+    for alpha in try_strengths(alphas, losses, results):
         report(estimator, "held-out samples, strength", len(losses) + 1, f"at most {len(alphas)}")
         tried.append(np.concatenate([part.losses(alpha) for part in parts]))
         losses.append(tried[-1].sum() / total)
         results.append([tried[-1]])
-    choice = choose_strength(alphas, losses, results, min_decrease)
-    return choice._replace(alpha=nearest_to_usual(usual, tried[_USUAL], choice.alpha, *choice.results), results=[])
+    choice = choose_strength(alphas, losses, results)
+    return choice._replace(alpha=nearest_to_usual(usual, tried[_USUAL], choice.alpha, *choice.results))
 
 
 def nearest_to_usual(usual, usual_losses, best, best_losses):
