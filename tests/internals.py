@@ -191,9 +191,6 @@ from sklearn_sparsemap.estimators._multilabel.solvers import (
     try_strengths,
 )
 
-# The choice of the strength of a penalty.
-from sklearn_sparsemap.estimators._structured.penalty import nearest_to_usual
-
 # The scale of columns, of which 2^31 - 1 take no memory.
 from sklearn_sparsemap.estimators._structured.groups import column_scales, warn_of_scales
 
@@ -261,3 +258,5 @@ def replace(patch, room, name, value):
 
 # The vertex of a parabola through losses, which label sets and taggers share.
 minimum_of_curve = modules_with("estimators", "minimum_of_curve")[0].minimum_of_curve
+# The choice between a usual strength and the best one.
+nearest_to_usual = modules_with("estimators", "nearest_to_usual")[0].nearest_to_usual

@@ -63,6 +63,31 @@ def choose_strength(alphas, losses, results):
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
 
 
+def nearest_to_usual(usual, usual_losses, best, best_losses):
+    """Return the strength nearest to the usual one whose held-out loss is within one standard error of the least one.
+
+    The loss is taken as a parabola in the logarithm of the strength, with its minimum at the best strength. So with few
+    samples, or without a clear gain, the choice is the usual strength.
+
+    Parameters
+    ----------
+    usual, best : float
+        Strengths.
+    usual_losses, best_losses : arrays of shape (n_groups,)
+        The sum of the losses of each group of held-out samples.
+
+    Notes
+    -----
+    This is the rule of one standard error (Breiman, Friedman, Olshen and Stone, Classification and Regression Trees,
+    1984, section 3.4.3), for paired differences.
+    """
+    gains = usual_losses - best_losses
+    gain, error = gains.sum(), np.sqrt(len(gains)) * gains.std(ddof=1)
+    if gain <= error:
+        return usual
+    return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
+
+
 def minimum_of_curve(losses):
     """Return where the parabola through the lowest of some losses and its neighbours has its minimum: float.
 

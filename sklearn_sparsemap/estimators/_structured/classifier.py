@@ -214,9 +214,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     turn. It tries ten times the default, the default, a tenth and a hundredth of it, each from the weights of the
     previous strength, until the loss of the held-out samples no longer falls. Each strength takes four epochs of
     AdaGrad, or some tens of iterations of L-BFGS. The best strength is the minimum of a parabola through the losses.
-    The choice is the strength nearest to the default whose loss exceeds the least one by one standard error. So it is
-    the default unless another strength is clearly better. The standard error is that of differences between losses, by
-    groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by the fraction of wrong
+    The choice is the strength nearest to the default whose loss is within one standard error of the least one. So it is
+    the default unless another strength is clearly better. The standard error is that of the difference between the
+    losses of both, from groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by the fraction of wrong
     parts. The choice depends on the order of the samples, but not on `random_state`. With fewer than six samples, it is
     the default. With `warm_start` too, the weights start from zero, because those of the last fit have seen the
     held-out samples. `partial_fit` continues with the chosen strength.

@@ -11,7 +11,7 @@ from ..._training._structure_task import UNKNOWN
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
 from .._monitor import report
-from .._strengths import Choice, choose_strength, has_stalled, try_strengths
+from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
@@ -103,28 +103,3 @@ def choose_penalty(estimator, task, X, gold):
         results.append([tried[-1]])
     choice = choose_strength(alphas, losses, results)
     return choice._replace(alpha=nearest_to_usual(usual, tried[_USUAL], choice.alpha, *choice.results))
-
-
-def nearest_to_usual(usual, usual_losses, best, best_losses):
-    """Return the strength nearest to the usual one whose held-out loss exceeds the least one by one standard error.
-
-    The loss is a parabola of the logarithm of the strength, with its minimum at the best strength, through the loss at
-    the usual one. So with few samples, or without a clear gain, the choice is the usual strength.
-
-    Parameters
-    ----------
-    usual, best : float
-        Strengths.
-    usual_losses, best_losses : arrays of shape (n_groups,)
-        The sum of the losses of each group of held-out samples.
-
-    Notes
-    -----
-    This is the rule of one standard error (Breiman, Friedman, Olshen and Stone, Classification and Regression Trees,
-    1984, section 3.4.3), for paired differences.
-    """
-    gains = usual_losses - best_losses
-    gain, error = gains.sum(), np.sqrt(len(gains)) * gains.std(ddof=1)
-    if gain <= error:
-        return usual
-    return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
