@@ -215,21 +215,24 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
 
 @pytest.mark.parametrize("n_samples", [40, 201])
 def test_a_path_of_adagrad_is_that_of_warm_starts(n_samples):
-    X, y = make_chains(n_samples)
+    X, y = make_chains(n_samples, n_features=60)
     parameters = {"loss": "crf", "solver": "adagrad", "shuffle": False, "n_iter_no_change": 50}
     model = StructuredSparseMAPClassifier("chain", alpha="auto", **parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
-        losses, n_held = np.zeros(len(model.alphas_)), 0
+        losses, n_held = [[] for _ in model.alphas_], 0
         for train, groups in parts_of(n_samples):
-            held = np.concatenate(groups)
             twin = StructuredSparseMAPClassifier("chain", warm_start=True, max_iter=4, **parameters)
-            n_held += len(held)
-            for k, alpha in enumerate(model.alphas_):
+            n_held += sum(map(len, groups))
+            for alpha, found in zip(model.alphas_, losses):
                 twin.set_params(alpha=alpha).fit([X[i] for i in train], [y[i] for i in train])
-                losses[k] += held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], "crf")
-    np.testing.assert_allclose(model.held_out_losses_, losses / n_held, rtol=1e-10)
+                found += [held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], "crf") for held in groups]
+    losses = np.array(losses)
+    np.testing.assert_allclose(model.held_out_losses_, losses.sum(axis=1) / n_held, rtol=1e-10)
+    best = choose_strength(model.alphas_, model.held_out_losses_, [[found] for found in losses])
+    wanted = scan(model.alphas_[1], losses[1], best.alpha, *best.results)
+    assert model.alpha_ == pytest.approx(wanted, rel=1e-3) and model.alpha_ != model.alphas_[1]
     assert n_held == (40 if n_samples == 40 else 41)
 
 

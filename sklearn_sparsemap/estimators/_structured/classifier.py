@@ -216,10 +216,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     AdaGrad, or some tens of iterations of L-BFGS. The best strength is the minimum of a parabola through the losses.
     The choice is the strength nearest to the default whose loss is within one standard error of the least one. So it is
     the default unless another strength is clearly better. The standard error is that of the difference between the
-    losses of both, from groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by the fraction of wrong
-    parts. The choice depends on the order of the samples, but not on `random_state`. With fewer than six samples, it is
-    the default. With `warm_start` too, the weights start from zero, because those of the last fit have seen the
-    held-out samples. `partial_fit` continues with the chosen strength.
+    losses of both, from groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by
+    the fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer
+    than six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last
+    fit have seen the held-out samples. `partial_fit` continues with the chosen strength.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
