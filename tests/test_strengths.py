@@ -268,8 +268,9 @@ def test_all_samples_are_learned_with_the_chosen_strength(kind):
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
 def test_nearly_equal_samples_give_nearly_equal_strengths(solver):
-    X, y = make_chains()
+    X, y = make_chains(n_features=60)
     model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", solver=solver, random_state=0).fit(X, y)
+    assert model.alphas_[1] < model.alpha_ < model.alphas_[0]
     for size in (1e-9, 1e-4):
         noise = np.random.default_rng(1)
         near = [x + size * noise.normal(size=x.shape) for x in X]
