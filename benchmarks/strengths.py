@@ -163,14 +163,14 @@ def compare(name, loss, data, args):
     means = {alpha: np.mean(found) for alpha, found in figures.items()}
     best = max(args.alphas, key=means.get, default=None)
     ratio = seconds["auto"] / seconds[None]
-    for alpha, measure in ((None, "default"), ("auto", "auto"), (best, "best fixed strength")):
+    for alpha, measure in ((None, "default"), ("auto", "auto"), (best, "best fixed strength"))[: 2 + bool(args.alphas)]:
         results.record("strength of the penalty", name, f"score, {loss}, {measure}", means[alpha], "%",
                        seeds=len(figures[alpha]))  # fmt: skip
     results.record("strength of the penalty", name, f"CPU time of auto, {loss}", ratio, "times the default's",
                    seeds=args.seeds)  # fmt: skip
     fixed = " ".join(f"{means[alpha]:.2f}" for alpha in args.alphas)
     shown = [f"{means[alpha]:.2f} ({np.mean(chosen[alpha]):.1e})" for alpha in (None, "auto")]
-    cells = name, loss, *shown, f"{means[best]:.2f} ({best:g})", fixed
+    cells = name, loss, *shown, f"{means[best]:.2f} ({best:g})" if args.alphas else "-", fixed
     cells += f"{seconds[None] / args.seeds:.1f}", f"{ratio:.2f}"
     print("|", *(f"{cell} |" for cell in cells), flush=True)
 

@@ -258,3 +258,5 @@ def replace(patch, room, name, value):
 
 # The vertex of a parabola through losses, which label sets and taggers share.
 minimum_of_curve = modules_with("estimators", "minimum_of_curve")[0].minimum_of_curve
+# The choice between a usual strength and the best one.
+nearest_to_usual = modules_with("estimators", "nearest_to_usual")[0].nearest_to_usual

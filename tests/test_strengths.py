@@ -2,11 +2,12 @@
 
 import io
 import pickle
+import statistics
 import warnings
 
 import numpy as np
 import pytest
-from internals import choose_strength, replace, rows_per_column, total_variance, try_strengths
+from internals import choose_strength, nearest_to_usual, replace, rows_per_column, total_variance, try_strengths
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -32,7 +33,9 @@ def make_chains(n_samples=40, seed=0, n_features=4):
     return X, y
 
 
-@pytest.mark.parametrize("loss, penalty", [("sparsemap", 0.15), ("hinge", 0.15), ("crf", 0.01), ("margin_crf", 0.01)])
+@pytest.mark.parametrize(
+    "loss, penalty", [("sparsemap", 0.15), ("hinge", 0.15), ("perceptron", 1.5), ("crf", 0.01), ("margin_crf", 0.01)]
+)
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_the_usual_strength_is_a_prior_on_scores(loss, penalty, kind):
     X, y = make_chains()
@@ -112,31 +115,63 @@ def test_rows_in_blocks_have_the_same_variance(monkeypatch):
     assert total_variance(np.ones((4, 2)), np.ones(4)) == 1.0
 
 
-def walk(alphas, evaluate, *min_decrease):
-    """Return the choice among strengths by a function from a strength to its loss."""
+def walk(alphas, evaluate):
+    """Return the choice among strengths by a function from a strength to the losses of groups of samples."""
     losses, results = [], []
-    for alpha in try_strengths(alphas, losses, results, *min_decrease):
-        losses.append(evaluate(alpha))
-        results.append([])
-    return choose_strength(alphas, losses, results, *min_decrease)
+    for alpha in try_strengths(alphas, losses, results):
+        results.append([np.array(evaluate(alpha))])
+        losses.append(results[-1][0].sum())
+    return choose_strength(alphas, losses, results)
 
 
-def test_progress_must_be_worth_a_weaker_penalty():
-    losses = {10.0: 3.0, 1.0: 2.0, 0.1: 1.97, 0.01: 1.9}
+def test_the_best_strength_is_the_minimum_of_a_parabola():
+    losses = {10.0: [3.0], 1.0: [2.0], 0.1: [2.1], 0.01: [1.9]}
     alphas = np.array(sorted(losses, reverse=True))
-    strict = walk(alphas, losses.get, 0.02)
-    np.testing.assert_array_equal(strict.losses, [3.0, 2.0, 1.97])
-    raised = np.array([3.0, 2.0 * 1.02, 1.97 * 1.02**2])
+    found = walk(alphas, losses.get)
+    # A path ends where the loss rises. A tenth of the strength must lower it by a thousandth.
+    np.testing.assert_array_equal(found.losses, [3.0, 2.0, 2.1])
+    raised = np.array([3.0, 2.0 * 1.001, 2.1 * 1.001**2])
     place = -np.polyfit(range(3), raised, 2)[1] / (2.0 * np.polyfit(range(3), raised, 2)[0])
-    assert strict.alpha == pytest.approx(10.0 ** (1.0 - place))
+    assert found.alpha == pytest.approx(10.0 ** (1.0 - place))
+    losses[0.1] = [1.99]
     assert len(walk(alphas, losses.get).losses) == 4
 
 
+def scan(usual, usual_losses, best, best_losses):
+    """Return the first of many strengths, from the usual one to the best, within one standard error of the best."""
+    gains = [a - b for a, b in zip(usual_losses, best_losses)]
+    gain, error = sum(gains), statistics.stdev(gains) * len(gains) ** 0.5
+    for way in np.linspace(0.0, 1.0, 100_001):
+        # On a parabola whose minimum is at the best strength.
+        if gain * (1.0 - way) ** 2 <= error:
+            return usual ** (1.0 - way) * best**way
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_choice_is_within_one_standard_error_of_the_best(seed):
+    rng = np.random.default_rng(seed)
+    usual, best, least = 0.3, 10.0 ** rng.uniform(-3.0, 1.0), rng.uniform(size=20)
+    for gain in (-1.0, 0.0, 0.1, 1.0, 10.0):
+        losses = least + gain / 20 + 0.1 * rng.normal(size=20)
+        found = nearest_to_usual(usual, losses, best, least)
+        assert found == pytest.approx(scan(usual, losses, best, least), rel=1e-3)
+        assert min(usual, best) <= found <= max(usual, best)
+        # A little more noise changes it little.
+        near = nearest_to_usual(usual, losses + 1e-7 * rng.normal(size=20), best, least)
+        assert near == pytest.approx(found, rel=1e-4)
+    # Without a gain that exceeds the noise, the usual strength remains; without noise, the best one is taken.
+    assert nearest_to_usual(usual, least, best, least) == usual
+    assert nearest_to_usual(usual, np.full(20, 1.0), best, np.zeros(20)) == pytest.approx(best)
+    assert nearest_to_usual(usual, np.arange(20.0), best, np.full(20, 9.0)) == usual
+
+
 def parts_of(n_samples):
-    """Return the held-out parts, each with the samples that are learned from."""
+    """Return the held-out parts: the samples that are learned from, and groups of those that are not."""
     order = np.random.default_rng(0).permutation(n_samples)
     parts = np.array_split(order, 3) if n_samples < 200 else np.array_split(order, 5)[:1]
-    return [([i for i in range(n_samples) if i not in held], np.sort(held)) for held in parts]
+    groups = [np.array_split(held, min(20, len(held))) for held in parts]
+    return [([i for i in range(n_samples) if i not in held], own) for held, own in zip(parts, groups)]
 
 
 def held_out_loss(model, X, y, loss):
@@ -152,26 +187,27 @@ def held_out_loss(model, X, y, loss):
 
 @pytest.mark.parametrize("loss", ["crf", "sparsemap", "margin_crf"])
 def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatch):
-    X, y = make_chains()
+    X, y = make_chains(n_features=20)
     model = StructuredSparseMAPClassifier("chain", loss, alpha="auto", solver="lbfgs", tol=1e-5)
     rough = clone(model).fit(X, y)
     replace(monkeypatch, "estimators", "_LOSS_TOL", 0.0)
     model.fit(X, y)
     parts = parts_of(len(X))
-    assert len(parts) == 3 and sorted(np.concatenate([held for _, held in parts])) == list(range(len(X)))
+    assert sorted(np.concatenate([i for _, groups in parts for i in groups])) == list(range(len(X)))
 
     def evaluate(alpha):
-        total = 0.0
-        for train, held in parts:
+        losses = []
+        for train, groups in parts:
             twin = clone(model).set_params(alpha=float(alpha)).fit([X[i] for i in train], [y[i] for i in train])
-            total += held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], loss)
-        return total / len(X)
+            losses += [held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], loss) for held in groups]
+        return [value / len(X) for value in losses]
 
     usual = clone(model).set_params(alpha=None).fit(X, y).alpha_
-    twin = walk(usual * 10.0 ** np.arange(1, -3, -1), evaluate, 0.005 if loss == "sparsemap" else 0.02)
+    twin = walk(usual * 10.0 ** np.arange(1, -3, -1), evaluate)
     np.testing.assert_allclose(model.alphas_, twin.alphas)
     np.testing.assert_allclose(model.held_out_losses_, twin.losses, rtol=2e-3)
-    assert model.alpha_ == pytest.approx(twin.alpha, rel=0.05)
+    wanted = scan(usual, evaluate(usual), twin.alpha, *twin.results)
+    assert model.alpha_ == pytest.approx(wanted, rel=0.05) and model.alpha_ != usual
     # L-BFGS ends early on the path.
     np.testing.assert_allclose(rough.held_out_losses_[0], twin.losses[0], rtol=0.05)
     assert model.alphas_[-1] < model.alpha_ <= model.alphas_[0]
@@ -179,20 +215,24 @@ def test_the_choice_is_that_of_a_twin_that_refits_each_strength(loss, monkeypatc
 
 @pytest.mark.parametrize("n_samples", [40, 201])
 def test_a_path_of_adagrad_is_that_of_warm_starts(n_samples):
-    X, y = make_chains(n_samples)
+    X, y = make_chains(n_samples, n_features=60)
     parameters = {"loss": "crf", "solver": "adagrad", "shuffle": False, "n_iter_no_change": 50}
     model = StructuredSparseMAPClassifier("chain", alpha="auto", **parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
-        losses, n_held = np.zeros(len(model.alphas_)), 0
-        for train, held in parts_of(n_samples):
+        losses, n_held = [[] for _ in model.alphas_], 0
+        for train, groups in parts_of(n_samples):
             twin = StructuredSparseMAPClassifier("chain", warm_start=True, max_iter=4, **parameters)
-            n_held += len(held)
-            for k, alpha in enumerate(model.alphas_):
+            n_held += sum(map(len, groups))
+            for alpha, found in zip(model.alphas_, losses):
                 twin.set_params(alpha=alpha).fit([X[i] for i in train], [y[i] for i in train])
-                losses[k] += held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], "crf")
-    np.testing.assert_allclose(model.held_out_losses_, losses / n_held, rtol=1e-10)
+                found += [held_out_loss(twin, [X[i] for i in held], [y[i] for i in held], "crf") for held in groups]
+    losses = np.array(losses)
+    np.testing.assert_allclose(model.held_out_losses_, losses.sum(axis=1) / n_held, rtol=1e-10)
+    best = choose_strength(model.alphas_, model.held_out_losses_, [[found] for found in losses])
+    wanted = scan(model.alphas_[1], losses[1], best.alpha, *best.results)
+    assert model.alpha_ == pytest.approx(wanted, rel=1e-3) and model.alpha_ != model.alphas_[1]
     assert n_held == (40 if n_samples == 40 else 41)
 
 
@@ -228,8 +268,9 @@ def test_all_samples_are_learned_with_the_chosen_strength(kind):
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
 def test_nearly_equal_samples_give_nearly_equal_strengths(solver):
-    X, y = make_chains()
+    X, y = make_chains(n_features=60)
     model = StructuredSparseMAPClassifier("chain", "crf", alpha="auto", solver=solver, random_state=0).fit(X, y)
+    assert model.alphas_[1] < model.alpha_ < model.alphas_[0]
     for size in (1e-9, 1e-4):
         noise = np.random.default_rng(1)
         near = [x + size * noise.normal(size=x.shape) for x in X]
@@ -365,3 +406,10 @@ def test_divergence_on_the_path_leaves_the_model_as_it_was():
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="training diverged"):
         model.fit(X, y)
     assert not hasattr(model, "classes_") and not hasattr(model, "alpha_")
+
+
+def test_held_out_samples_without_any_known_label():
+    X, y = make_chains()
+    y = [labels if i % 3 else [None] * len(labels) for i, labels in enumerate(y)]
+    model = StructuredSparseMAPClassifier("chain", "perceptron", alpha="auto", random_state=0).fit(X, y)
+    assert (model.held_out_losses_ < 0.5).all()

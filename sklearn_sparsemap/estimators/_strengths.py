@@ -19,7 +19,7 @@ _WINDOW = 3
 Choice = namedtuple("Choice", ["alpha", "alphas", "losses", "results"])
 
 
-def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
+def try_strengths(alphas, losses, results):
     """Yield strengths in descending order until the loss of held-out samples no longer falls.
 
     Parameters
@@ -29,27 +29,24 @@ def try_strengths(alphas, losses, results, min_decrease=MIN_DECREASE):
     losses, results : list
         The caller appends the held-out loss of each strength, and a list of arrays. Of `results`, those of the best
         strength and its neighbours are kept.
-    min_decrease : float
-        Smallest relative decrease of the loss from one strength to the next that counts as progress. Larger values
-        prefer stronger penalties.
     """
     for alpha in alphas:
         yield alpha
-        raised = losses * (1.0 + min_decrease) ** np.arange(len(losses))
+        raised = losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses))
         best = int(np.argmin(raised))
         results[: max(best - 1, 0)] = [None] * max(best - 1, 0)
         if len(raised) - 1 - best >= (1 if raised[best] < (1.0 - _CLEAR_DECREASE) * raised[0] else 2):
             break
 
 
-def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
+def choose_strength(alphas, losses, results):
     """Choose between the best strength and its neighbours, at the minimum of a parabola through their losses.
 
     So the choice changes little if two losses are nearly equal.
 
     Parameters
     ----------
-    alphas, losses, results, min_decrease
+    alphas, losses, results
         As in `try_strengths`.
 
     Returns
@@ -57,13 +54,38 @@ def choose_strength(alphas, losses, results, min_decrease=MIN_DECREASE):
     choice : Choice
         Between two strengths, results are interpolated.
     """
-    lowest = minimum_of_curve(losses * (1.0 + min_decrease) ** np.arange(len(losses)))
+    lowest = minimum_of_curve(losses * (1.0 + MIN_DECREASE) ** np.arange(len(losses)))
     k, following = int(lowest), min(int(lowest) + 1, len(losses) - 1)
     fraction = lowest - k
     low, high = alphas[k], alphas[following]
     chosen = [a + fraction * (b - a) for a, b in zip(results[k], results[following])]
     alpha = low * (high / low) ** fraction if fraction else low
     return Choice(float(alpha), np.array(alphas[: len(losses)]), np.array(losses), chosen)
+
+
+def nearest_to_usual(usual, usual_losses, best, best_losses):
+    """Return the strength nearest to the usual one whose held-out loss is within one standard error of the least one.
+
+    The loss is taken as a parabola in the logarithm of the strength, with its minimum at the best strength. So with few
+    samples, or without a clear gain, the choice is the usual strength.
+
+    Parameters
+    ----------
+    usual, best : float
+        Strengths.
+    usual_losses, best_losses : arrays of shape (n_groups,)
+        The sum of the losses of each group of held-out samples.
+
+    Notes
+    -----
+    This is the rule of one standard error (Breiman, Friedman, Olshen and Stone, Classification and Regression Trees,
+    1984, section 3.4.3), for paired differences.
+    """
+    gains = usual_losses - best_losses
+    gain, error = gains.sum(), np.sqrt(len(gains)) * gains.std(ddof=1)
+    if gain <= error:
+        return usual
+    return float(usual * (best / usual) ** (1.0 - np.sqrt(error / gain)))
 
 
 def minimum_of_curve(losses):

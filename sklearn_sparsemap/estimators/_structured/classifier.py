@@ -63,8 +63,9 @@ _MAX_ITER = {"lbfgs": 1000, "online": 100}
 # The usual penalty on the sum of the losses, as a fraction of the total variance of the features. It is a Gaussian
 # prior under which the scores of parts have the standard deviation 2.6. Log losses need larger scores where features
 # can separate the labels, up to 10: their fraction grows from the second one with the square root of the number of rows
-# for each column, if there are more than two. Chosen on held-out parts of training data; see doc/notes/training.md.
-_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 0.01, 2.0
+# for each column, if there are more than two. The perceptron loss has no scale; a strong penalty makes it forget the
+# weights of early mistakes. Chosen on held-out parts of training data; see doc/notes/training.md.
+_PENALTY, _PERCEPTRON_PENALTY, _LOG_LOSS_PENALTY, _DENSITY = 0.15, 1.5, 0.01, 2.0
 # Maximum of the total variance. The penalty is also that of additional scores, such as transitions, which do not grow
 # with the features.
 _MAX_VARIANCE = 100.0
@@ -104,9 +105,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     alpha : float, "auto" or None, default=None
         Strength of the squared penalty on all weights except the intercept. Larger values give smaller weights.
         Default: ``0.15 * v / n``, with the total variance v of the features (at most 100) and the number n of samples.
-        For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with the number r of rows for each column
-        of the features (at least 2, at most 450). ``"auto"`` chooses the strength by the loss of held-out samples, and
-        then learns from all samples, in about twice the time. See the notes.
+        For perceptron it is ``1.5 * v / n``. For crf and margin_crf it is smaller: ``0.01 * sqrt(r / 2) * v / n``, with
+        the number r of rows for each column of the features (at least 2, at most 450). ``"auto"`` chooses another
+        strength if held-out samples show that it is better, and then learns from all samples, in about twice the time.
+        See the notes.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, or a pair, default="auto"
         Optimiser. ``"lbfgs"`` is exact batch optimisation, for models of up to some million weights, and for smooth
         losses: not for perceptron and hinge. ``"adagrad"`` learns online, with sparse updates and averaged weights, for
@@ -202,20 +204,22 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     **Strength of the penalty.** The default amounts to a Gaussian prior on the weights, under which the scores of parts
     have a standard deviation of 2.6. For crf and margin_crf, whose losses vanish only at larger scores, it is 10 with
     up to two rows (steps, arcs or samples) for each column of features, and smaller with fewer columns, which separate
-    the labels less well. Columns that are zero do not count. So the default suits features in any unit. For
-    sparsemap and crf, whose scores are proportional to the temperature, it is divided by the temperature. The number of
-    samples is the sum of their weights; a weight below one counts as one. `partial_fit` and
-    `fit_partitions` use the variance and the rows of the first mini-batch and n = 10,000, and later calls keep the
-    strength.
+    the labels less well. Columns that are zero do not count. The perceptron loss has no scale; its stronger penalty
+    makes training forget early mistakes. So the default suits features in any unit. For sparsemap and crf, whose scores
+    are proportional to the temperature, it is divided by the temperature. The number of samples is the sum of their
+    weights; a weight below one counts as one. `partial_fit` and `fit_partitions` use the variance and the rows of the
+    first mini-batch and n = 10,000, and later calls keep the strength.
 
     With ``alpha="auto"``, `fit` holds out a fifth of the samples or, if there are fewer than 200, each third of them in
     turn. It tries ten times the default, the default, a tenth and a hundredth of it, each from the weights of the
-    previous strength, until the loss of the held-out samples no longer falls by half a percent, or two for crf and
-    margin_crf. Each strength takes four epochs of AdaGrad, or some tens of iterations of L-BFGS. The choice is the
-    minimum of a parabola through the losses. Models of the perceptron loss, which has no scale, are compared by the
-    fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer than
-    six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last fit
-    have seen the held-out samples. `partial_fit` continues with the chosen strength.
+    previous strength, until the loss of the held-out samples no longer falls. Each strength takes four epochs of
+    AdaGrad, or some tens of iterations of L-BFGS. The best strength is the minimum of a parabola through the losses.
+    The choice is the strength nearest to the default whose loss is within one standard error of the least one. So it is
+    the default unless another strength is clearly better. The standard error is that of the difference between the
+    losses of both, from groups of held-out samples. Models of the perceptron loss, which has no scale, are compared by
+    the fraction of wrong parts. The choice depends on the order of the samples, but not on `random_state`. With fewer
+    than six samples, it is the default. With `warm_start` too, the weights start from zero, because those of the last
+    fit have seen the held-out samples. `partial_fit` continues with the chosen strength.
 
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
@@ -441,7 +445,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 weights = task.weights / task.weights.max()
                 repetitions = np.where(weights > 0.0, np.clip(task.weights, 1.0, _MAX_WEIGHT), 0.0)
                 n_samples = repetitions.sum()
-            loss, penalty = LOSSES[task.loss], _PENALTY
+            loss, penalty = LOSSES[task.loss], _PERCEPTRON_PENALTY if task.loss == "perceptron" else _PENALTY
             if loss.argmax == "gibbs":
                 density = rows_per_column(X.values, np.repeat(repetitions, lengths))
                 penalty = min(_LOG_LOSS_PENALTY * max(density / _DENSITY, 1.0) ** 0.5, _PENALTY)

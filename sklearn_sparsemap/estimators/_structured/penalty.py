@@ -5,22 +5,23 @@ from functools import partial
 import numpy as np
 
 from ..._core.validation import pair_of
+from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
-from ...losses import LOSSES
+from ..._training._structure_task import UNKNOWN
 from .._failures import check_finite_loss
 from .._learners import LBFGSLearner, relative, zero_weights
 from .._monitor import report
-from .._strengths import Choice, choose_strength, has_stalled, try_strengths
+from .._strengths import Choice, choose_strength, has_stalled, nearest_to_usual, try_strengths
 
 # Strengths that are tried, as multiples of the usual one, the strongest first.
 _PATH = 10.0 ** np.arange(1, -3, -1)
-# Relative decrease of the held-out loss that a tenth of the strength must bring; that of log losses. Their weights grow
-# for many epochs if the penalty is weak, so on a path they overfit less than in a whole fit.
-_MIN_DECREASE, _MIN_LOG_DECREASE = 0.005, 0.02
+_USUAL = 1  # index of the usual strength
 # Minimum number of samples for a choice.
 _MIN_SAMPLES = 6
 # Minimum number of samples of which one part in `_N_PARTS` is held out; with fewer, each part of three is, in turn.
 _MANY, _N_PARTS, _FEW_PARTS = 200, 5, 3
+# Number of groups of the held-out samples of a part, for the standard error of the differences between losses.
+_N_GROUPS = 20
 # Number of epochs for each strength of a path. With two, weights stay too close to those of the previous strength.
 _EPOCHS = 4
 # On a path, L-BFGS ends if the loss falls by less than this fraction in an iteration; see `has_stalled`. With a third
@@ -40,23 +41,21 @@ class HeldOutPart:
     X : RaggedArray
     gold : array or RaggedArray
     train, held : int arrays
-        Indices of the samples.
+        Indices of the samples; those of `held` in random order.
     """
 
     def __init__(self, estimator, task, X, gold, train, held):
-        self.estimator, part, self.task = estimator, task.take(train), task.take(held)
+        self.estimator, part = estimator, task.take(train)
         part.weights = relative(part.weights)
         solver, _ = pair_of(estimator.solver, None)
         start, rng = zero_weights(part, X.values, solver), np.random.RandomState(_SEED)
         self.learner = estimator._learner(part, X[train], start, rng)
-        self.X, self.gold = self.learner.narrow(X[held]), gold[held]
+        groups = [np.sort(group) for group in np.array_split(held, min(_N_GROUPS, len(held)))]
+        self.groups = [(task.take(group), self.learner.narrow(X[group]), gold[group]) for group in groups]
 
-    def loss(self, alpha):
-        """Train with a strength, starting from the model of the previous one; return the sum of the held-out losses.
-
-        The perceptron's loss is proportional to the weights, so its models are compared by the fraction of wrong parts.
-        """
-        learner, estimator, task, weights = self.learner, self.estimator, self.task, self.task.weights
+    def losses(self, alpha):
+        """Train with a strength, starting from the model of the previous one; return the sum of each group's losses."""
+        learner = self.learner
         learner.restart(alpha)
         if isinstance(learner, LBFGSLearner):
             learner.run(partial(has_stalled, _LOSS_TOL, learner.losses))
@@ -64,10 +63,20 @@ class HeldOutPart:
             for _ in range(min(_EPOCHS, learner.max_iter)):
                 learner.run_epoch()
         model = learner.model()
+        return np.array([self._loss(model, *group) for group in self.groups])
+
+    def _loss(self, model, task, X, gold):
+        """Return the sum of the losses of held-out samples.
+
+        The perceptron's loss is proportional to the weights, so its models are compared by the fraction of wrong parts.
+        """
+        estimator, weights = self.estimator, task.weights
         if task.loss == "perceptron":
-            codes = estimator._predict_codes(task, self.X, model)
-            return weights.sum() * (1.0 - task.agreement(self.gold, codes, weights))
-        scores = linear_scores(self.X.values, model, estimator.n_jobs)
+            if isinstance(task, PartialTask) and (task.codes == UNKNOWN).all():
+                return 0.0
+            codes = estimator._predict_codes(task, X, model)
+            return weights.sum() * (1.0 - task.agreement(gold, codes, weights))
+        scores = linear_scores(X.values, model, estimator.n_jobs)
         loss, *_ = task.loss_gradient(scores, model.additional.astype(np.float64), estimator.n_jobs)
         check_finite_loss(loss, estimator._step_size)
         return loss
@@ -84,12 +93,13 @@ def choose_penalty(estimator, task, X, gold):
         return Choice(usual, np.array([usual]), np.array([np.nan]), [])
     order, is_many = np.random.default_rng(_SEED).permutation(rows), len(rows) >= _MANY
     held_parts = np.array_split(order, _N_PARTS if is_many else _FEW_PARTS)[: 1 if is_many else None]
-    parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), np.sort(held)) for held in held_parts]
-    total = sum(part.task.weights.sum() for part in parts)
-    min_decrease = _MIN_LOG_DECREASE if LOSSES[task.loss].argmax == "gibbs" else _MIN_DECREASE
-    alphas, losses, results = usual * _PATH, [], []
-    for alpha in try_strengths(alphas, losses, results, min_decrease):
+    parts = [HeldOutPart(estimator, task, X, gold, np.setdiff1d(rows, held), held) for held in held_parts]
+    total = task.weights[np.concatenate(held_parts)].sum()
+    alphas, losses, results, tried = usual * _PATH, [], [], []
+    for alpha in try_strengths(alphas, losses, results):
         report(estimator, "held-out samples, strength", len(losses) + 1, f"at most {len(alphas)}")
-        losses.append(sum(part.loss(alpha) for part in parts) / total)
-        results.append([])
-    return choose_strength(alphas, losses, results, min_decrease)
+        tried.append(np.concatenate([part.losses(alpha) for part in parts]))
+        losses.append(tried[-1].sum() / total)
+        results.append([tried[-1]])
+    choice = choose_strength(alphas, losses, results)
+    return choice._replace(alpha=nearest_to_usual(usual, tried[_USUAL], choice.alpha, *choice.results))
