@@ -834,8 +834,10 @@ def test_wrong_dicts_of_samples():
             StructuredSparseMAPClassifier(graph).fit([x], y)
     with pytest.raises(ValueError, match=r"X\[1\] must be a dict .*; got ndarray"):
         StructuredSparseMAPClassifier(graph).fit([{"works": works, "duty": duty}, works], y * 2)
-    with pytest.raises(ValueError, match=r"X\[0\] is a dict; if `structure` is a function, .* np.concatenate"):
-        StructuredSparseMAPClassifier(lambda x: graph).fit([{"works": works, "duty": duty}], y)
+    sample = {"works": works, "duty": duty}
+    for x, function in ((sample, lambda x: graph), ((sample, 1), lambda x, _: graph)):
+        with pytest.raises(ValueError, match=r"X\[0\] has a dict of features; if `structure` is a .* np.concatenate"):
+            StructuredSparseMAPClassifier(function).fit([x], y)
 
 
 def test_a_dict_of_stacked_arrays_is_no_list_of_samples():
