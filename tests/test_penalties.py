@@ -5,7 +5,6 @@ import pickle
 
 import naive_penalties as naive
 import numpy as np
-import pandas as pd
 import pytest
 from internals import FLOATS, FLOATS_OUT, INTS, budget_rule, disjoint_budget_rule, entry, power_of_two, shrink_atoms
 from numba import types
@@ -536,6 +535,7 @@ def test_selection_of_many():
 
 
 def test_names_of_groups_of_features():
+    pd = pytest.importorskip("pandas")
     names = ["b", "a", "b", "c"]
     for groups in (names, tuple(names), np.array(names), pd.Series(names), pd.Index(names)):
         for found in (as_groups(groups), as_groups(groups, 4), as_groups(groups, 4, feature_names=list("wxyz"))):

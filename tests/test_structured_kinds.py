@@ -474,7 +474,7 @@ def test_targets_are_compared_in_their_additional_parts_too():
         found = [is_structure_of(structure, x, parts) for x, parts in zip(X, y, strict=True)]
         assert found == [is_right or len(parts) - 1 == length(parts) for parts in y]
         if not is_right:
-            with pytest.raises(ValueError, match="Correct y, or encode"):
+            with pytest.raises(ValueError, match="Correct y, leave the sample out, or correct encode"):
                 StructuredSparseMAPClassifier(structure).fit(list(X), y)
 
 
@@ -483,7 +483,7 @@ def is_structure_of(structure, x, parts):
     try:
         StructuredSparseMAPClassifier(structure).partial_fit([x], [parts])
     except ValueError as error:
-        assert "Correct y, or encode" in str(error)
+        assert "Correct y, leave the sample out, or correct encode" in str(error)
         return False
     return True
 

@@ -281,9 +281,9 @@ def encode_gold(structure, layout, n_outputs, codes):
                 more = ", ..." if len(parts) > _SHOWN else ""
                 raise ValueError(
                     f"y[{i}] is no structure: with high scores for its parts [{', '.join(map(str, parts[:_SHOWN]))}"
-                    f"{more}] and low scores for all others, the MAP oracle finds another structure. Correct y, or "
-                    "encode; if y is valid, the oracle does not find the maximum: see "
-                    "sklearn_sparsemap.testing.check_structure"
+                    f"{more}] and low scores for all others, the MAP oracle finds another structure. Correct "
+                    "y, leave the sample out, or correct encode; if y is valid, the oracle does not find the maximum: "
+                    "sklearn_sparsemap.testing.check_structure shows where, given all structures of a small problem"
                 )
     return gold
 
