@@ -102,6 +102,23 @@ def test_the_files_that_other_rooms_use_are_listed():
     assert listed == files_used_by_other_rooms()
 
 
+def test_files_that_name_their_users_name_all():
+    users, named = {}, 0
+    for path in nodes_by_path():
+        there = path.relative_to(PACKAGE).parts
+        for used in files_imported(path):
+            if used.parent != path.parent and path.name != "__init__.py":
+                is_other_room = used.relative_to(PACKAGE).parts[0] != there[0]
+                place = there[0].removesuffix(".py") if is_other_room else "/".join(there[:-1])
+                users.setdefault(used, set()).add(place)
+    for path, nodes in nodes_by_path().items():
+        sentence = re.search(r"^Used by ([^.]+)\.$", ast.get_docstring(nodes[0]) or "", re.MULTILINE)
+        if sentence:
+            named += 1
+            assert re.findall(r"`([^`]+)`", sentence[1]) == sorted(users[path]), f"{path}: {sorted(users[path])}"
+    assert named >= 80, named
+
+
 STRUCTURES = {name for name in structures.__all__ if name != "Structure"}
 
 

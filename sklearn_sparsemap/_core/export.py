@@ -1,4 +1,7 @@
-"""Fitted estimators and transformers as a dict of arrays, which later versions read."""
+"""Fitted estimators and transformers as a dict of arrays, which later versions read.
+
+Used by `conformal`, `estimators` and `features`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mixed-integer programs by HiGHS, without the debugging output that HiGHS writes to the standard output."""
+"""Mixed-integer programs by HiGHS, without the debugging output that HiGHS writes to the standard output.
+
+Used by `inference` and `structures`.
+"""
 
 import ctypes
 import os

@@ -1,4 +1,7 @@
-"""HTML for notebooks: a heading, and tables that show their first rows."""
+"""HTML for notebooks: a heading, and tables that show their first rows.
+
+Used by `estimators`, `factors`, `inference` and `inspection`.
+"""
 
 from html import escape
 

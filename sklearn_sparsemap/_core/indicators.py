@@ -1,4 +1,7 @@
-"""Label sets: indicator matrices, the names of their columns, their missing entries, and collections of names."""
+"""Label sets: indicator matrices, the names of their columns, their missing entries, and collections of names.
+
+Used by `conformal`, `estimators`, `factors`, `metrics` and `plotting`.
+"""
 
 import numbers
 from collections.abc import Set

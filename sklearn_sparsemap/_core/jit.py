@@ -12,6 +12,8 @@ Three kinds of compiled function are enough for the whole package:
 
 All are `nogil`, and functions with a signature are cached. Arrays must be C-contiguous and of one of the types below.
 An argument of a read-only type accepts read-only and writable arrays, so no input triggers a second compilation.
+
+Most rooms use this file.
 """
 
 import gc

@@ -6,6 +6,8 @@ numbers. `load` reads four numbers, `+ - * /` and `larger` combine them with fou
 writes them. Wider vectors need more padding, and were not faster.
 
 With untested versions of Numba, and without compilation, `WIDTH` is 1: the same loops process one number at a time.
+
+Used by `_numerics` and `structures`.
 """
 
 from .compile.mode import IS_LINKED

@@ -1,4 +1,7 @@
-"""Files for a partition of the data, X and y, which are restored exactly."""
+"""Files for a partition of the data, X and y, which are restored exactly.
+
+Used by `estimators`.
+"""
 
 from __future__ import annotations
 

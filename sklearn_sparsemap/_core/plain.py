@@ -1,4 +1,7 @@
-"""The plain form of values: JSON text and NumPy arrays, from which only objects of listed classes are made."""
+"""The plain form of values: JSON text and NumPy arrays, from which only objects of listed classes are made.
+
+Used by `estimators`, `features` and `pipeline`.
+"""
 
 from __future__ import annotations
 

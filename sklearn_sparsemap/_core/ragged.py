@@ -1,4 +1,7 @@
-"""RaggedArray: per-sample arrays of different lengths, stored as one array."""
+"""RaggedArray: per-sample arrays of different lengths, stored as one array.
+
+Used by `_training`, `distributed`, `estimators`, `features`, `inference` and `metrics`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Selection of the k highest values, and sorting, without numpy's sort, which takes a second to compile."""
+"""Selection of the k highest values, and sorting, without numpy's sort, which takes a second to compile.
+
+Used by `_numerics`, `penalties` and `structures`.
+"""
 
 from .jit import kernel
 

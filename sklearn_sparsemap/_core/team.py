@@ -1,4 +1,7 @@
-"""Kernels that run in parallel on several threads: barriers, and prefetching."""
+"""Kernels that run in parallel on several threads: barriers, and prefetching.
+
+Used by `_training`.
+"""
 
 from .compile.mode import IS_LINKED
 from .jit import kernel

@@ -2,6 +2,8 @@
 
 A template is a sequence of atoms joined by ``|``. An atom is a field with an optional side before it and an optional
 offset after it: ``word[-1]|pos[0]``, ``head.pos[0]|between.pos|distance``.
+
+Used by `features` and `penalties`.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Threads over ranges of problems, and Ctrl-C in kernels."""
+"""Threads over ranges of problems, and Ctrl-C in kernels.
+
+Used by `_graphs`, `_layers`, `_training`, `distributed`, `features`, `inference`, `losses` and `structures`.
+"""
 
 import _signal
 import multiprocessing

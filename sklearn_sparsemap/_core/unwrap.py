@@ -1,4 +1,7 @@
-"""Access to the model within pipelines and searches, of this package or of scikit-learn."""
+"""Access to the model within pipelines and searches, of this package or of scikit-learn.
+
+Used by `conformal`, `inspection`, `pipeline` and `plotting`.
+"""
 
 from collections.abc import Mapping
 

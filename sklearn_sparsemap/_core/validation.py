@@ -3,6 +3,8 @@
 A message says what is wrong, which value, and the remedy. Some files recognise messages by their text, and change them:
 `estimators/_structured/groups.py` those about numbers of features, `_layers/samples.py` those that begin with
 ``scores[`` or ``additional[``.
+
+Most rooms use this file.
 """
 
 import numbers

@@ -1,4 +1,7 @@
-"""Factor graphs in the form of kernels: flat arrays, and the numbers of the kinds of factors."""
+"""Factor graphs in the form of kernels: flat arrays, and the numbers of the kinds of factors.
+
+Used by `_graphs/tables`, `_layers`, `_training`, `factors`, `inference` and `losses`.
+"""
 
 from collections import namedtuple
 

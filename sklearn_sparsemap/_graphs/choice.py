@@ -1,4 +1,7 @@
-"""The choice of the kernels for a graph, and of the solvers for its structures."""
+"""The choice of the kernels for a graph, and of the solvers for its structures.
+
+Used by `inference`.
+"""
 
 from .._core.jit import as_argument, readonly, table_of
 from .._numerics.active_set import active_set

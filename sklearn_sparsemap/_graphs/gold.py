@@ -1,4 +1,7 @@
-"""The additional parts of the structures that an assignment of the variables selects."""
+"""The additional parts of the structures that an assignment of the variables selects.
+
+Used by `factors`.
+"""
 
 import numpy as np
 from numba import types

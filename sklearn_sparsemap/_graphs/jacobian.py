@@ -1,4 +1,7 @@
-"""Products with the Jacobians of many samples of one graph, by one compiled call per thread."""
+"""Products with the Jacobians of many samples of one graph, by one compiled call per thread.
+
+Used by `inference`.
+"""
 
 import warnings
 from functools import cached_property

@@ -6,6 +6,8 @@ own mean. The blocks below a node are in a pairing heap, so that n nodes take O(
 
 References: Pardalos and Xue, Algorithms for a class of isotonic regression problems. Algorithmica 23, 1999. Fredman,
 Sedgewick, Sleator and Tarjan, The pairing heap: a new form of self-adjusting heap. Algorithmica 1, 1986.
+
+Used by `inference`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Differences between the pairs of marginals and those of gold labels, in graphs of pairs only."""
+"""Differences between the pairs of marginals and those of gold labels, in graphs of pairs only.
+
+Used by `inference`.
+"""
 
 import numpy as np
 from numba import types

@@ -1,4 +1,7 @@
-"""Samples of one factor graph and their solutions, as the arguments of the loops over samples."""
+"""Samples of one factor graph and their solutions, as the arguments of the loops over samples.
+
+Used by `_graphs/tables`, `inference` and `losses`.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,7 @@
-"""Checks of the shapes of user input, which work for tensors of any library."""
+"""Checks of the shapes of user input, which work for tensors of any library.
+
+Used by `jax` and `torch`.
+"""
 
 import numbers
 from math import prod

@@ -2,6 +2,8 @@
 
 `torch` also registers native operators, and readers of gold structures and of decisions. A compiled or exported program
 contains the number of its operator.
+
+Used by `jax` and `torch`.
 """
 
 import threading

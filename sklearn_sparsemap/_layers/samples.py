@@ -3,6 +3,8 @@
 Layers describe samples by rows of ints, shape (n_samples, 1 + n_lengths): whether the mask leaves a part, and the
 lengths. A zero anywhere in a row says that the sample is empty. Its scores are never read, and its marginals and their
 derivatives are zero.
+
+Used by `jax` and `torch`.
 """
 
 import re

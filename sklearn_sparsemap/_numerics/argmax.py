@@ -2,6 +2,8 @@
 
 They have the signature of `solver.py`, so they can replace a SparseMAP solver in every loop, and one kernel computes
 all losses.
+
+Used by `_graphs` and `inference`.
 """
 
 import numpy as np

@@ -3,6 +3,8 @@
 The factor is upper triangular, K = R'R, and is stored in the leading k x k block of a larger row-major array, so that
 every inner loop runs along a row. A second array holds the columns ``R'^{-1} [theta, 1]`` of the two right-hand sides
 that the solvers need. Appending and removing update them in O(k), and a solve is a single back substitution.
+
+Used by `_graphs` and `_training`.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""MAP and SparseMAP of a range of the problems of a batch, in one compiled call each."""
+"""MAP and SparseMAP of a range of the problems of a batch, in one compiled call each.
+
+Used by `_graphs`, `_training`, `inference`, `losses`, `structures` and `testing`.
+"""
 
 from collections import namedtuple
 

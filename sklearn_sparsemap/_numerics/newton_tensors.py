@@ -4,6 +4,8 @@ SparseMAP with the constraints ``A u <= b`` is the solution u of a dual problem:
 function of the multipliers of the constraints, each between a lower and an upper bound. The slope of the dual is
 ``A u - b``; minus its second derivative is ``A P A'``, with the projector P onto the directions in which u is free. All
 samples of a batch take a step at once; those that have converged stay where they are.
+
+Used by `_graphs` and `structures`.
 """
 
 import torch

@@ -1,4 +1,7 @@
-"""Specialised solvers of a structure's polytope, and the rule for when they are faster than the active set."""
+"""Specialised solvers of a structure's polytope, and the rule for when they are faster than the active set.
+
+Used by `_graphs`, `_layers`, `_training`, `inference`, `losses`, `structures` and `testing`.
+"""
 
 from collections import namedtuple
 from collections.abc import Callable

@@ -18,6 +18,8 @@ tuple
   structure is allowed; GAVE_UP if another solver has to take over;
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
+
+Used by `_graphs`, `inference`, `losses` and `structures`.
 """
 
 from numba import types

@@ -1,4 +1,7 @@
-"""Support: the structures of a solution, their weights, and the factor of their Gram matrix."""
+"""Support: the structures of a solution, their weights, and the factor of their Gram matrix.
+
+Used by `_graphs`, `inference`, `losses` and `structures`.
+"""
 
 from collections import namedtuple
 

@@ -1,4 +1,7 @@
-"""The root of a piecewise linear equation, used by the closed forms and the coordinate sweeps."""
+"""The root of a piecewise linear equation, used by the closed forms and the coordinate sweeps.
+
+Used by `_graphs` and `structures`.
+"""
 
 import numpy as np
 

@@ -7,6 +7,8 @@ do not change the tight facets. A face is stored in three arrays, like the solut
   the beginning of each tight facet's parts, and the end of the last one. Then these parts, all in the support;
 - `factor` (k, k): the upper Cholesky factor of the products of the k tight facets, minus their means in the blocks;
 - `shares` (n_blocks + 1,): one divided by the number of parts of a block that are in the support; last 0.
+
+Used by `_graphs` and `structures`.
 """
 
 import numpy as np

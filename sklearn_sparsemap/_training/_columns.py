@@ -8,6 +8,8 @@ Online learners update such weights equally, so the weight of the merged column 
 weights are adjacent. For L-BFGS the penalty must be the same, so k equal columns are replaced by one column with
 sqrt(k) times the values, and their weights by one weight of sqrt(k) times the size (`ScaledDuplicateColumns`). This is
 a rotation, under which the steps of L-BFGS are invariant.
+
+Used by `_training/_online` and `estimators`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Records of a training in bounded memory."""
+"""Records of a training in bounded memory.
+
+Used by `_training/_online` and `estimators`.
+"""
 
 MAX_ENTRIES = 2048  # maximum number of entries of a curve, even
 

@@ -1,4 +1,7 @@
-"""Flat training data, and the weights of a linear model."""
+"""Flat training data, and the weights of a linear model.
+
+Used by `_training/_group_lasso`, `_training/_online`, `conformal` and `estimators`.
+"""
 
 from collections import namedtuple
 from itertools import pairwise

@@ -16,6 +16,8 @@ out : float64 array
     Output.
 table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
+
+Used by `_training/_group_lasso` and `estimators`.
 """
 
 from itertools import pairwise

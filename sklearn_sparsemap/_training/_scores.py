@@ -1,4 +1,7 @@
-"""Scores of rows of features under the weights of a linear model, dense or sparse, on threads."""
+"""Scores of rows of features under the weights of a linear model, dense or sparse, on threads.
+
+Used by `estimators`.
+"""
 
 from collections import namedtuple
 

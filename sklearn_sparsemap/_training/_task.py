@@ -13,6 +13,10 @@ class Task:
 
     Tasks of label sets and of decisions have them from the start.
 
+    Other rooms use tasks, too: `conformal` reads `row_ptr` and `additional_shapes` and calls `marginals`; `inspection`
+    calls `n_best` and `difference` and reads `varies`; `distributed` calls `epochs(..., remember=False)` and reads
+    `weights`.
+
     Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
     scores are flat, and the same for all samples.
 

@@ -1,4 +1,7 @@
-"""Failures and interruptions of training: estimators remain consistent; warnings and errors point at the user."""
+"""Failures and interruptions of training: estimators remain consistent; warnings and errors point at the user.
+
+Used by `conformal`, `distributed`, `estimators/_multilabel`, `estimators/_selection` and `estimators/_structured`.
+"""
 
 from __future__ import annotations
 

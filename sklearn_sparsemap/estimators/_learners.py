@@ -5,6 +5,8 @@ parameters `solver`, `alpha`, `batch_size`, `shuffle`, `average`, `fit_intercept
 `early_stopping` and `validation_fraction`, and the attributes `_structure` and `_step_size`, the name of its step size
 in messages. If it has `alpha_`, this is the strength of the penalty. `weights_of_last_fit` is for
 `LinearStructuredModel`.
+
+Used by `distributed`, `estimators/_multilabel` and `estimators/_structured`.
 """
 
 import numpy as np

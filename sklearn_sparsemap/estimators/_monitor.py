@@ -1,4 +1,7 @@
-"""The monitor of a fit, which stops a learner and keeps the best model, and its reports to users and callbacks."""
+"""The monitor of a fit, which stops a learner and keeps the best model, and its reports to users and callbacks.
+
+Used by `distributed`, `estimators/_multilabel`, `estimators/_selection` and `estimators/_structured`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""fit_partitions: training on data of which one partition at a time is in memory."""
+"""fit_partitions: training on data of which one partition at a time is in memory.
+
+Used by `distributed`, `estimators/_multilabel` and `estimators/_structured`.
+"""
 
 from __future__ import annotations
 

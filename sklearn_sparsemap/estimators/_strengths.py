@@ -1,4 +1,7 @@
-"""The choice of the strength of a penalty by the loss of held-out samples, along a path of strengths."""
+"""The choice of the strength of a penalty by the loss of held-out samples, along a path of strengths.
+
+Used by `estimators/_multilabel` and `estimators/_structured`.
+"""
 
 from collections import namedtuple
 

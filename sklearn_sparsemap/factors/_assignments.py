@@ -1,4 +1,7 @@
-"""Assignments of the variables of a graph in the user's form, and the factors that they violate."""
+"""Assignments of the variables of a graph in the user's form, and the factors that they violate.
+
+Used by `_layers`, `_training`, `conformal` and `losses`.
+"""
 
 import numpy as np
 from scipy import sparse

@@ -1,4 +1,7 @@
-"""FactorGraph: variables and factors."""
+"""FactorGraph: variables and factors.
+
+Used by `inference`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Graphs that depend on the shape of a sample."""
+"""Graphs that depend on the shape of a sample.
+
+Used by `_layers` and `losses`.
+"""
 
 from functools import lru_cache
 

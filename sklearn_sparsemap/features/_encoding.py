@@ -1,4 +1,7 @@
-"""Templates and tokens, laid out as the flat arrays that the kernels read."""
+"""Templates and tokens, laid out as the flat arrays that the kernels read.
+
+Used by `features/_arcs`, `features/_tokens` and `features/_triples`.
+"""
 
 import numpy as np
 

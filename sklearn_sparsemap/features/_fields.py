@@ -1,4 +1,7 @@
-"""The distinct values of each field of tokens, and their 64-bit hashes."""
+"""The distinct values of each field of tokens, and their 64-bit hashes.
+
+Used by `features/_arcs` and `features/_rows`.
+"""
 
 from collections.abc import Mapping
 from hashlib import blake2b

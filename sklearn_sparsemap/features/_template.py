@@ -1,4 +1,7 @@
-"""The common part of templates of tokens and of arcs."""
+"""The common part of templates of tokens and of arcs.
+
+Used by `features/_arcs`, `features/_tokens` and `features/_triples`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Inference for problems that are laid out for the kernels, with one compiled call for each thread."""
+"""Inference for problems that are laid out for the kernels, with one compiled call for each thread.
+
+Used by `_layers`, `_training`, `estimators`, `inference/_results` and `losses`.
+"""
 
 from functools import partial
 from itertools import pairwise

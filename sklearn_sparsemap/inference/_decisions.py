@@ -1,4 +1,7 @@
-"""Optimal decisions under values of the parts, as arrays in the shape of the values."""
+"""Optimal decisions under values of the parts, as arrays in the shape of the values.
+
+Used by `estimators`, `losses` and `metrics`.
+"""
 
 import numpy as np
 

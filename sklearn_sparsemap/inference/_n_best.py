@@ -1,4 +1,7 @@
-"""`n_best`: the k structures with the highest scores."""
+"""`n_best`: the k structures with the highest scores.
+
+Used by `_training`.
+"""
 
 from __future__ import annotations
 

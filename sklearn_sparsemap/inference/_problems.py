@@ -1,4 +1,7 @@
-"""Checks of the user's input, and its layout for the kernels."""
+"""Checks of the user's input, and its layout for the kernels.
+
+Used by `_layers`, `estimators`, `inference/_graph` and `losses`.
+"""
 
 from functools import cached_property
 from math import prod

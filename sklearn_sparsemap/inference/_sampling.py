@@ -1,4 +1,7 @@
-"""Exact sampling from Gibbs distributions, by a specialised algorithm or one place at a time."""
+"""Exact sampling from Gibbs distributions, by a specialised algorithm or one place at a time.
+
+Used by `estimators`.
+"""
 
 import numpy as np
 

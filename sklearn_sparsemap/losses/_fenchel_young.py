@@ -6,6 +6,8 @@ A loss is defined by a regulariser Omega and its regularised argmax q*::
 
 Value and gradient are implemented once, in _kernel.py, for the public class and the training kernels. The regularised
 argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function.
+
+Used by `_layers`, `_training` and `estimators`.
 """
 
 from __future__ import annotations

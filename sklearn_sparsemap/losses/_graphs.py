@@ -1,4 +1,7 @@
-"""Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations."""
+"""Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations.
+
+Used by `_training` and `estimators`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Losses of label sets: SparseMAP, the structured hinge, and the logistic loss of independent labels."""
+"""Losses of label sets: SparseMAP, the structured hinge, and the logistic loss of independent labels.
+
+Used by `_training` and `estimators`.
+"""
 
 import numpy as np
 

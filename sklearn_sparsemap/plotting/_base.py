@@ -1,4 +1,7 @@
-"""Bases of all displays: their axes, and the fitted estimators that they draw."""
+"""Bases of all displays: their axes, and the fitted estimators that they draw.
+
+Used by `plotting/_graphs`, `plotting/_selection` and `plotting/_structures`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Colours, legends and axes of all displays. matplotlib and networkx are imported at the first plot only."""
+"""Colours, legends and axes of all displays. matplotlib and networkx are imported at the first plot only.
+
+Used by `plotting/_graphs`, `plotting/_selection` and `plotting/_structures`.
+"""
 
 import numpy as np
 

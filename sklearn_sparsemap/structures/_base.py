@@ -1,4 +1,7 @@
-"""Structure: the protocol of all structures, and the guide to adding one."""
+"""Structure: the protocol of all structures, and the guide to adding one.
+
+Most rooms use this file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Exponentials of many numbers at once."""
+"""Exponentials of many numbers at once.
+
+Used by `structures/_chain`, `structures/_sequence_budget` and `structures/_tree`.
+"""
 
 import numpy as np
 

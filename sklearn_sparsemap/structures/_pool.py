@@ -1,4 +1,7 @@
-"""Pool: a choice among some known solutions."""
+"""Pool: a choice among some known solutions.
+
+Used by `estimators`.
+"""
 
 import numpy as np
 

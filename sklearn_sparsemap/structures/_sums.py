@@ -1,4 +1,8 @@
-"""Steps of dynamic programs: the largest sum of two arrays, and sums of exponentials, given as logarithms."""
+"""Steps of dynamic programs: the largest sum of two arrays, and sums of exponentials, given as logarithms.
+
+Used by `structures/_alignment`, `structures/_chain`, `structures/_head_automaton`, `structures/_path`,
+`structures/_segmentation`, `structures/_simplex` and `structures/_tree`.
+"""
 
 import numpy as np
 

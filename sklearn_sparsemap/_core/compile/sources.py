@@ -18,7 +18,7 @@ _PACKAGE = __package__.partition(".")[0]
 def digest_of(function, options):
     """Return a digest of a function, of all kernels and constants that it uses, and of Numba's options.
 
-    Comments, docstrings, and the files that functions are in, do not change it.
+    Comments, docstrings, and the files that functions are in, do not change it. `cache.py` and `plain.py` call it.
     """
     return hashlib.sha256(_digest_of_compiler() + _digest_of_function(function, options)).digest()
 
@@ -51,7 +51,7 @@ def _used_by(function):
 
 
 def size_of(function):
-    """Return the bytes of bytecode of a function and all kernels that it uses; compile time is about proportional."""
+    """Return the bytes of bytecode of a function and all kernels that it uses. `_core/jit.py` expects time by it."""
     functions, size = [function], 0
     for each in functions:
         code, *values = _used_by(each)

@@ -22,6 +22,8 @@ share : Share
     The columns of a thread.
 scores : float64 array
     Output: the scores of the rows, for each piece of columns.
+
+Used by `_training` and `estimators`.
 """
 
 from collections import namedtuple

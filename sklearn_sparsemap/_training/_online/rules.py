@@ -24,6 +24,8 @@ values, sums, squares : arrays
     Arrays of the store.
 first, stop : int
     The range of places that `_penalise` updates.
+
+Used by `_training`.
 """
 
 from collections import namedtuple

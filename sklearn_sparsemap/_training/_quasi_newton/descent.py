@@ -7,6 +7,8 @@ References: Liu and Nocedal, On the limited memory BFGS method for large scale o
 45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997. Moré
 and Thuente, Line search algorithms with guaranteed sufficient decrease. ACM Transactions on Mathematical Software 20,
 1994.
+
+Used by `_training/_group_lasso` and `estimators`.
 """
 
 from collections import namedtuple

@@ -22,6 +22,8 @@ start, stop : int
     The range of pieces of a call.
 table : float64 array of shape (n_pieces, n_columns)
     Output: partial sums, one row for each piece.
+
+Used by `_training`.
 """
 
 from collections import namedtuple

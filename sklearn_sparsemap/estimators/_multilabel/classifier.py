@@ -272,7 +272,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     # `_tunes_threshold`, `_choose_rule`, `_validate` and `_held_out_loss`, and sets `_rule` and `threshold_`.
     # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params`, `_labels_in`, `_reset_pass`,
     # `_configure_epoch`, `_iteration_limit`, `_validation_score` and `_end_partitions`, `distributed` also sets
-    # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`.
+    # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py` names what
+    # `conformal`, `inspection` and `plotting` read.
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "label_graph": "no_validation",

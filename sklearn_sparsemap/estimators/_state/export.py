@@ -1,4 +1,7 @@
-"""The learned part of an estimator among its arrays."""
+"""The learned part of an estimator among its arrays.
+
+Used by `estimators`, `estimators/_multilabel` and `estimators/_structured`.
+"""
 
 from __future__ import annotations
 

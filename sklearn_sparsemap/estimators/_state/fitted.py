@@ -1,4 +1,7 @@
-"""FittedState: the weights of an estimator, with the optimiser that continues their training."""
+"""FittedState: the weights of an estimator, with the optimiser that continues their training.
+
+Used by `distributed`, `estimators`, `estimators/_multilabel` and `estimators/_structured`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Averages of training states: parameter mixing."""
+"""Averages of training states: parameter mixing.
+
+Used by `distributed`.
+"""
 
 from __future__ import annotations
 

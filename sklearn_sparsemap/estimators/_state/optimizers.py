@@ -1,4 +1,7 @@
-"""Conversion between optimisers and the arrays of a `TrainingState`."""
+"""Conversion between optimisers and the arrays of a `TrainingState`.
+
+Used by `distributed` and `estimators/_structured`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""TrainingState: the state of a training, as arrays that can be stored, sent, and averaged."""
+"""TrainingState: the state of a training, as arrays that can be stored, sent, and averaged.
+
+Used by `distributed`.
+"""
 
 from __future__ import annotations
 

@@ -91,8 +91,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     ones, are an int array of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels),
     or an object array of structures in the user's form.
 
-    In this folder, `new_labels.py` calls `_check_whole` and `_transition_mask`, `penalty.py` calls `_predict_codes`,
-    and `data.py` reads `_learned` and `_dtype`.
+    In this folder, `perceptron.py` overrides `_edit` and `_latest_loss`, and `groups.py` `_check_predict`. The fits
+    call `_training_data`, `_begin`, `_samples_to_score` and `_agreement`. `new_labels.py` calls `_check_whole` and
+    `_transition_mask`, `penalty.py` calls `_predict_codes`, and `data.py` reads `_learned` and `_dtype`.
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs` (by which they also tell these estimators), `_task`, `_scores`, `_as_labels` and `_no_labels`, and

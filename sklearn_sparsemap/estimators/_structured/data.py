@@ -2,6 +2,8 @@
 
 Features become a `RaggedArray` with one row of features for each label or part. Labels, which are hashable objects,
 become integer codes. Label sequences without steps are left out of training, and their predictions are empty.
+
+Used by `conformal` and `estimators/_multilabel`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Restrictions of structures: constraints on successive labels, and partially known structures to complete."""
+"""Restrictions of structures: constraints on successive labels, and partially known structures to complete.
+
+Used by `conformal` and `estimators/_multilabel`.
+"""
 
 import re
 from contextlib import contextmanager

@@ -1,4 +1,7 @@
-"""Arcs as flat arrays, and their columns: by hash, or by the vocabulary of training sentences."""
+"""Arcs as flat arrays, and their columns: by hash, or by the vocabulary of training sentences.
+
+Used by `features/_triples`.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""The output of transformers of samples: a RaggedArray, or a data frame for each sample."""
+"""The output of transformers of samples: a RaggedArray, or a data frame for each sample.
+
+Used by `features`.
+"""
 
 from __future__ import annotations
 

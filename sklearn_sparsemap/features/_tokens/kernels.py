@@ -17,6 +17,8 @@ column_ptr : int array of shape (n_templates + 1,)
 slots, keys
     Hash tables with open addressing. A slot contains the number of an n-gram plus one; 0 is empty. The key of number i
     is ``keys[base + i]``. Table j is ``slots[slot_ptr[j]:slot_ptr[j + 1]]``; its length minus one is `mask`.
+
+Used by `features/_arcs`, `features/_rows` and `features/_triples`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The best assignment of a graph of logic factors and pairs, by a mixed-integer program with a time limit."""
+"""The best assignment of a graph of logic factors and pairs, by a mixed-integer program with a time limit.
+
+Used by `_training` and `inference`.
+"""
 
 import warnings
 

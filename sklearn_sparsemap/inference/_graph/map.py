@@ -1,4 +1,7 @@
-"""MAP inference in factor graphs: the linear relaxation, and an exact search if that is fractional."""
+"""MAP inference in factor graphs: the linear relaxation, and an exact search if that is fractional.
+
+Used by `_layers`, `_training`, `estimators`, `inference` and `losses`.
+"""
 
 from typing import NamedTuple
 

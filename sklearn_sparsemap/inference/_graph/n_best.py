@@ -1,4 +1,7 @@
-"""The k best assignments of a factor graph: each is the best one under factors that exclude the previous ones."""
+"""The k best assignments of a factor graph: each is the best one under factors that exclude the previous ones.
+
+Used by `_training`.
+"""
 
 import numpy as np
 

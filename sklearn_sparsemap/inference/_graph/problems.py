@@ -1,4 +1,7 @@
-"""Inference in factor graphs: the user's input, checked and laid out for the kernels, and the public functions."""
+"""Inference in factor graphs: the user's input, checked and laid out for the kernels, and the public functions.
+
+Used by `_layers`, `_training`, `inference` and `losses`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LP-SparseMAP of samples of one factor graph that are laid out for the kernels."""
+"""LP-SparseMAP of samples of one factor graph that are laid out for the kernels.
+
+Used by `_layers`, `inference` and `losses`.
+"""
 
 from functools import partial
 from typing import NamedTuple

@@ -72,7 +72,10 @@ def _are_independent(batch, parts):
 
 
 def _solve_independent(batch, parts):
-    """Solve chains whose transitions do not matter; see `_layers.independent` for the additional marginals."""
+    """Solve chains whose transitions do not matter.
+
+    `_layers/independent.py` has the same rule for the additional marginals, so a change belongs in both.
+    """
     scores, n_steps = batch.scores, batch.lengths[:, 0]
     _, padded, m = scores.shape
     ends = (n_steps - 1).reshape(-1, 1, 1).expand(-1, 1, m)

@@ -1,4 +1,7 @@
-"""The flow solver of chains, and the rule when it is faster than the active set, which works with single paths."""
+"""The flow solver of chains, and the rule when it is faster than the active set, which works with single paths.
+
+Used by `structures/_chain`.
+"""
 
 import numpy as np
 from numba import types
