@@ -67,7 +67,7 @@ def transformed_sample(steps, last, x, is_flat):
 
 
 def _one_sample(x, is_flat, columns):
-    """Return a single sample as a sequence of samples.
+    """Return a single sample as a sequence of samples; see `transformed_sample`.
 
     A row of a table that is a Series becomes a table, so that its columns keep their names; `columns` are those of the
     model, if they have names.

@@ -185,6 +185,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
             model cannot predict. Sets then contain every structure.
         """
         self._check_parameters()
+        self._check_one_source(groups)
         found = self._nonconformity(X)
         nonconformity = found.of_gold(y)
         of_parts = found.of_parts(y) if self.risk == "parts" else None
@@ -324,7 +325,7 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         return sets
 
     def _list_sets(self, X, groups):
-        """Return the sets of `predict_set`, without a warning of lists that are cut."""
+        """Return the sets of `predict_set`, without a warning of cut lists; `plotting/_coverage.py` calls it."""
         self._check_fitted()
         self._check_given(groups)
         found = self._nonconformity(X)
@@ -394,11 +395,17 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
         if levels.ndim != 1 or not len(levels) or levels.dtype.kind != "f" or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"confidence_level must be between 0 and 1, or a list of such; got {first_of(levels)}")
 
+    def _check_one_source(self, groups):
+        """Raise ValueError if groups are passed although the parameter names them."""
+        if groups is not None and self.groups is not None:
+            raise ValueError(
+                "groups were passed, but the parameter groups names them already; leave them out here: use only one"
+            )
+
     def _check_given(self, groups):
         """Raise ValueError unless groups are passed if and only if they were passed to `conformalize`."""
+        self._check_one_source(groups)
         if self._by_array != (groups is not None):
-            if self.groups is not None:
-                raise ValueError("groups were passed, but the parameter groups names them already; leave them out here")
             raise ValueError(
                 "groups must be passed, because they were passed to conformalize; one for each sample"
                 if self._by_array
@@ -407,8 +414,6 @@ class ConformalStructures(ArraysMixin, DocLinkMixin, BaseEstimator):
 
     def _groups_of(self, nonconformity, X, given, y=None):
         """Return the group of each sample: list of hashables."""
-        if given is not None and self.groups is not None:
-            raise ValueError(f"groups were passed, but the parameter groups={self.groups!r} names them; use only one")
         if given is not None:
             given = np.asarray(given).tolist()
             if len(given) != len(nonconformity):

@@ -2,8 +2,6 @@
 
 `StructuredGroupLasso` makes it, the other files of this folder call it, and a search for a strength calls
 `smallest_alpha`.
-
-Used by `estimators`.
 """
 
 import numpy as np

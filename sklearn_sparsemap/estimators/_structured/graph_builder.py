@@ -145,7 +145,7 @@ class GraphBuilder:
         if not _holds_any(X, (tuple, dict)):
             return X, None
         for i, x in enumerate(X):
-            if isinstance(x, dict) or (isinstance(x, tuple) and x and isinstance(x[0], dict)):
+            if isinstance(x[0] if isinstance(x, tuple) and x else x, dict):
                 raise ValueError(
                     f"X[{i}] has a dict of features; if `structure` is a function, a sample has one row of features "
                     "for each variable, in the order in which the graph made them: join the rows of all arrays by "

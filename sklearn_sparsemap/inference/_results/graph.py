@@ -57,7 +57,7 @@ class LPSparseMAPResult:
 
     def __init__(self, problem, solution, tol, again):
         # Problem and solution are batches of one sample; for `again` see `GraphJacobian`. A warm start
-        # (`_graph/problems.py`) reads `_layout`, `_joint`, `_multipliers` and `_links`, and
+        # (`inference/_graph/problems.py`) reads `_layout`, `_joint`, `_multipliers` and `_links`, and
         # `plotting/_graphs/factor_graph.py` reads `_layout` and `_problem`.
         self._problem, self._solution, self._layout = problem, solution, problem.layout
         self._tol, self._again = tol, again

@@ -30,8 +30,8 @@ _MANY = 64
 class SparseMAPSolutions:
     """Solutions of SparseMAP problems as arrays, and products with their Jacobians.
 
-    Subclasses (`structure.py`, `structure_batch.py`) define `_supports`, read `_extra_ptr` and `_by_facets`, and call
-    `_structures_of` and `knows_face`.
+    Subclasses (`structure.py`, `structure_batch.py`) define `_supports`, read the attributes that the constructor sets,
+    `_ptr`, `_extra_ptr` and `_by_facets`, and call `_structures_of` and `knows_face`.
 
     Parameters
     ----------
