@@ -134,6 +134,7 @@ from sklearn_sparsemap._training._objective import PIECE, DenseFeatures, SparseF
 from sklearn_sparsemap._training._minibatch import Adam, LinearMinibatchOptimizer, MinibatchOptimizer
 import sklearn_sparsemap._training._online.optimizer as online_optimizer
 from sklearn_sparsemap._training._online.optimizer import (
+    FRONT,
     TOP,
     LinearModel,
     MiraOptimizer,

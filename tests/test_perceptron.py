@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from internals import (
     COUNT,
+    FRONT,
     BoundedCurve,
     GroupOptimizer,
     StructureTask,
@@ -170,7 +171,7 @@ def test_weights_that_exist_are_counted_and_given_back():
         optimizer.average = False
         assert_allclose(groups.norms(optimizer.model().coef.toarray()), optimizer.group_norms(), rtol=1e-9)
         optimizer.average = True
-        sizes.append(len(store.values))
+        sizes.append(int(optimizer.counters[FRONT]))
     # Blocks are used again: memory does not grow with the number of samples.
     assert sizes[-1] == sizes[5]
 

@@ -172,8 +172,9 @@ class LinearModel:
 
     @classmethod
     def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
+        """Return a start of training, whose dense `coef` is read-only and takes no memory."""
         shape = n_features, n_outputs
-        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.zeros(shape, dtype)
+        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.broadcast_to(np.zeros((), dtype), shape)
         return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
 
     @property

@@ -14,7 +14,7 @@ from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import END, FRONT, HELD, NEW_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share
 from .epoch import EPOCHS, FAILED
-from .pairs import SPACE, grow, new_pairs, pairs_have_space
+from .pairs import ARENA, SPACE, Pairs, grow, new_pairs, pairs_have_space
 from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -75,7 +75,8 @@ class OnlineOptimizer:
             self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
             self._load(model.coef)
             return
-        values = np.concatenate([dense, model.coef.ravel()], dtype=dense.dtype)
+        values = np.empty(len(dense) + model.coef.size, dense.dtype)
+        values[: len(dense)], values[len(dense) :].reshape(model.coef.shape)[:] = dense, model.coef
         sums, state = np.zeros(len(values) if average else 0, values.dtype), np.full_like(values, self._first_state)
         self._begin(Dense(n_outputs, len(dense), values, sums, state), average)
         self.counters[FRONT] = len(values)
@@ -89,15 +90,21 @@ class OnlineOptimizer:
 
     def _load(self, coef):
         """Load the weights of a CSR matrix into an empty store."""
-        space = int((np.diff(coef.indptr) > 0).sum()) * SPACE * (self.n_outputs + 1)
-        grow(self.store, len(self.store.values) + space)
-        self.counters[[END, FRONT]] = len(self.store.values)
+        stop = self.store.n_dense + int((np.diff(coef.indptr) > 0).sum()) * SPACE * (self.n_outputs + 1)
+        if stop > len(self.store.values):
+            grow(self.store, stop)
+        self.counters[[END, FRONT]] = stop
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
         LOAD_PAIRS[self.dtype](self.store, self.counters, *parts, readonly(coef.data))
 
     def __getstate__(self):
         # `configure` makes the rule again before the next epoch.
-        return {name: value for name, value in self.__dict__.items() if name not in ("rule", "counters")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("rule", "counters")}
+        if isinstance(self.store, Pairs):
+            # Unused places take no memory, but would be stored.
+            used = {name: getattr(self.store, name)[: self.counters[FRONT]] for name in ARENA}
+            state["store"] = self.store._replace(**used)
+        return state
 
     def __setstate__(self, state):
         self.__dict__.update(state)

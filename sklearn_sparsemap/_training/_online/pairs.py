@@ -67,7 +67,8 @@ PAIRS = {
     )
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
 }
-_ARENA = ("values", "sums", "state", "outputs")
+# The arrays of the arena.
+ARENA = ("values", "sums", "state", "outputs")
 
 # The size class of a block is the logarithm of its size; dense blocks have the last class.
 _DENSE = N_KINDS - 1
@@ -79,7 +80,10 @@ _CANCELLED = 1e-6
 SPACE = 2
 # Number of blocks for which a thread gets places in the arena at a time. Fewer divide its blocks into more parts.
 _BLOCKS_AHEAD = 8
-_FIRST_CAPACITY = 4096  # initial number of places of an arena
+# Least and largest number of places of a new arena. The largest is more than most models ever need. The operating
+# system provides the memory of such large arrays page by page when it is written, so only used places take memory.
+# Growth would copy arrays and leave holes, which took as much memory as the weights of a tagger with 400 labels.
+_MIN_PLACES, _MAX_PLACES = 2**12, 2**23
 
 
 def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True):
@@ -103,16 +107,16 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     features[:, HEAD] = -1
     features[:, ATOM] = atom_of
     n = len(dense)
-    capacity = n + _FIRST_CAPACITY
-    values = np.zeros(capacity, dense.dtype)
-    values[:n] = dense
+    capacity = n + min(max(_MIN_PLACES, len(atom_of) * SPACE * (n_outputs + 1)), _MAX_PLACES)
+    values, state = np.zeros(capacity, dense.dtype), np.zeros(0 if first_state is None else capacity, dense.dtype)
+    values[:n], state[:n] = dense, first_state or 0.0
     return Pairs(
         n_outputs,
         n,
         first_state or 0.0,
         values,
         np.zeros(capacity if average else 0, dense.dtype),
-        np.full(0 if first_state is None else capacity, first_state or 0.0, dense.dtype),
+        state,
         np.zeros(capacity, np.int32),
         features,
         np.full(n_atoms if shrinks else 0, -1, np.int32),
@@ -128,7 +132,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
 
 def grow(store, wanted):
     """Grow the arena to `wanted` places, in place, to avoid copies."""
-    for name in _ARENA:
+    for name in ARENA:
         array = getattr(store, name)
         if len(array):
             array.resize(wanted, refcheck=False)

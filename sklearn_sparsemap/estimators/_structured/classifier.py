@@ -531,7 +531,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             solver, _ = pair_of(self.solver, None)
-            self._learned = FittedState(zero_weights(task, X.values, solver))
+            self._learned = FittedState(zero_weights(task, X.values, solver).copy())
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         if not len(X):
