@@ -8,6 +8,7 @@ import pytest
 from internals import (
     COUNT,
     FRONT,
+    TOP,
     BoundedCurve,
     GroupOptimizer,
     StructureTask,
@@ -173,7 +174,40 @@ def test_weights_that_exist_are_counted_and_given_back():
         optimizer.average = True
         sizes.append(int(optimizer.counters[FRONT]))
     # Blocks are used again: memory does not grow with the number of samples.
-    assert sizes[-1] == sizes[5]
+    assert sizes[-1] == sizes[10]
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 4, 7, 13, 25, 26, 50, 97, 193])
+def test_the_arena_has_space_for_all_labels_of_a_few_features(monkeypatch, n_labels):
+    for name in ("_MIN_PLACES", "_MAX_PLACES"):
+        replace(monkeypatch, "_training", name, 0)
+    rng = np.random.default_rng(n_labels)
+    labels = np.arange(n_labels)
+    for n_features in (1, 2, 5):
+        X = [rng.normal(size=(3, n_features)) * (rng.random((3, n_features)) < 0.5) for _ in range(12)]
+        y = [rng.integers(n_labels, size=3) for _ in X]
+        # The marginals of crf change the weights of all labels.
+        model = GroupLassoPerceptron("chain", loss="crf", random_state=0)
+        for rows in (slice(1), slice(1, 4), slice(4, None)):
+            model.partial_fit(X[rows], y[rows], classes=labels)
+            loaded = clone(model).set_training_state(model.get_training_state())
+            copies = [loaded, *(pickle.loads(pickle.dumps(own)) for own in (model, loaded))]
+            for own in (model, *copies):
+                optimizer = own._learned.optimizer
+                assert optimizer.counters[TOP] <= optimizer.counters[FRONT] <= len(optimizer.store.values)
+            for own in copies:
+                assert_array_equal(own.coef_.toarray(), model.coef_.toarray())
+                own.partial_fit(X[:4], y[:4])
+                assert_allclose(own.coef_.toarray(), copies[0].coef_.toarray(), rtol=1e-9, atol=1e-12)
+
+
+def test_streams_without_weights_are_stored():
+    rng, options = np.random.default_rng(0), {"groups": [0, 0, 1, 1], "budget": 1, "structure": "tree"}
+    heads = [np.array([0, 1, 1]), np.array([2, 0, 2])]
+    model = GroupLassoPerceptron(**options).partial_fit([np.zeros((12, 4))] * 2, heads)
+    loaded, X = pickle.loads(pickle.dumps(model)), [rng.normal(size=(12, 4)) for _ in heads]
+    assert_array_equal(loaded.partial_fit(X, heads).coef_.toarray(), model.partial_fit(X, heads).coef_.toarray())
+    assert model.coef_.nnz
 
 
 # -- The estimator -------------------------------------------------------------------------------------------------

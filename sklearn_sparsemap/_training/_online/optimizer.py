@@ -14,7 +14,7 @@ from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, loss_of_target, make_rows, squared_norm
 from .dense import END, FRONT, HELD, NEW_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share
 from .epoch import EPOCHS, FAILED
-from .pairs import ARENA, SPACE, Pairs, grow, new_pairs, pairs_have_space
+from .pairs import ARENA, SPARE, Pairs, grow, new_pairs, pairs_have_space
 from .rule import DEFAULT_RULE, Moves, Part, Team
 from .rules import STEPS
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
@@ -90,9 +90,8 @@ class OnlineOptimizer:
 
     def _load(self, coef):
         """Load the weights of a CSR matrix into an empty store."""
-        stop = self.store.n_dense + int((np.diff(coef.indptr) > 0).sum()) * SPACE * (self.n_outputs + 1)
-        if stop > len(self.store.values):
-            grow(self.store, stop)
+        stop = self.store.n_dense + (int((np.diff(coef.indptr) > 0).sum()) + SPARE) * self.n_outputs
+        grow(self.store, stop)
         self.counters[[END, FRONT]] = stop
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
         LOAD_PAIRS[self.dtype](self.store, self.counters, *parts, readonly(coef.data))
@@ -192,7 +191,7 @@ class OnlineOptimizer:
                 block = int(self.counters[PLACE]), int(self.counters[PLACE]) + self.batch_size
                 # Assigns places for the next block to each thread, if there are enough.
                 if not _pairs_have_space(store, rows, targets, order, *block, self._all_counters, n_threads):
-                    grow(store, int(1.5 * len(store.values)))
+                    grow(store, len(store.values) + 1)
                     continue
             together(work, n_threads, lambda: team.signals.__setitem__(n_threads * LINE + FAILED, 1))
             if self.counters[PLACE] == len(order) or self.counters[STOP]:

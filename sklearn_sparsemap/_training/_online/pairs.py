@@ -76,8 +76,9 @@ _DENSE = N_KINDS - 1
 _SMALLEST_SCALE = 1e-2
 # A squared norm is recomputed if updates have cancelled all except this fraction of it.
 _CANCELLED = 1e-6
-# Maximum number of places of the arena for each weight of a feature that gets one for each output, and one more.
-SPACE = 2
+# The weights of n features of a row take at most (n + SPARE) * n_outputs places: each feature takes a dense block, and
+# the first one smaller blocks, too, of less than 4/3 n_outputs places, which are then free for the next one.
+SPARE = 2
 # Number of blocks for which a thread gets places in the arena at a time. Fewer divide its blocks into more parts.
 _BLOCKS_AHEAD = 8
 # Least and largest number of places of a new arena. The largest is more than most models ever need. The operating
@@ -107,7 +108,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     features[:, HEAD] = -1
     features[:, ATOM] = atom_of
     n = len(dense)
-    capacity = n + min(max(_MIN_PLACES, len(atom_of) * SPACE * (n_outputs + 1)), _MAX_PLACES)
+    capacity = n + min(max(_MIN_PLACES, (SPARE + len(atom_of)) * SPARE * n_outputs), _MAX_PLACES)
     values, state = np.zeros(capacity, dense.dtype), np.zeros(0 if first_state is None else capacity, dense.dtype)
     values[:n], state[:n] = dense, first_state or 0.0
     return Pairs(
@@ -131,11 +132,12 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
 
 
 def grow(store, wanted):
-    """Grow the arena to `wanted` places, in place, to avoid copies."""
+    """Grow the arena to `wanted` places or more, in place, to avoid copies."""
+    n = len(store.values)
     for name in ARENA:
         array = getattr(store, name)
-        if len(array):
-            array.resize(wanted, refcheck=False)
+        if len(array) and wanted > n:
+            array.resize(max(wanted, n + n // 2), refcheck=False)
 
 
 @kernel
@@ -152,11 +154,11 @@ def pairs_have_space(store, rows, targets, order, start, stop, counters, n_threa
     counters : int64 array of shape (n_threads or more, N_COUNTERS)
     n_threads : int
     """
-    wanted = np.int64(0)
+    wanted = np.int64(SPARE)
     for number in range(start, min(stop, order.shape[0])):
         i = order[number]
         wanted += rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
-    wanted *= SPACE * (store.n_outputs + 1)
+    wanted *= store.n_outputs
     shared = counters[0]
     for t in range(n_threads):
         own = counters[t]
