@@ -594,7 +594,7 @@ def test_names_of_features_of_graphs():
 
 
 def test_messages_name_the_infeasible_sample():
-    """Samples of one graph are solved together, but messages count all samples."""
+    """Samples of one graph are solved together, but messages count all samples. They named ``scores[4]``."""
 
     def graph_of(x):
         graph = FactorGraph()
@@ -605,12 +605,31 @@ def test_messages_name_the_infeasible_sample():
         return graph
 
     rng = np.random.default_rng(0)
-    X = [rng.normal(size=(3, 2)) for _ in range(6)]
-    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, [np.eye(3)[i % 3] for i in range(6)])
-    X[4][0, 0] = 1000.0
-    for infer in (model.predict, model.predict_marginals):
-        with pytest.raises(ValueError, match=r"infeasible: under scores\[4\] "):
-            infer(X)
+    X, y = [rng.normal(size=(3, 2)) for _ in range(6)], [np.eye(3)[i % 3] for i in range(6)]
+    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, y)
+    stopped = StructuredSparseMAPClassifier(graph_of, solver="adagrad", early_stopping=True, max_iter=2)
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, y)
+    infeasible = list(X)
+    infeasible[4] = X[4] + [[1000.0, 0.0]] * 3
+    for infer in (
+        model.predict,
+        model.predict_marginals,
+        lambda X: model.predict_n_best(X, 2),
+        lambda X: model.score(X, y),
+        lambda X: explain(model, X[4]),
+        sets.predict_set,
+        lambda X: clone(sets).conformalize(X, y),
+        lambda X: stopped.fit(X[:4], y[:4], X_val=X, y_val=y),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^infeasible: under the scores of X(_val\[4\]|\[4\]|\[0\]) .*Remove a factor$"
+        ):
+            infer(infeasible)
+    model = StructuredSparseMAPClassifier(ring(3), max_iter=500).fit(X, y)
+    large = list(X)
+    large[4] = np.tile([1e30, 0.0], (3, 1))
+    with pytest.raises(ValueError, match=r"^the scores of X\[4\] .* are so large.*Scale the features$"):
+        model.predict_marginals(large)
 
 
 @cache

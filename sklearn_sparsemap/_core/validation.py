@@ -2,12 +2,14 @@
 
 A message says what is wrong, which value, and the remedy. Some files recognise messages by their text, and change them:
 `estimators/_structured/groups.py` those about numbers of features, `_layers/samples.py` those that begin with
-``scores[`` or ``additional[``.
+``scores[`` or ``additional[``. `naming` replaces the names of samples.
 
 Most rooms use this file.
 """
 
 import numbers
+import re
+from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +29,9 @@ LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and 
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
 _MAX_SHOWN = 5  # values that messages list
+# Remedies for users who give scores; messages of estimators omit the first, and replace the second.
+ALLOW_MORE = ", or allow more variables by scores above -inf"
+DIVIDE = "Divide them by a number; to forbid a variable use -inf"
 
 
 class Number(Interval):
@@ -127,6 +132,38 @@ def first_of(values, n=None):
     """
     shown, n = values[:_MAX_SHOWN], len(values) if n is None else n
     return ", ".join(map(str, shown)) + (f", ... {n} in all" if n > len(shown) else "")
+
+
+def rename_samples(message, found, name, indices=None):
+    """Replace the names of samples in a message.
+
+    Parameters
+    ----------
+    message : str
+    found : str
+        Regular expression of the names to replace, such as ``"scores"`` for ``scores[2]``.
+    name : str
+        The new name, such as ``"X[{}]"``.
+    indices : sequence of int, default=None
+        The index of each sample in the user's list. By default, indices do not change.
+    """
+    return re.sub(
+        rf"\b(?:{found})\[(\d+)\]",
+        lambda match: name.format(match[1] if indices is None else indices[int(match[1])]),
+        message,
+    )
+
+
+@contextmanager
+def naming(found, name, indices=None):
+    """Replace the names of samples in ValueErrors; see `rename_samples`."""
+    try:
+        yield
+    except ValueError as error:
+        message = rename_samples(str(error), found, name, indices)
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
 
 
 def check_choice(name, value, allowed):

@@ -149,9 +149,12 @@ def _of_structures(steps, last, X, against, feature_names):
     structure, X = last._check_predict(X)
     if not X.indptr[-1]:
         raise ValueError("x has no steps, and so there is nothing to explain")
-    task = last._task(X)
-    scores, additional = last._scores(task, X, last._current, "map")
-    (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
+
+    def run(task, scores, additional):
+        (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
+        return [(task, scores, additional, best)]
+
+    ((task, scores, additional, best),) = last._infer(X, "map", None, run)
     if against is None:
         if len(best) < 2:
             raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")
