@@ -3,7 +3,7 @@
 import pickle
 import re
 import warnings
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -591,6 +591,36 @@ def test_names_of_features_of_graphs():
         assert set(feature_table(model)["feature"]) <= {"a", "b", "c"}
     with pytest.raises(ValueError, match=r"X\[1\] has other columns than X\[0\]"):
         of_pairs.fit([pairs[0], (frames[1][["a", "c", "b"]], len(frames[1]))], y[:2])
+
+
+def test_samples_in_a_list_in_place_of_a_tuple():
+    """The message was about tokens."""
+    X, y = make_rings(6, 0)
+    pairs = [(x, len(x)) for x in X]
+    model = StructuredSparseMAPClassifier(lambda x, n: ring(n)).fit(pairs, y)
+    frames = [[pd.DataFrame(x), len(x)] for x in X]
+    of_objects = np.empty((6, 2), object)
+    of_objects[:] = pairs
+    remedy = "holds arrays and other values; a sample that is not one array is a tuple of features and further arg"
+    for samples in (list(map(list, pairs)), frames, pd.Series(frames, index=range(3, 9)), of_objects):
+        for call in (partial(clone(model).fit, y=y), model.predict, partial(model.score, y=y)):
+            with pytest.raises(ValueError, match=rf"^X\[0\], of type (list|ndarray), {remedy}"):
+                call(samples)
+    with pytest.raises(ValueError, match=rf"^X\[1\], of type list, {remedy}"):
+        model.predict([X[0], [X[1], sparse.csr_array(X[1])]])
+    with pytest.raises(ValueError, match=r"^X\[0\] begins with a FactorGraph; a tuple begins with the features"):
+        model.predict([(ring(len(x)), x) for x in X])
+    with pytest.raises(ValueError, match=r"missing 1 required .* further arguments, make the sample a tuple"):
+        model.predict(X)
+    alike = [x for x in X if len(x) == len(X[0])]
+    fixed = StructuredSparseMAPClassifier(ring(len(X[0])))
+    for kind in (list, tuple):
+        with pytest.raises(ValueError, match=rf"^X\[0\], of type {kind.__name__}, .* its features alone"):
+            fixed.fit([kind([x, 2]) for x in alike], y[: len(alike)])
+    # Rows in lists and tuples are features.
+    wanted = model.predict(pairs)[0]
+    assert_array_equal(model.predict([(X[0].tolist(), len(X[0]))])[0], wanted)
+    assert_array_equal(model.predict([(tuple(map(tuple, X[0])), len(X[0]))])[0], wanted)
 
 
 def test_messages_name_the_infeasible_sample():

@@ -421,7 +421,7 @@ def _as_sequence(X, n_axes):
 
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
-    samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
+    samples = [x if hasattr(x, "ndim") else _as_array(x, i) for i, x in enumerate(X)]
     n_axes = max(2, *(x.ndim - 1 for x in samples)) if n_axes is None else n_axes
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
@@ -445,21 +445,17 @@ def are_empty(samples):
     return np.array(lengths) == 0
 
 
-def _as_array(x):
+def _as_array(x, i):
     try:
         return np.asarray(x)
-    except ValueError:
-        # The samples differ in shape. A later check of each sample raises the error if there is one.
-        return np.empty(0, object)
+    except ValueError as error:
+        raise ValueError(f"X[{i}] is not an array of numbers ({error}): {_SAMPLES_REMEDY}") from error
 
 
 def _check_sample(x, i):
     if sparse.issparse(x):
         return x
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise ValueError(f"X[{i}] is not a 2-D array of numbers ({error}): {_SAMPLES_REMEDY}") from error
+    array = _as_array(x, i)
     if array.dtype.kind in "OUS":
         if array.dtype.kind == "O" and array.ndim == 2:
             try:
@@ -467,6 +463,8 @@ def _check_sample(x, i):
             except (TypeError, ValueError):
                 pass
         kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
+        if array.size and not isinstance(array.flat[0], str | bytes | dict):
+            raise ValueError(f"X[{i}] holds {kind} values, not numbers: {_SAMPLES_REMEDY}")
         vectorizer = "TokenDictVectorizer" if kind == "dict" else "TemplateVectorizer"
         raise ValueError(
             f"X[{i}] holds {kind} values, not numbers; turn raw tokens into features first, for example with "
