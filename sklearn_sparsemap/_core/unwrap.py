@@ -62,14 +62,15 @@ def single_sample(model, x):
             except Exception:
                 pass
             else:
-                message = _about_several(n_samples)
+                message = _about_several(x, n_samples)
         if message == str(error):
             raise
         raise ValueError(message) from error
 
 
-def _about_several(n_samples):
-    return f"x is a sequence of samples, {n_samples} in all; pass a single one, such as X[0]"
+def _about_several(x, n_samples):
+    first = "X.iloc[0]" if hasattr(x, "iloc") else "X[0]"
+    return f"x is a sequence of samples, {n_samples} in all; pass a single one, such as {first}"
 
 
 def transformed_sample(steps, last, x):
@@ -110,7 +111,7 @@ def _one_sample(x, is_flat, columns):
     if not is_flat or len(shape) != 2:
         return [x]
     if shape[0] != 1:
-        raise ValueError(_about_several(shape[0]))
+        raise ValueError(_about_several(x, shape[0]))
     return x
 
 

@@ -519,11 +519,16 @@ def check_no_missing(labels, what="y"):
 
 
 def check_same_length(X, y):
-    """Raise ValueError unless X and y have the same number of samples."""
+    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
     if not hasattr(y, "__len__") or isinstance(y, dict):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
         raise ValueError(
             f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
+        )
+    if hasattr(y, "columns"):
+        raise ValueError(
+            f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
+            "rows, pass y.to_numpy()"
         )
     if len(X) != len(y):
         raise ValueError(

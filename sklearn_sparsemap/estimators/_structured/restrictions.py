@@ -150,8 +150,10 @@ def explain_infeasible(indices, known=None, constraints=None):
 
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
-    if not hasattr(known, "__len__") or isinstance(known, str | dict):
-        raise ValueError(f"known must be a sequence with one partially known structure for each sample; got {known!r}")
+    if not hasattr(known, "__len__") or isinstance(known, str | dict) or hasattr(known, "columns"):
+        raise ValueError(
+            f"known must be a sequence with one partially known structure for each sample; got {quoted(known)}"
+        )
     if len(known) != n_samples:
         raise ValueError(f"known has {len(known)} entries for {n_samples} samples; use None where nothing is known")
 
