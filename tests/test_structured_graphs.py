@@ -693,6 +693,8 @@ def test_samples_in_a_list_in_place_of_a_tuple():
     for kind in (list, tuple):
         with pytest.raises(ValueError, match=rf"^X\[0\], of type {kind.__name__}, .* its features alone"):
             fixed.fit([kind([x, 2]) for x in alike], y[: len(alike)])
+    with pytest.raises(ValueError, match=r"^X\[1\] is not an array of numbers .*inhomogeneous"):
+        StructuredSparseMAPClassifier("matching").fit([np.ones((2, 2, 1)), [[[1], [2]], [[3]]]], [[0, 1]] * 2)
     # Rows in lists and tuples are features.
     wanted = model.predict(pairs)[0]
     assert_array_equal(model.predict([(X[0].tolist(), len(X[0]))])[0], wanted)

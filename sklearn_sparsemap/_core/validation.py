@@ -421,7 +421,12 @@ def _as_sequence(X, n_axes):
 
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
-    samples = [x if hasattr(x, "ndim") else _as_array(x, i) for i, x in enumerate(X)]
+    samples = []
+    for i, x in enumerate(X):
+        try:
+            samples.append(x if hasattr(x, "ndim") else np.asarray(x))
+        except ValueError as error:
+            raise _no_array(i, error) from error
     n_axes = max(2, *(x.ndim - 1 for x in samples)) if n_axes is None else n_axes
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
@@ -445,17 +450,17 @@ def are_empty(samples):
     return np.array(lengths) == 0
 
 
-def _as_array(x, i):
-    try:
-        return np.asarray(x)
-    except ValueError as error:
-        raise ValueError(f"X[{i}] is not an array of numbers ({error}): {_SAMPLES_REMEDY}") from error
+def _no_array(i, error):
+    return ValueError(f"X[{i}] is not an array of numbers ({error}): {_SAMPLES_REMEDY}")
 
 
 def _check_sample(x, i):
     if sparse.issparse(x):
         return x
-    array = _as_array(x, i)
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise _no_array(i, error) from error
     if array.dtype.kind in "OUS":
         if array.dtype.kind == "O" and array.ndim == 2:
             try:
