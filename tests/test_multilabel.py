@@ -40,6 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import (
     AtLeast,
@@ -942,6 +943,8 @@ def test_a_sample_far_from_the_others():
     X, Y = rng.normal(size=(40, 3)), rng.random((40, 4)) < 0.4
     with pytest.warns(UserWarning, match="left out"), pytest.warns(ConvergenceWarning):
         model = MultilabelLPSparseMAP(constraints=[Implies(1, 0), AtMost([0, 2, 3], 2)], max_iter=3).fit(X, Y)
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, Y)
     X[5] = 1e18
-    with pytest.raises(ValueError, match=r"^the scores of X\[5\] .* are so large.*Scale the features$"):
-        model.predict_marginals(X)
+    for act in (model.predict_marginals, sets.predict_set):
+        with pytest.raises(ValueError, match=r"^the scores of X\[5\] .* are so large.*Scale the features$"):
+            act(X)

@@ -229,7 +229,8 @@ class ScoredLabelSets:
         self.varies = [not model._single] * len(self.scores)
 
     def marginals(self):
-        return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
+        with explain_infeasible(range(len(self.scores))):
+            return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
 
     def log_partitions(self):
         found = self.graph.log_partitions(np.array(self.scores))
