@@ -167,6 +167,22 @@ def link_public_name(app, env, node, content):
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, content)
 
 
+_LONGEST_WORD = 30  # characters of inline code that fit into a line of a phone, 390 pixels wide, in nested lists
+
+
+def fit_phones(app, doctree, docname):
+    """Mark inline code with long words, which `site.css` breaks, and keep "-inf" in text in one line."""
+    from docutils import nodes
+
+    for code in doctree.findall(nodes.literal):
+        if max(map(len, code.astext().split()), default=0) > _LONGEST_WORD:
+            code["classes"].append("long")
+    for text in list(doctree.findall(nodes.Text)):
+        is_code = isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement)
+        if "-inf" in text and not is_code:
+            text.parent.replace(text, nodes.Text(text.replace("-inf", "-\N{WORD JOINER}inf")))
+
+
 def _is_empty(ax):
     """Return whether axes show a frame with nothing in it."""
     drawn = ax.has_data() or ax.texts or ax.artists or ax.tables or ax.get_legend()

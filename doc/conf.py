@@ -129,3 +129,4 @@ def setup(app):
     app.connect("source-read", _site.fill_tables)
     app.connect("source-read", _site.show_thumbnail)
     app.connect("missing-reference", _site.link_public_name)
+    app.connect("doctree-resolved", _site.fit_phones)

@@ -4,7 +4,7 @@ import itertools
 import pickle
 import re
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.inspection import explain, transition_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -346,3 +347,30 @@ def test_no_pairs_forbid_nothing():
     np.testing.assert_array_equal(free.transitions_, none.transitions_)
     with pytest.raises(ValueError, match="list of forbidden pairs"):
         StructuredSparseMAPClassifier("chain", constraints=[(None, None)]).fit(X, y)
+
+
+def test_messages_count_samples_without_steps():
+    """They counted the samples with steps. `sample` drew forbidden labels, and `score` named ``scores[1]``."""
+    X, y = [np.eye(2)] * 4, [["B", "I"]] * 4
+    constraints = [("B", "B"), ("I", "B"), ("I", "I"), (None, "I")]
+    model = StructuredSparseMAPClassifier("chain", loss="crf", constraints=constraints).fit(X, y)
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, y)
+    few, many = [X[0], X[0][:0], X[0][:0], X[0]], [X[0], X[0][:0], X[0][:0], np.ones((3, 2))]
+    known, own = [None, None, None, ["I", None]], [y[0], [], [], ["B", "I", "I"]]
+    for infer in (
+        model.predict,
+        model.predict_marginals,
+        model.predict_structures,
+        model.sample,
+        partial(model.predict_n_best, k=2),
+    ):
+        with pytest.raises(ValueError, match=r"agrees with known\[3\]"):
+            infer(few, known=known)
+        with pytest.raises(ValueError, match=r"allow no sequence of labels for X\[3\]"):
+            infer(many)
+    for act in (partial(model.score, many, own), partial(sets.predict_set, many)):
+        with pytest.raises(ValueError, match=r"allow no sequence of labels for X\[3\]"):
+            act()
+    stopped = StructuredSparseMAPClassifier("chain", solver="adagrad", early_stopping=True, constraints=constraints)
+    with pytest.raises(ValueError, match=r"allow no sequence of labels for X_val\[3\]"):
+        stopped.fit(X, y, X_val=many, y_val=own)

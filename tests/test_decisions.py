@@ -260,6 +260,26 @@ def test_constraints_may_differ():
     assert max(masked.validation_scores_) <= 0.0
 
 
+def test_messages_name_the_infeasible_sample():
+    """Samples with a structure of their own are solved in groups, but messages count all samples."""
+    structures = [Subset(1, 1), Subset(1, 2)]
+    X, values = np.random.default_rng(0).normal(size=(2, 20, 3))
+    model = DecisionFocusedRegressor(lambda x: structures[int(x[0] > 0.0)]).fit(X, values)
+    alone = DecisionFocusedRegressor(structures[0]).fit(X, values)
+    mask = np.ones((20, 3), bool)
+    mask[7] = False
+    forbidden = np.where(mask, values, -np.inf)
+    for act, name in (
+        (lambda: model.predict(X, mask), "mask"),
+        (lambda: alone.predict(X, mask), "mask"),
+        (lambda: model.score(X, forbidden), "y"),
+        (lambda: clone(model).fit(X, forbidden), "y"),
+        (lambda: normalized_regret(forbidden, np.zeros((20, 3)), structures[0]), "V"),
+    ):
+        with pytest.raises(ValueError, match=rf"^infeasible: {name}\[7\]"):
+            act()
+
+
 @pytest.mark.parametrize("loss", ["spo_plus", "sparsemap", "perturbed"])
 def test_results_repeat_whatever_n_jobs(loss):
     X, V = data(n=50)
@@ -309,7 +329,7 @@ X_60, V_60 = data()
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60[:, :3]), "this graph has 12 edges, but there are 3"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60[:9]), "60|inconsistent"),
         (lambda: DecisionFocusedRegressor(GRID).fit(X_60, V_60 * np.nan), r"y\[0, 0\] is nan"),
-        (lambda: DecisionFocusedRegressor(GRID).fit(X_60, np.full((60, 12), -np.inf)), r"infeasible: scores\[0\]"),
+        (lambda: DecisionFocusedRegressor(GRID).fit(X_60, np.full((60, 12), -np.inf)), r"infeasible: y\[0\]"),
         (
             lambda: DecisionFocusedRegressor(NEVER).fit(X_60, np.zeros((60, 12))),
             "^infeasible: LinearProgram.* contradict",

@@ -702,9 +702,7 @@ def test_wrong_token_among_derived_fields():
         TemplateVectorizer(["token[0]", "suffix3[0]"]).fit([[{"token": "a"}]])
     with pytest.raises(ValueError, match=r"the field 'word', .*; give every token this field, or leave 'word' out"):
         TemplateVectorizer(["word[0]"]).fit([["a", {"token": "b"}]])
-    with pytest.raises(
-        ValueError, match=r"'suffix3' failed for word=7: .*; for text, .*: frame\['word'\].astype\(str\)"
-    ):
+    with pytest.raises(ValueError, match=r"'suffix3' failed for word=7: .*; for text: frame\['word'\].astype\(str\)"):
         TemplateVectorizer(["suffix3[0]"]).fit([[{"word": 7}]])
     with pytest.raises(ValueError, match=r"is 7.5 of type float; .* for text: frame\['word'\].astype\(str\)"):
         TemplateVectorizer(["word[0]"]).fit([[{"word": 7.5}]])

@@ -37,7 +37,8 @@ def test_the_labels_of_a_sample_are_drawn():
     display = HierarchyDisplay.from_estimator(model, X[:1])
     np.testing.assert_array_equal(display.probabilities, model.predict_proba(X[:1])[0])
     np.testing.assert_array_equal(display.predicted, model.predict(X[:1])[0] > 0)
-    with pytest.raises(ValueError, match="x must be one sample"):
+    np.testing.assert_array_equal(HierarchyDisplay.from_estimator(model, X[0]).probabilities, display.probabilities)
+    with pytest.raises(ValueError, match="x is a sequence of samples, 100 in all"):
         HierarchyDisplay.from_estimator(model, X)
     with pytest.raises(ValueError, match="no Hierarchy among its constraints"):
         HierarchyDisplay.from_estimator(MultilabelLPSparseMAP().fit(X, Y), X[:1])

@@ -290,7 +290,7 @@ def test_explanations_of_single_labels_and_indicators():
         (lambda: explain(model, X.iloc[0], against=[1, 0, 1]), "it must be labels in classes_"),
         (lambda: explain(model, X.iloc[0], against={"rock"}), "has the label 'rock', which is not among"),
         (lambda: explain(single, X.iloc[0], against="rock"), "it must be labels in classes_"),
-        (lambda: explain(model, X.iloc[:2]), "dim|one sample"),
+        (lambda: explain(model, X.iloc[:2]), r"x is a sequence of samples, 2 in all; .* such as X.iloc\[0\]$"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

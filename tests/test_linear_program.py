@@ -34,7 +34,7 @@ def test_constraints_that_contradict_each_other_are_blamed():
     for call in (map_inference, sparsemap, partial(n_best, k=2)):
         with pytest.raises(ValueError, match=r"^infeasible: LinearProgram\(2 constraints .* contradict each other$"):
             call(never, [1.0, -np.inf])
-        with pytest.raises(ValueError, match=r"^infeasible: LinearProgram.*\(the sample of scores\[0\]\)"):
+        with pytest.raises(ValueError, match=r"^infeasible: LinearProgram.*\(for scores\[0\]\)"):
             call(never, [[1.0, 0.5]])
         with pytest.raises(ValueError, match=r"^infeasible: scores\[1\] .* forbid every structure"):
             call(one, [[1.0, 0.5], [-np.inf, -np.inf]])

@@ -40,6 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.conformal import ConformalStructures
 from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.factors import (
     AtLeast,
@@ -923,3 +924,27 @@ def test_constraints_are_values():
     for make in (lambda: AtMost(-1), lambda: AtLeast(1.5), lambda: Exactly(True), lambda: Exclusive("ab")):
         with pytest.raises(ValueError):
             make()
+
+
+def test_a_sample_far_from_the_others():
+    """With edges, large scores raised an error of NumPy; a message about them named ``scores``."""
+    X, Y = make_multilabel_classification(60, 4, n_classes=3, n_labels=1, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    far = X.copy()
+    far[5] *= 1e9
+    model = MultilabelLPSparseMAP(label_graph="full", max_iter=3, random_state=0).fit(X, Y)
+    assert_array_equal(np.delete(model.predict(far), 5, axis=0), np.delete(model.predict(X), 5, axis=0))
+    marginals = model.predict_marginals(far)
+    assert_allclose(np.delete(marginals, 5, axis=0), np.delete(model.predict_marginals(X), 5, axis=0), atol=1e-8)
+    # The edges are negligible for this sample.
+    assert_array_equal(marginals[5] == 1.0, far[5] @ model.coef_.T > 0.0)
+    # At the vertex that scores of 1e18 favour, labels tie up to rounding.
+    rng = np.random.default_rng(4)
+    X, Y = rng.normal(size=(40, 3)), rng.random((40, 4)) < 0.4
+    with pytest.warns(UserWarning, match="left out"), pytest.warns(ConvergenceWarning):
+        model = MultilabelLPSparseMAP(constraints=[Implies(1, 0), AtMost([0, 2, 3], 2)], max_iter=3).fit(X, Y)
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, Y)
+    X[5] = 1e18
+    for act in (model.predict_marginals, sets.predict_set):
+        with pytest.raises(ValueError, match=r"^the scores of X\[5\] .* are so large.*Scale the features$"):
+            act(X)

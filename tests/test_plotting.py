@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Polygon
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -33,6 +34,7 @@ from sklearn_sparsemap.factors import (
     StructureFactor,
     Xor,
 )
+from sklearn_sparsemap.inspection import explain, label_table
 from sklearn_sparsemap.plotting import (
     ChainDisplay,
     ConvergenceDisplay,
@@ -511,6 +513,27 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
     np.testing.assert_allclose(display.marginals, model.predict_marginals([X[0]])[0])
     np.testing.assert_allclose(display.weights, [p for _, p in model.predict_structures([X[0]])[0]])
     assert texts_of(display.legend_)[-1] == "truth"
+    search = GridSearchCV(model, {"alpha": [0.5]}, cv=[([0, 1], [0, 1])]).fit(X, y)
+    for draw in (Display.from_estimator, explain):
+        for several in (X[:1], X, np.array(X)[:1]):
+            with pytest.raises(ValueError, match=f"^x is a sequence of samples, {len(several)} in all; pass a single"):
+                draw(search, several)
+        with pytest.raises(ValueError, match=r"^x (has|contains)") as error:
+            draw(model, np.full(np.shape(X[0]), np.nan)[..., :1])
+        assert "X[" not in str(error.value)
+
+
+def test_batches_are_refused_with_a_remedy():
+    results, graph = sparsemap(LinearChain(), np.ones((2, 4, 3))), matching_graph(2, 2)
+    for draw in (ChainDisplay.from_result, MatchingDisplay.from_result, ChainDisplay):
+        for several in (results, list(results)):
+            with pytest.raises(ValueError, match=r"the result of sparsemap for one sample, such as results\[0\]"):
+                draw(several)
+    several = lp_sparsemap(graph, np.ones((2, *graph.shapes[graph.names[0]])))
+    with pytest.raises(ValueError, match=r"the result of lp_sparsemap for one sample, such as results\[0\]"):
+        FactorGraphDisplay.from_result(several)
+    with pytest.raises(ValueError, match=r"marginals of .* must be an array of numbers"):
+        FactorGraphDisplay(graph, several.marginals)
 
 
 @pytest.mark.parametrize(
@@ -518,7 +541,7 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
     [
         (lambda: TreeDisplay([], []), "no structures to draw"),
         (lambda: TreeDisplay([[0, 1]]), "or a list of structures with their weights; got .* without weights"),
-        (lambda: TreeDisplay(5, [0.5]), "structures must be a result of sparsemap"),
+        (lambda: TreeDisplay(5, [0.5]), "structures must be the result of sparsemap"),
         (lambda: TreeDisplay([[0, 1]], [0.5, 0.5]), r"there are 1 structures, but weights of shape \(2,\)"),
         (lambda: TreeDisplay([[0, 1]], [1.5]), "weights are probabilities"),
         (lambda: TreeDisplay([[0, 1]], [np.nan]), "weights are probabilities"),
@@ -895,12 +918,26 @@ def test_graphs_of_estimators(is_constant):
     chain = StructuredSparseMAPClassifier("chain").fit(X[:2], [[0, 1] * 3, [1, 0] * 3])
     with pytest.raises(ValueError, match=r"the structures of the estimator are no factor graphs; .* 'chain'"):
         FactorGraphDisplay.from_estimator(chain, X[0])
+    # Without a fixed shape, a single sample in a list is a grid.
+    for several in (X[: 1 if is_constant else 2], X, np.array(X)[:2]):
+        with pytest.raises(ValueError, match=f"^x is a sequence of samples, {len(several)} in all; pass a single one"):
+            FactorGraphDisplay.from_estimator(model, several)
+    pairs = StructuredSparseMAPClassifier(lambda x, graph: graph).fit([(x, graph) for x in X], y)
+    drawn = FactorGraphDisplay.from_estimator(pairs, (X[0].tolist(), graph))
+    np.testing.assert_array_equal(drawn.marginals, pairs.predict_marginals([(X[0], graph)])[0].ravel())
+    with pytest.raises(ValueError, match=r"^x is a sequence of samples, 1 in all"):
+        FactorGraphDisplay.from_estimator(pairs, [(X[0], graph)])
+    with pytest.raises(ValueError, match=r"^x: the function `structure` failed on this sample: TypeError"):
+        FactorGraphDisplay.from_estimator(pairs, X[0])
 
 
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: FactorGraphDisplay([1.0]), r"graph must be a FactorGraph, or the result of lp_sparsemap; got \[1.0\]"),
+        (
+            lambda: FactorGraphDisplay([1.0]),
+            r"graph must be a FactorGraph, or the result of lp_sparsemap .*; got \[1.0\]",
+        ),
         (lambda: FactorGraphDisplay(FactorGraph()), "no variables to draw"),
         (lambda: FactorGraphDisplay(matching_graph(), np.zeros(3)), r"shape \(3,\); .* have \(3, 4\)"),
         (lambda: FactorGraphDisplay(matching_graph(), np.full((3, 4), 2.0)), "from 0 to 1; got 2 to 2"),
@@ -1005,4 +1042,8 @@ def test_parts_are_the_labels_of_label_sets():
     assert display.names == ["live", "jazz", "music"] and display.y_true.tolist() == Y[0].astype(bool).tolist()
     sets = [(labels.astype(bool).tolist(), p) for labels, p in model.predict_structures(X[:1])[0]]
     assert [(mask.tolist(), p) for mask, p in zip(display.structures, display.weights)] == sets
+    np.testing.assert_array_equal(PartsDisplay.from_estimator(model, X[:1]).marginals, display.marginals)
+    for draw in (PartsDisplay.from_estimator, explain, label_table):
+        with pytest.raises(ValueError, match=r"^x is a sequence of samples, 2 in all; pass a single one"):
+            draw(model, X[:2])
     plt.close("all")

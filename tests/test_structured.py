@@ -686,6 +686,8 @@ def test_wrong_data_is_refused():
         ((np.zeros((5, 1, 2, 4)), [["x", "y"]] * 5), "one 4-D array"),
         ((np.zeros((2, 4)), ["x", "y"]), "for a single sample pass"),
         (([["the", "dog"], ["a", "cat"]], [["x", "y"]] * 2), "TemplateVectorizer"),
+        (([[None, None]], [["x", "x"]]), r"X\[0\] holds NoneType values, not numbers: pass a list with one 2-D array"),
+        (([[[1.0], [1.0, 2.0]]], [["x", "x"]]), r"X\[0\] is not an array of numbers .*inhomogeneous"),
         (([[{"word": "the"}]], [["x"]]), r"X\[0\] holds dict values, not numbers; .*features.TokenDictVectorizer"),
         ((pd.DataFrame(np.eye(3)), ["x"] * 3), r"one 2-D array, \(3, 3\): cut a table .*sentences_from_frame, with"),
         (

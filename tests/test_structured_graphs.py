@@ -3,7 +3,7 @@
 import pickle
 import re
 import warnings
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -40,8 +40,11 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
+from sklearn_sparsemap.features import InformationGainSelector
 from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.metrics import parts_f1_score
+from sklearn_sparsemap.plotting import LabelConfusionDisplay
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 pd = pytest.importorskip("pandas")
@@ -593,8 +596,113 @@ def test_names_of_features_of_graphs():
         of_pairs.fit([pairs[0], (frames[1][["a", "c", "b"]], len(frames[1]))], y[:2])
 
 
+def test_tables_of_names_in_place_of_masks():
+    """The message is an expression that makes the mask."""
+    names = np.array(["Ann", "Ben", "Cem"])
+    week = FactorGraph()
+    works = week.variables((3, 2, 2), name="works")
+    week.add(*[Exactly(works[:, day, time], 1, name="one") for day, time in np.ndindex(2, 2)])
+    table = pd.DataFrame([["Ann", "Cem"], ["Ben", "Ann"]], index=["Mon", "Tue"], columns=["early", "late"])
+    X = np.random.default_rng(0).normal(size=(4, 3, 2, 2, 1))
+    with pytest.raises(ValueError, match=r"works holds names, such as 'Ann'; .* give the mask") as error:
+        week.violations(table)
+    mask = eval(str(error.value).partition("give the mask ")[2], {"np": np, "names": names, "table": table})
+    assert mask.shape == (3, 2, 2) and week.violations(mask) == []
+    assert week.violations(mask[::-1] & mask)[0].name == "one"
+    model = StructuredSparseMAPClassifier(week).fit(X, [mask] * 4)
+    for act, place in (
+        (lambda y: week.violations({"works": y[0]}), ""),
+        (lambda y: clone(model).fit(X, y), r"y\[0\]: "),
+        (lambda y: model.score(X, y), r"y\[0\]: "),
+        (lambda y: model.predict(X, known=y), r"known\[0\]: "),
+        (lambda y: FenchelYoungLoss(week).loss_gradient(X[0, ..., 0], y[0]), "gold: "),
+    ):
+        for given in (table, table.to_numpy(), table.to_numpy().tolist()):
+            with pytest.raises(ValueError, match=f"^{place}works holds names, such as 'Ann'; if the first axis"):
+                act([given] * 4)
+    with pytest.raises(ValueError, match=r"works is not an array .*; give a mask of shape \(3, 2, 2\)"):
+        week.violations([[["Ann", "Ben"], ["Cem"]], [["Ann"], ["Ben"]]])
+    with pytest.raises(
+        ValueError, match=r"on holds names, such as 'Ann'; give a mask of shape \(3,\), such as np.isin"
+    ):
+        ring(3).violations(["Ann", "Ben"])
+    with pytest.raises(ValueError, match="colour holds names, such as 'red'; give the index of each value"):
+        graph = FactorGraph()
+        graph.categorical(2, 3, name="colour")
+        graph.violations(["red", "blue"])
+
+
+def test_tables_in_place_of_sequences():
+    """A table was read by its columns, whose names became labels."""
+    graph, X = ring(3), np.random.default_rng(0).normal(size=(5, 3, 3))
+    masks = np.eye(3, dtype=bool)[[0, 1, 2, 0, 1]]
+    model = StructuredSparseMAPClassifier(graph).fit(X, masks)
+    table, frames = pd.DataFrame(masks), [pd.Series(mask) for mask in masks]
+    assert_array_equal(clone(model).fit(X, table.to_numpy()).coef_, model.coef_)
+    assert_array_equal(clone(model).fit(X, frames).coef_, model.coef_)
+    assert parts_f1_score(frames, list(model.predict(X))) == model.score(X, frames) == model.score(X, masks)
+    chain, labels = StructuredSparseMAPClassifier("chain", loss="crf"), [["a", "b", "a"]] * 5
+    chain.fit(X, labels)
+    sets = ConformalStructures(chain, confidence_level=0.5)
+    for act, y in (
+        (lambda y: clone(model).fit(X, y), table),
+        (lambda y: model.score(X, y), table),
+        (lambda y: clone(chain).fit(X, y), pd.DataFrame(labels)),
+        (lambda y: chain.log_likelihood(X, y), pd.DataFrame(labels)),
+        (lambda y: sets.conformalize(X, y), pd.DataFrame(labels)),
+    ):
+        with pytest.raises(ValueError, match=r"^y is a table, of shape \(5, 3\), .*pass y.to_numpy\(\)"):
+            act(y)
+    with pytest.raises(ValueError, match="known must be a sequence with one partially known structure"):
+        model.predict(X, known=table)
+    columns = [pd.DataFrame({"label": own}) for own in labels]
+    for act, place in (
+        (lambda y: clone(chain).fit(X, y), "y"),
+        (lambda y: chain.score(X, y), "y"),
+        (lambda y: sets.conformalize(X, y), "y"),
+        (lambda y: InformationGainSelector(1).fit(X, y), "y"),
+        (lambda y: LabelConfusionDisplay.from_predictions(y, labels), "y_true"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"(?s)^{place}\[0\] (has shape \(3, 1\); it must be 1-D|is .*, not a sequence)"
+        ):
+            act(columns)
+
+
+def test_samples_in_a_list_in_place_of_a_tuple():
+    """The message was about tokens."""
+    X, y = make_rings(6, 0)
+    pairs = [(x, len(x)) for x in X]
+    model = StructuredSparseMAPClassifier(lambda x, n: ring(n)).fit(pairs, y)
+    frames = [[pd.DataFrame(x), len(x)] for x in X]
+    of_objects = np.empty((6, 2), object)
+    of_objects[:] = pairs
+    remedy = "holds arrays and other values; a sample that is not one array is a tuple of features and further arg"
+    for samples in (list(map(list, pairs)), frames, pd.Series(frames, index=range(3, 9)), of_objects):
+        for call in (partial(clone(model).fit, y=y), model.predict, partial(model.score, y=y)):
+            with pytest.raises(ValueError, match=rf"^X\[0\], of type (list|ndarray), {remedy}"):
+                call(samples)
+    with pytest.raises(ValueError, match=rf"^X\[1\], of type list, {remedy}"):
+        model.predict([X[0], [X[1], sparse.csr_array(X[1])]])
+    with pytest.raises(ValueError, match=r"^X\[0\] begins with a FactorGraph; a tuple begins with the features"):
+        model.predict([(ring(len(x)), x) for x in X])
+    with pytest.raises(ValueError, match=r"missing 1 required .* further arguments, make the sample a tuple"):
+        model.predict(X)
+    alike = [x for x in X if len(x) == len(X[0])]
+    fixed = StructuredSparseMAPClassifier(ring(len(X[0])))
+    for kind in (list, tuple):
+        with pytest.raises(ValueError, match=rf"^X\[0\], of type {kind.__name__}, .* its features alone"):
+            fixed.fit([kind([x, 2]) for x in alike], y[: len(alike)])
+    with pytest.raises(ValueError, match=r"^X\[1\] is not an array of numbers .*inhomogeneous"):
+        StructuredSparseMAPClassifier("matching").fit([np.ones((2, 2, 1)), [[[1], [2]], [[3]]]], [[0, 1]] * 2)
+    # Rows in lists and tuples are features.
+    wanted = model.predict(pairs)[0]
+    assert_array_equal(model.predict([(X[0].tolist(), len(X[0]))])[0], wanted)
+    assert_array_equal(model.predict([(tuple(map(tuple, X[0])), len(X[0]))])[0], wanted)
+
+
 def test_messages_name_the_infeasible_sample():
-    """Samples of one graph are solved together, but messages count all samples."""
+    """Samples of one graph are solved together, but messages count all samples. They named ``scores[4]``."""
 
     def graph_of(x):
         graph = FactorGraph()
@@ -605,12 +713,29 @@ def test_messages_name_the_infeasible_sample():
         return graph
 
     rng = np.random.default_rng(0)
-    X = [rng.normal(size=(3, 2)) for _ in range(6)]
-    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, [np.eye(3)[i % 3] for i in range(6)])
-    X[4][0, 0] = 1000.0
-    for infer in (model.predict, model.predict_marginals):
-        with pytest.raises(ValueError, match=r"infeasible: under scores\[4\] "):
-            infer(X)
+    X, y = [rng.normal(size=(3, 2)) for _ in range(6)], [np.eye(3)[i % 3] for i in range(6)]
+    model = StructuredSparseMAPClassifier(graph_of, max_iter=500).fit(X, y)
+    stopped = StructuredSparseMAPClassifier(graph_of, solver="adagrad", early_stopping=True, max_iter=2)
+    sets = ConformalStructures(model, confidence_level=0.5).conformalize(X, y)
+    infeasible = list(X)
+    infeasible[4] = X[4] + [[1000.0, 0.0]] * 3
+    for infer, name in (
+        (model.predict, "X[4]"),
+        (model.predict_marginals, "X[4]"),
+        (lambda X: model.predict_n_best(X, 2), "X[4]"),
+        (lambda X: model.score(X, y), "X[4]"),
+        (lambda X: explain(model, X[4]), "x"),
+        (sets.predict_set, "X[4]"),
+        (lambda X: clone(sets).conformalize(X, y), "X[4]"),
+        (lambda X: stopped.fit(X[:4], y[:4], X_val=X, y_val=y), "X_val[4]"),
+    ):
+        with pytest.raises(ValueError, match=rf"^infeasible: under the scores of {re.escape(name)} .*Remove a factor$"):
+            infer(infeasible)
+    model = StructuredSparseMAPClassifier(ring(3), max_iter=500).fit(X, y)
+    large = list(X)
+    large[4] = np.tile([1e30, 0.0], (3, 1))
+    with pytest.raises(ValueError, match=r"^the scores of X\[4\] .* are so large.*Scale the features$"):
+        model.predict_marginals(large)
 
 
 @cache

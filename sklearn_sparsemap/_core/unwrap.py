@@ -4,6 +4,9 @@ Used by `conformal`, `inspection`, `pipeline` and `plotting`.
 """
 
 from collections.abc import Mapping
+from contextlib import contextmanager
+
+from .validation import rename_samples
 
 
 def unwrap(model):
@@ -46,17 +49,42 @@ def transformed(steps, X):
     return X
 
 
-def transformed_sample(steps, last, x, is_flat):
+@contextmanager
+def single_sample(model, x):
+    """Let errors about a single sample name it `x`. If the model can predict `x` as several samples, they say so."""
+    try:
+        yield
+    except ValueError as error:
+        message = rename_samples(str(error), "X", "x")
+        if not message.startswith("infeasible"):
+            try:
+                n_samples = len(model.predict(x))
+            except Exception:
+                pass
+            else:
+                message = _about_several(x, n_samples)
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
+
+
+def _about_several(x, n_samples):
+    first = "X.iloc[0]" if hasattr(x, "iloc") else "X[0]"
+    return f"x is a sequence of samples, {n_samples} in all; pass a single one, such as {first}"
+
+
+def transformed_sample(steps, last, x):
     """Apply the steps before a model to a single sample; return it as a sequence of samples.
 
-    With `is_flat`, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds one
-    text or one dict.
+    If samples are rows, a table or matrix of one row is such a sequence, and so is a list, array or Series that holds
+    one text or one dict.
 
     Raises
     ------
     ValueError
-        If the steps take texts or dicts, and `x` holds several.
+        If the steps take texts or dicts, and `x` holds several; or if `x` has several rows, and samples are rows.
     """
+    is_flat = hasattr(last, "label_table") or getattr(getattr(last, "_structure", None), "is_flat", False)
     try:
         return transformed(steps, _one_sample(x, is_flat, columns_in(steps, last)))
     except AttributeError as error:
@@ -80,7 +108,11 @@ def _one_sample(x, is_flat, columns):
         return x.to_frame().T.infer_objects()
     is_list = isinstance(x, list) and len(x) == 1 and isinstance(x[0], list | tuple)
     shape = (1, len(x[0])) if is_list else getattr(x, "shape", ())
-    return x if is_flat and len(shape) == 2 and shape[0] == 1 else [x]
+    if not is_flat or len(shape) != 2:
+        return [x]
+    if shape[0] != 1:
+        raise ValueError(_about_several(x, shape[0]))
+    return x
 
 
 def _holds_one(x, kinds):

@@ -2,12 +2,14 @@
 
 A message says what is wrong, which value, and the remedy. Some files recognise messages by their text, and change them:
 `estimators/_structured/groups.py` those about numbers of features, `_layers/samples.py` those that begin with
-``scores[`` or ``additional[``.
+``scores[`` or ``additional[``. `naming` replaces the names of samples.
 
 Most rooms use this file.
 """
 
 import numbers
+import re
+from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +29,9 @@ LARGEST_SCORE = 1e100  # largest absolute score or feature, so that squares and 
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 _LONGEST_QUOTE = 80  # characters of a value that messages quote
 _MAX_SHOWN = 5  # values that messages list
+# Remedies for users who give scores; messages of estimators omit the first, and replace the second.
+ALLOW_MORE = ", or allow more variables by scores above -inf"
+DIVIDE = "Divide them by a number; to forbid a variable use -inf"
 
 
 class Number(Interval):
@@ -127,6 +132,38 @@ def first_of(values, n=None):
     """
     shown, n = values[:_MAX_SHOWN], len(values) if n is None else n
     return ", ".join(map(str, shown)) + (f", ... {n} in all" if n > len(shown) else "")
+
+
+def rename_samples(message, found, name, indices=None):
+    """Replace the names of samples in a message.
+
+    Parameters
+    ----------
+    message : str
+    found : str
+        Regular expression of the names to replace, such as ``"scores"`` for ``scores[2]``.
+    name : str
+        The new name, such as ``"X[{}]"``.
+    indices : sequence of int, default=None
+        The index of each sample in the user's list. By default, indices do not change.
+    """
+    return re.sub(
+        rf"\b(?:{found})\[(\d+)\]",
+        lambda match: name.format(match[1] if indices is None else indices[int(match[1])]),
+        message,
+    )
+
+
+@contextmanager
+def naming(found, name, indices=None):
+    """Replace the names of samples in ValueErrors; see `rename_samples`."""
+    try:
+        yield
+    except ValueError as error:
+        message = rename_samples(str(error), found, name, indices)
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
 
 
 def check_choice(name, value, allowed):
@@ -384,7 +421,12 @@ def _as_sequence(X, n_axes):
 
 def _flatten_grids(X, n_axes):
     """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
-    samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
+    samples = []
+    for i, x in enumerate(X):
+        try:
+            samples.append(x if hasattr(x, "ndim") else np.asarray(x))
+        except ValueError as error:
+            raise _no_array(i, error) from error
     n_axes = max(2, *(x.ndim - 1 for x in samples)) if n_axes is None else n_axes
     grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
     if not grids:
@@ -408,12 +450,8 @@ def are_empty(samples):
     return np.array(lengths) == 0
 
 
-def _as_array(x):
-    try:
-        return np.asarray(x)
-    except ValueError:
-        # The samples differ in shape. A later check of each sample raises the error if there is one.
-        return np.empty(0, object)
+def _no_array(i, error):
+    return ValueError(f"X[{i}] is not an array of numbers ({error}): {_SAMPLES_REMEDY}")
 
 
 def _check_sample(x, i):
@@ -422,7 +460,7 @@ def _check_sample(x, i):
     try:
         array = np.asarray(x)
     except ValueError as error:
-        raise ValueError(f"X[{i}] is not a 2-D array of numbers ({error}): {_SAMPLES_REMEDY}") from error
+        raise _no_array(i, error) from error
     if array.dtype.kind in "OUS":
         if array.dtype.kind == "O" and array.ndim == 2:
             try:
@@ -430,6 +468,8 @@ def _check_sample(x, i):
             except (TypeError, ValueError):
                 pass
         kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
+        if array.size and not isinstance(array.flat[0], str | bytes | dict):
+            raise ValueError(f"X[{i}] holds {kind} values, not numbers: {_SAMPLES_REMEDY}")
         vectorizer = "TokenDictVectorizer" if kind == "dict" else "TemplateVectorizer"
         raise ValueError(
             f"X[{i}] holds {kind} values, not numbers; turn raw tokens into features first, for example with "
@@ -484,11 +524,16 @@ def check_no_missing(labels, what="y"):
 
 
 def check_same_length(X, y):
-    """Raise ValueError unless X and y have the same number of samples."""
+    """Raise ValueError unless X and y have the same number of samples, or if y is a table, which is read by columns."""
     if not hasattr(y, "__len__") or isinstance(y, dict):
         remedy = "; write [{name: y[name][i] for name in y} for i in range(len(X))]" if isinstance(y, dict) else ""
         raise ValueError(
             f"y must be a sequence with one structure a sample, such as a list; got {type(y).__name__}{remedy}"
+        )
+    if hasattr(y, "columns"):
+        raise ValueError(
+            f"y is a table, of shape {y.shape}, but must be a sequence with one structure a sample; if these are its "
+            "rows, pass y.to_numpy()"
         )
     if len(X) != len(y):
         raise ValueError(

@@ -53,9 +53,9 @@ class GraphSolutions(NamedTuple):
         return GraphSolutions(*(array[rows] for array in self))
 
     def put(self, rows, others):
-        """Write the solutions of some samples."""
+        """Write the solutions of some samples; arrays without columns are not kept."""
         for array, new in zip(self, others):
-            array[rows] = new
+            array[rows] = new[:, : array.shape[1]]
 
 
 SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, SampleArrays)

@@ -87,7 +87,7 @@ class ScoredStructures:
 
     def _infer(self, inference, scores):
         shaped = [s.reshape(shape) for s, shape in zip(scores, self.shapes)]
-        with explain_infeasible(None, getattr(self.model, "constraints", None)):
+        with explain_infeasible(np.flatnonzero(~self.is_empty), constraints=self.model.constraints):
             return inference(self.structure, shaped, n_jobs=self.model.n_jobs, **self.additional)
 
     def marginals(self):
@@ -173,13 +173,15 @@ class ScoredGraphs:
         self.varies = [not layout.fixed_size for layout in self.task.layouts]
 
     def marginals(self):
-        marginals, _, _ = self.task.marginals(self._matrix, self._additional, self.model.n_jobs)
+        with explain_infeasible(range(len(self.scores))):
+            marginals, _, _ = self.task.marginals(self._matrix, self._additional, self.model.n_jobs)
         return [layout.join_variables(u, "marginals") for layout, u in zip(self.task.layouts, marginals)]
 
     def maxima(self, scores):
         shaped = [layout.shape_variables(own) for layout, own in zip(self.task.layouts, scores)]
         options = {"additional": self.additional, "n_jobs": self.model.n_jobs, "map_time_limit": None}
-        return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
+        with explain_infeasible(range(len(self.scores))):
+            return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
 
     def n_best(self, chosen, scores, k):
         lists = []
@@ -227,7 +229,8 @@ class ScoredLabelSets:
         self.varies = [not model._single] * len(self.scores)
 
     def marginals(self):
-        return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
+        with explain_infeasible(range(len(self.scores))):
+            return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
 
     def log_partitions(self):
         found = self.graph.log_partitions(np.array(self.scores))

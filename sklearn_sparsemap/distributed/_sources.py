@@ -48,7 +48,7 @@ class Source:
         else:
             check_matrix(X)
             check_matrix(y, "y")
-            check_same_length(X, y)
+            check_same_length(X, range(y.shape[0]) if hasattr(y, "columns") else y)
 
     @property
     def lazy(self):

@@ -24,6 +24,7 @@ from .._core.validation import (
     check_parameters,
     check_same_length,
     check_sample_weight,
+    naming,
     pair_of,
 )
 from .._training._data import LinearModel
@@ -276,7 +277,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         self.scale_ = mean_size(values, None if sample_weight is None else weights)
         flat = values.reshape(len(values), -1) / self.scale_
         problems = decisions_of(structures, self._shape)
-        gold = self._best(problems, flat)
+        with naming("scores", "y[{}]"):
+            gold = self._best(problems, flat)
         rows = np.flatnonzero(weights)
         validate = None
         if X_val is not None or y_val is not None:
@@ -332,7 +334,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         parts, found = np.array_split(np.arange(len(values)), min(10, len(values))), []
         for k, rows in enumerate(parts):
             report(self, "optimal decisions, part", k + 1, len(parts), f", {len(values)} samples")
-            found.append(problems.take(rows).best(values[rows], self.n_jobs))
+            with naming("scores", "scores[{}]", rows):
+                found.append(problems.take(rows).best(values[rows], self.n_jobs))
         return np.concatenate(found)
 
     def _learner(self, solver, task, X, model, rng):
@@ -390,7 +393,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
     def _validate(self, X, values, structures, weights, model):
         coef, intercept = self._weights(model)
         predicted = (rows_of(X) @ coef + intercept).reshape(values.shape)
-        decisions = decide(structures, predicted, values > -np.inf, self.n_jobs)
+        with naming("scores", "y_val[{}]"):
+            decisions = decide(structures, predicted, values > -np.inf, self.n_jobs)
         return -normalized_regret(values, decisions, structures, sample_weight=weights)
 
     def _outcome(self, monitor, model):
@@ -454,7 +458,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         allowed = np.ones(values.shape, bool) if mask is None else np.asarray(mask)
         if allowed.dtype != bool or allowed.shape != values.shape:
             raise ValueError(f"mask must be bool of shape {values.shape}; got {allowed.dtype} of {allowed.shape}")
-        return decide(structures_for(self._structure, X), values, allowed, self.n_jobs)
+        with naming("scores", "X[{}]" if mask is None else "mask[{}]"):
+            return decide(structures_for(self._structure, X), values, allowed, self.n_jobs)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the normalised regret of the predicted decisions; 0 is best.
@@ -474,7 +479,8 @@ class DecisionFocusedRegressor(LearnedArraysMixin, RegressorMixin, DocLinkMixin,
         structures = structures_for(self._structure, X)
         values = check_values(structures, y, "y")
         check_same_length(range(X.shape[0]), values)
-        decisions = self._decide(X, values > -np.inf)
+        with naming("mask", "y[{}]"):
+            decisions = self._decide(X, values > -np.inf)
         return -normalized_regret(values, decisions, structures, sample_weight=sample_weight)
 
     def _check_X(self, X, reset):

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.jit import readonly
+from .._core.validation import quoted
 from .._graphs.gold import add_structure_parts
 
 _ROUNDING = 1e-9  # largest excess of a sum over the bound of a rule that is not a violation
@@ -92,11 +93,11 @@ def read_assignment(graph, layout, y, partly=False):
         raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
     parts = []
     for name, shape in graph.shapes.items():
-        array = np.asarray(y.get(name, np.full(shape, np.nan)))
+        n_states, whole = graph.n_states.get(name), layout.structured.get(name)
+        array = _as_array(y.get(name, np.full(shape, np.nan)), name, shape, n_states)
         if array.dtype == object:
             # The entries are bools and ints, or None, which becomes NaN.
             array = np.array(array.tolist(), np.float64 if partly else None)
-        n_states, whole = graph.n_states.get(name), layout.structured.get(name)
         if whole is not None and (array.shape != shape or array.dtype.kind not in "buif"):
             array = whole.known_parts_of(y[name]) if partly else whole.parts_of(y[name])
         if n_states is not None and array.shape == shape[:-1]:
@@ -110,6 +111,25 @@ def read_assignment(graph, layout, y, partly=False):
             raise ValueError(f"{name} must hold True and False, or 1 and 0: a mask of the variables that are on")
         parts.append(array.astype(np.float64).ravel())
     return np.concatenate(parts)
+
+
+def _as_array(y, name, shape, n_states):
+    """Return an assignment of some variables as an array; raise ValueError with a remedy if it holds names."""
+    try:
+        array = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array ({error}); give a mask of shape {shape}") from error
+    texts = array.flat if array.dtype.kind in "OUS" else ()
+    found = next((text for text in texts if isinstance(text, str | bytes)), None)
+    if found is None:
+        return array
+    remedy = f"give a mask of shape {shape}, such as np.isin(names, chosen)"
+    if len(shape) > 1:
+        index = ", None" * (len(shape) - 1)
+        remedy = f"if the first axis has these names, give the mask np.array(names)[:{index}] == np.array(table)"
+    if n_states is not None:
+        remedy = "give the index of each value among its names"
+    raise ValueError(f"{name} holds names, such as {quoted(found)}; {remedy}")
 
 
 def _one_of_each(y, n_states, name, partly):

@@ -129,7 +129,7 @@ class Tokens:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
                 f"the field {name!r} of {name_of_token(self.indptr, i)} is {quoted(values[i])} of type "
-                f"{type(values[i]).__name__}; values must be strings or integers; for text: frame[{name!r}].astype(str)"
+                f"{type(values[i]).__name__}; values must be strings or integers{_for_text(name)}"
             )
         distinct = dict.fromkeys(values)
         distinct.pop(_NONE, None)
@@ -153,7 +153,7 @@ class Tokens:
                 result = function(value)
             except Exception as error:
                 # pandas reads a column of words as integers if all are digits.
-                hint = "" if isinstance(value, str) else f"; for text, make it strings: frame[{source!r}].astype(str)"
+                hint = "" if isinstance(value, str) else _for_text(source)
                 raise ValueError(
                     f"the derived field {name!r} failed for {source}={quoted(value)}: {error}{hint}"
                 ) from error
@@ -164,6 +164,10 @@ class Tokens:
                 )
             code_of[place] = index.setdefault(result, len(index))
         codes[lacking] = code_of[source_codes[lacking]]
+
+
+def _for_text(field):
+    return f"; for text: frame[{field!r}].astype(str)"
 
 
 def name_of_token(indptr, i):

@@ -16,7 +16,7 @@ from .._core.annotations import Any, ArrayLike, Self
 from .._core.doc_link import DocLinkMixin
 from .._core.indices import are_indices
 from .._core.ragged import RaggedArray
-from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples
+from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples, quoted
 
 
 class InformationGainSelector(SelectorMixin, DocLinkMixin, BaseEstimator):
@@ -217,8 +217,8 @@ def _flatten_labels(y, lengths):
     check_same_length(lengths, y)
     samples = list(y)
     for i, (sample, length) in enumerate(zip(samples, lengths)):
-        if isinstance(sample, str) or not hasattr(sample, "__len__"):
-            raise ValueError(f"y[{i}] is {sample!r}, not a sequence of labels; X[{i}] has {length} rows")
+        if isinstance(sample, str) or not hasattr(sample, "__len__") or getattr(sample, "ndim", 1) != 1:
+            raise ValueError(f"y[{i}] is {quoted(sample)}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
             raise ValueError(f"y[{i}] has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
     labels = list(chain.from_iterable(samples))

@@ -262,7 +262,7 @@ def check_feasible(feasible, many, structure, problems):
     _, _, values = map_problems(structure, alone._replace(scores=zeros[0], additional=zeros[1]), check=False)
     which = f"scores[{i}]" if many else "scores"
     if values[0] == -np.inf:
-        what = f" (the sample of {which})" if many else ""
+        what = f" (for {which})" if many else ""
         raise ValueError(
             f"infeasible: {structure!r} has no solution at all here{what}, whatever the scores; its constraints "
             "contradict each other"

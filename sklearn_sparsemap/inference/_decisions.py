@@ -6,7 +6,7 @@ Used by `estimators`, `losses` and `metrics`.
 import numpy as np
 
 from .._core.jit import readonly
-from .._core.validation import check_numbers, check_scores
+from .._core.validation import check_numbers, check_scores, naming
 from .._graphs.arrays import FORBIDDEN
 from .._numerics.loops import OBJECTIVE, Problems
 from ..factors import FactorGraph
@@ -131,13 +131,15 @@ class MixedDecisions:
     def argmax(self, name, scores, n_jobs=None):
         marginals, values = np.empty_like(scores), np.empty(len(scores))
         for rows, own in self._groups:
-            marginals[rows], values[rows] = own.argmax(name, scores[rows], n_jobs)
+            with naming("scores", "scores[{}]", rows):
+                marginals[rows], values[rows] = own.argmax(name, scores[rows], n_jobs)
         return marginals, values
 
     def best(self, scores, n_jobs=None):
         decisions = np.empty_like(scores)
         for rows, own in self._groups:
-            decisions[rows] = own.best(scores[rows], n_jobs)
+            with naming("scores", "scores[{}]", rows):
+                decisions[rows] = own.best(scores[rows], n_jobs)
         return decisions
 
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._core.annotations import Any, Sequence
 from .._core.html import as_html, short, table
-from .._core.unwrap import transformed_sample, unwrap
+from .._core.unwrap import single_sample, transformed_sample, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
@@ -133,25 +133,29 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
             "explain is for StructuredSparseMAPClassifier, GroupLassoPerceptron and MultilabelLPSparseMAP; got "
             f"{type(last).__name__}"
         )
-    is_flat = is_label_set or getattr(getattr(last, "_structure", None), "is_flat", False)
-    X = transformed_sample(steps, last, x, is_flat)
     if is_label_set:
+        X = transformed_sample(steps, last, x)
         names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
         predicted, rival, difference, terms = last._explain(X, against, names)
         of_row = {*names, "network"}
         entries = [(name, 0 if name in of_row else -1, label, amount) for name, label, amount in terms]
         return Explanation(predicted, rival, difference, entries)
-    return _of_structures(steps, last, X, against, feature_names)
+    return _of_structures(model, x, against, feature_names)
 
 
-def _of_structures(steps, last, X, against, feature_names):
+def _of_structures(model, x, against, feature_names):
     """Explain the prediction of a model of structures; see `explain`."""
-    structure, X = last._check_predict(X)
-    if not X.indptr[-1]:
-        raise ValueError("x has no steps, and so there is nothing to explain")
-    task = last._task(X)
-    scores, additional = last._scores(task, X, last._current, "map")
-    (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
+    steps, last = unwrap(model)
+
+    def run(task, scores, additional):
+        (best,) = task.n_best(scores, additional, 1 if against is not None else 2, None)
+        return [(task, scores, additional, best)]
+
+    with single_sample(model, x):
+        structure, X = last._check_predict(transformed_sample(steps, last, x))
+        if not X.indptr[-1]:
+            raise ValueError("x has no steps, and so there is nothing to explain")
+        ((task, scores, additional, best),) = last._infer(X, "map", None, run)
     if against is None:
         if len(best) < 2:
             raise ValueError("there is only one structure that is not forbidden, and nothing to compare it with")

@@ -83,7 +83,7 @@ def _count(true, pred):
 
 def _as_array(structure):
     """Return a structure as an array of numbers or bools; an empty array of objects if this is impossible."""
-    if isinstance(structure, list | tuple | np.ndarray):
+    if isinstance(structure, list | tuple | np.ndarray) or hasattr(structure, "to_numpy"):
         try:
             array = np.asarray(structure)
             # An array of objects may contain only bools.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.annotations import Any, ArrayLike
-from .._core.validation import check_sample_weight
+from .._core.validation import check_sample_weight, naming
 from ..inference._decisions import check_decisions, check_values, decisions_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def normalized_regret(
     values = check_values(structure, V, "V")
     chosen = check_decisions(decisions, values).reshape(len(values), -1)
     flat, weights = values.reshape(chosen.shape), check_sample_weight(sample_weight, len(values))
-    best = decisions_of(structure, values.shape[1:]).best(flat)
+    with naming("scores", "V[{}]"):
+        best = decisions_of(structure, values.shape[1:]).best(flat)
     finite = np.where(flat > -np.inf, flat, 0.0)
     optima = (best * finite).sum(axis=1) * weights
     total = float(np.abs(optima).sum())

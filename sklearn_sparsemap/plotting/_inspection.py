@@ -329,6 +329,8 @@ def _count_pairs(y_true, y_pred, labels):
     for i, (gold, predicted) in enumerate(zip(y_true, y_pred)):
         if isinstance(gold, str) or not hasattr(gold, "__len__"):
             gold, predicted = [gold], [predicted]
+        if getattr(gold, "ndim", 1) != 1:
+            raise ValueError(f"y_true[{i}] has shape {gold.shape}; it must be 1-D, one label for each step")
         if len(gold) != len(predicted):
             raise ValueError(f"y_true[{i}] has {len(gold)} labels, y_pred[{i}] has {len(predicted)}")
         pairs += [(a, b) for a, b in zip(_plain(gold), _plain(predicted)) if a is not None]

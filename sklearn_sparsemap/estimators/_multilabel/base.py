@@ -25,6 +25,7 @@ from .._failures import warn_user
 from .._partitions import PartitionsMixin
 from .._state.export import LearnedArraysMixin
 from .._state.fitted import TrainingStateMixin
+from .._structured.restrictions import explain_infeasible
 from .calibration import implications, make_coherent
 from .data import add_ancestors, read_indicator
 from .decisions import OLD_RULES, expected_cuts
@@ -338,7 +339,8 @@ class LabelSetClassifier(
         n_inexact, largest = 0, 0.0
         for rows in blocks(X.shape[0], self._graph.n_labels):
             scores = self._finite(model.scores(X[rows]))
-            out[rows], gaps, objectives = task.marginals(scores, model.additional, self.n_jobs)
+            with explain_infeasible(range(len(out))[rows]):
+                out[rows], gaps, objectives = task.marginals(scores, model.additional, self.n_jobs)
             if gaps is not None:
                 n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
                 largest = max(largest, float(gaps.max()))

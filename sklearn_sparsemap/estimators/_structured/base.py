@@ -25,6 +25,7 @@ from ..._core.validation import (
     check_sample_weight,
     check_scores,
     keep_text,
+    naming,
     pair_of,
 )
 from ..._training._partial_task import PartialTask
@@ -55,7 +56,7 @@ from .data import (
     without_violations,
 )
 from .graph_builder import resolve_structure
-from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others, named_y
+from .restrictions import TransitionMask, check_known_length, explain_infeasible, forbid_others
 
 # Constraint of the parameter `loss`: a name, or a pair of a name and a cost matrix.
 LOSS = [StrOptions(set(LOSSES)), PairOf([StrOptions(set(LOSSES))], ["array-like"])]
@@ -96,8 +97,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
     `_transition_mask`, `penalty.py` calls `_predict_codes`, and `data.py` reads `_learned` and `_dtype`.
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
-    `_check_gibbs` (by which they also tell these estimators), `_task`, `_scores`, `_as_labels` and `_no_labels`, and
-    read `_current` and `_structure`.
+    `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
+    `_structure`. `conformal` also calls `_task` and `_scores`, and `inspection/_explain.py` `_infer`.
+    `plotting/_graphs/factor_graph.py` calls `_check_predict` and `_task`.
     `estimators/_learners.py` calls `_check_whole`, `_check_task` and `_check_same_structure`,
     `estimators/_state/export.py` calls `_check_whole`, and `distributed/_phases.py` sets `_learned_columns`.
     """
@@ -176,8 +178,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         if map_time_limit is not None:
             check_positive("map_time_limit", map_time_limit)
         task.map_time_limit = map_time_limit
-        with explain_infeasible(known, self.constraints):
-            codes = self._predict_codes(task, X, self._learned.model, known)
+        codes = self._predict_codes(task, X, self._learned.model, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
@@ -339,7 +340,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             scores, additional = _by_sample(task, scores, additional)
             return marginal_inference(structure, scores, n_jobs=self.n_jobs, **additional).log_partition
 
-        with named_y():
+        # Known entries, and gold structures of the loss, are those of y.
+        with naming("known|gold", "y[{}]"):
             if not structure.labelled:
                 return np.array(self._infer(X, "gibbs", None, of_structures))
             completions = self._infer(X, "gibbs", y, log_partitions, 0.0)
@@ -374,6 +376,8 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         (structure, X), rng = self._check_predict(X), check_random_state(random_state)
 
         def run(task, scores, additional):
+            # The draws themselves do not notice that all structures of a sample are forbidden.
+            task.predict(scores, additional, self.n_jobs)
             problems = batch_of(structure, *_by_sample(task, scores, additional))[0]
             drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
             return [[self._as_labels(s) for s in structures] for structures in drawn]
@@ -616,7 +620,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         task, results = self._task(X), []
         if X.indptr[-1]:
             scores, additional = self._scores(task, X, self._learned.model, argmax, known)
-            with explain_infeasible(known, self.constraints):
+            with explain_infeasible(np.flatnonzero(X.lengths), known, self.constraints):
                 results = run(task, scores, additional)
         return with_empty(X, results, of_empty)
 
@@ -636,7 +640,9 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
             return task.predict(scores, model.additional, self.n_jobs)
         if not X.indptr[-1]:
             return np.zeros(0, np.int64)
-        return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
+        scores, additional = self._scores(task, X, model, "map", known)
+        with explain_infeasible(np.flatnonzero(X.lengths), known, self.constraints):
+            return task.predict(scores, additional, self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
         """Return the scores of all rows (see `_shift_by_regularizer`) and the additional scores.

@@ -20,6 +20,7 @@ from ..._core.validation import (
     PairOf,
     check_choice,
     check_parameters,
+    naming,
     pair_of,
 )
 from ..._training._data import LinearModel
@@ -588,4 +589,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _validation(self, task, X, gold, weights, learner):
         """Return a function that maps a model of a learner to its score on held-out samples; see `_agreement`."""
-        return partial(self._agreement, task, learner.narrow(X), gold, weights)
+        score = partial(self._agreement, task, learner.narrow(X), gold, weights)
+        # Of training samples, only those are left that have a structure.
+        return naming("X", "X_val[{}]")(score)

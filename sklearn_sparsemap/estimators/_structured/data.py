@@ -441,7 +441,7 @@ def flatten_labels(y, lengths):
                 raise ValueError(
                     f"y[{i}] is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
                 )
-            if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
+            if getattr(sequence, "ndim", 1) != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
             samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
         found = np.array([len(s) for s in samples])

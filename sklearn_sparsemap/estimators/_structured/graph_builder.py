@@ -128,8 +128,12 @@ class GraphBuilder:
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
         except Exception as error:
+            # A function with more arguments than it gets raises a TypeError.
+            is_alone = isinstance(error, TypeError) and len(sample) == 1
+            remedy = "; if it takes further arguments, make the sample a tuple: the features, and these"
             raise ValueError(
                 f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
+                f"{remedy * is_alone}"
             ) from error
 
     @staticmethod
@@ -143,6 +147,11 @@ class GraphBuilder:
         extras : list of tuple, or None
         """
         if not _holds_any(X, (tuple, dict)):
+            if found := _first_of_parts(X):
+                raise ValueError(
+                    f"{found} holds arrays and other values; a sample that is not one array is a tuple of features and "
+                    "further arguments of the function `structure`"
+                )
             return X, None
         for i, x in enumerate(X):
             if isinstance(x[0] if isinstance(x, tuple) and x else x, dict):
@@ -155,6 +164,10 @@ class GraphBuilder:
                 raise ValueError(
                     f"X[{i}] is not a tuple of features and further arguments of the function `structure`, as other "
                     "samples are"
+                )
+            if not hasattr(x[0], "shape") and not isinstance(x[0], list | tuple):
+                raise ValueError(
+                    f"X[{i}] begins with a {type(x[0]).__name__}; a tuple begins with the features, an array"
                 )
         return [x[0] for x in X], [x[1:] for x in X]
 
@@ -229,6 +242,12 @@ class FixedGraph(GraphBuilder):
                 "graph.variables. y is a list of dicts"
             )
         if not _holds_any(X, dict):
+            if found := _first_of_parts(X):
+                raise ValueError(
+                    f"{found} holds arrays and other values; with one graph for all samples, a sample is its features "
+                    "alone. If the graph depends on further values, pass a function of the features and these as "
+                    "`structure`"
+                )
             return X, None
         return [self._rows_of(x, f"X[{i}]") for i, x in enumerate(X)], None
 
@@ -261,6 +280,24 @@ class FixedGraph(GraphBuilder):
 def _holds_any(X, kinds):
     """Tell whether X is a sequence in which a sample is of one of these types."""
     return not isinstance(X, RaggedArray) and hasattr(X, "__len__") and any(isinstance(x, kinds) for x in X)
+
+
+def _first_of_parts(X):
+    """Describe the first sample that is a sequence of arrays and other values; None if there is none."""
+    if isinstance(X, RaggedArray) or not hasattr(X, "__len__"):
+        return None
+    for i, x in enumerate(X):
+        is_sequence = isinstance(x, list | tuple) or getattr(getattr(x, "dtype", None), "kind", "") == "O"
+        if is_sequence and any(getattr(part, "ndim", 0) > 1 for part in x) and not _is_array(x):
+            return f"X[{i}], of type {type(x).__name__},"
+    return None
+
+
+def _is_array(x):
+    try:
+        return np.asarray(x).dtype != object
+    except ValueError:
+        return False
 
 
 def _sample_of(X, i):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..._core.spans import SCHEMES, split_label
-from ..._core.validation import quoted
+from ..._core.validation import ALLOW_MORE, DIVIDE, naming, quoted, rename_samples
 from ..._training._structure_task import UNKNOWN
 from .._failures import warn_user
 from .data import codes_of, flatten_labels
@@ -115,41 +115,45 @@ class TransitionMask:
 
 
 @contextmanager
-def explain_infeasible(known, constraints=None):
-    """Replace errors of infeasible scores by messages about the known entries, or about the constraints on labels."""
+def explain_infeasible(indices, known=None, constraints=None):
+    """Let errors of inference name samples of X, or the known entries or constraints on labels that are at fault.
+
+    Parameters
+    ----------
+    indices : sequence of int
+        The index in X of each sample that inference gets.
+    known : sequence, default=None
+        The argument of `predict`.
+    constraints : object, default=None
+        The parameter of the estimator.
+    """
     try:
         yield
     except ValueError as error:
-        sample = re.match(r"infeasible: (?:under )?scores(?:\[(\d+)\])?", str(error))
-        if sample is None or (known is None and constraints is None):
-            raise
-        if known is None:
-            raise ValueError(
-                f"constraints={constraints!r} allow no sequence of labels for X[{sample.group(1) or 0}], which has too "
-                "few steps, or too many; give the model more labels to choose from, or set constraints=None"
-            ) from error
-        raise ValueError(
-            f"no structure, or none that the model allows, agrees with known[{sample.group(1) or 0}]; replace more "
-            "entries by None"
-        ) from error
-
-
-@contextmanager
-def named_y():
-    """Let messages about known entries, and about gold structures of a loss, name the structures `y`."""
-    try:
-        yield
-    except ValueError as error:
-        message = re.sub(r"\b(?:known|gold)\[", "y[", str(error))
+        message = rename_samples(str(error), "scores", "the scores of X[{}]", indices)
+        sample = re.match(r"infeasible: (?:under )?the scores of X\[(\d+)\]", message)
+        if sample is not None and known is not None:
+            message = (
+                f"no structure, or none that the model allows, agrees with known[{sample[1]}]; replace more entries by "
+                "None"
+            )
+        elif sample is not None and constraints is not None:
+            message = (
+                f"constraints={constraints!r} allow no sequence of labels for X[{sample[1]}], which has too few steps, "
+                "or too many; give the model more labels to choose from, or set constraints=None"
+            )
         if message == str(error):
             raise
-        raise ValueError(message) from error
+        # Users of an estimator give no scores.
+        raise ValueError(message.replace(ALLOW_MORE, "").replace(DIVIDE, "Scale the features")) from error
 
 
 def check_known_length(known, n_samples):
     """Raise ValueError unless `known` is a sequence with one entry for each sample."""
-    if not hasattr(known, "__len__") or isinstance(known, str | dict):
-        raise ValueError(f"known must be a sequence with one partially known structure for each sample; got {known!r}")
+    if not hasattr(known, "__len__") or isinstance(known, str | dict) or hasattr(known, "columns"):
+        raise ValueError(
+            f"known must be a sequence with one partially known structure for each sample; got {quoted(known)}"
+        )
     if len(known) != n_samples:
         raise ValueError(f"known has {len(known)} entries for {n_samples} samples; use None where nothing is known")
 
@@ -181,10 +185,8 @@ def forbid_others(structure, X, classes, known, scores):
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if entries is None else entries for entries, n in zip(known, X.lengths.tolist())]
-        try:
+        with naming("y", "known[{}]"):
             labels = flatten_labels(filled, X.lengths)
-        except ValueError as error:
-            raise ValueError(str(error).replace("y[", "known[")) from None
         codes = codes_of(labels, classes, unknown=True)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core.jit import working_time
+from ..._core.validation import ALLOW_MORE
 from ..._graphs.rows import INFEASIBLE
 from ..._graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .branch import INTEGRAL, branch, fractional, rounded
@@ -218,7 +219,7 @@ def _refuse(layout, relaxed, which):
         message = f", although marginals between 0 and 1 do; these factors have fractional variables: {message}"
     raise ValueError(
         f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors{message}. Remove "
-        "a factor, or allow more variables by scores above -inf"
+        f"a factor{ALLOW_MORE}"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._core.jit import readonly
 from ..._core.threads import ends_at, over_ranges
+from ..._core.validation import ALLOW_MORE, DIVIDE
 from ..._graphs.batch import BY_MULTIPLIERS
 from ..._graphs.choice import graph_solver, small_solver
 from ..._graphs.matchings import matching_multipliers_range
@@ -131,7 +132,8 @@ class GraphSolver(NamedTuple):
         if ordinary.any():
             start = None if warm is None else [array[ordinary] for array in warm]
             out.put(ordinary, self.solve(problems.take(ordinary), start, sizes[ordinary]))
-        solve_reduced(Clipping(problems, sizes, warm, self.tol), self.solve, out)
+        # Clipping reads all parts of the solutions.
+        solve_reduced(Clipping(problems, sizes, warm, self.tol), self._replace(keep="all").solve, out)
         return out
 
     def run(self, problems, warm=None, use_small=True):
@@ -208,7 +210,7 @@ def check_feasible(problems, solutions):
         which = problems.name_of(too_large[0])
         raise ValueError(
             f"{which} (with the additional scores) are so large, above {MAX_SIZE:g}, that rounding leaves no digits "
-            "of the marginals. Divide them by a number; to forbid a variable use -inf"
+            f"of the marginals. {DIVIDE}"
         )
     i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
     # The certificate of infeasibility: multipliers of rows or, if these are zero, variables of links.
@@ -226,4 +228,4 @@ def check_feasible(problems, solutions):
         factors = [int(f) for f in order if strength[f] > 1e-6 * strength.max()]
         needed = map(layout.factor_of, least_contradiction(layout, problems.scores[i], factors))
         message += f"; these contradict each other: {list_rules(needed)}"
-    raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
+    raise ValueError(f"{message}. Remove a factor{ALLOW_MORE}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.annotations import Any, Self, Sequence
-from ..._core.unwrap import transformed
-from ..._core.validation import check_choice
+from ..._core.unwrap import single_sample, transformed_sample
+from ..._core.validation import check_choice, check_numbers, quoted
 from .._base import Drawing, check_names, unwrap_fitted
 from .._style import ATTRACTS, INK, MUTED, REPELS, SHADES, as_text, import_library, text_width, write
 from .heat_map import HeatMap
@@ -112,7 +112,10 @@ class FactorGraphDisplay(Drawing):
             arrays = result._layout.arrays
             pair_scores = result._problem.additional[0][arrays.additional_ptr[arrays.pairs]].tolist()
         elif not (hasattr(graph, "factors") and hasattr(graph, "n_variables")):
-            raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
+            raise ValueError(
+                "graph must be a FactorGraph, or the result of lp_sparsemap for one sample, such as results[0]; got "
+                f"{quoted(graph)}"
+            )
         if graph.n_variables == 0:
             raise ValueError("the graph has no variables to draw")
         self._pairs, self._tables, self._boxed = _split_factors(graph)
@@ -183,16 +186,15 @@ class FactorGraphDisplay(Drawing):
             If the estimator's structures are no factor graphs, or the sample does not fit it.
         """
         steps, last = unwrap_fitted(estimator, "structure", "predict_marginals")
-        X = transformed(steps, [x])
-        graph = last.structure
-        if callable(graph):
-            sample = X[0] if isinstance(X[0], tuple) else (X[0],)
-            features = sample[0] if hasattr(sample[0], "shape") else np.asarray(sample[0])
-            graph = graph(features, *sample[1:])
-        if not hasattr(graph, "factors"):
-            raise ValueError(f"the structures of the estimator are no factor graphs; its structure is {graph!r}")
-        learned = getattr(last, "additional_scores_", None)
-        display = cls(graph, last.predict_marginals(X)[0], additional=learned, names=names, axis_names=axis_names)
+        with single_sample(estimator, x):
+            X = transformed_sample(steps, last, x)
+            (marginals,), (structure, X) = last.predict_marginals(X), last._check_predict(X)
+        if not structure.uses_graphs:
+            raise ValueError(
+                f"the structures of the estimator are no factor graphs; its structure is {last.structure!r}"
+            )
+        (graph,), learned = last._task(X).graphs, last.additional_scores_
+        display = cls(graph, marginals, additional=learned, names=names, axis_names=axis_names)
         return display.plot(ax=ax, layout=layout)
 
     def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:
@@ -440,7 +442,7 @@ def _join_marginals(graph, marginals):
     for name, shape in shapes.items():
         if name not in marginals:
             raise ValueError(f"marginals has no array named {name!r}; it needs {list(shapes)}")
-        array = np.asarray(marginals[name], dtype=np.float64)
+        array = check_numbers(marginals[name], f"marginals of {name!r}")
         if array.shape != shape:
             raise ValueError(f"marginals of {name!r} have shape {array.shape}; the graph's variables have {shape}")
         flat.append(array.ravel())

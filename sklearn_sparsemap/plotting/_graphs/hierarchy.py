@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
-from ..._core.unwrap import transformed
+from ..._core.unwrap import transformed_sample
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
 from .._style import FAINT, INK, MUTED, SHADES, as_text, write
@@ -96,7 +96,7 @@ class HierarchyDisplay(Display):
         ----------
         estimator : MultilabelLPSparseMAP
             Fitted, with a `Hierarchy` among its constraints; or a pipeline or a search around it.
-        x : array-like or CSR of shape (1, n_features)
+        x : array-like or CSR of shape (1, n_features), or array-like of shape (n_features,)
             One sample.
         min_probability, max_labels, ax
             As for `plot`.
@@ -119,11 +119,8 @@ class HierarchyDisplay(Display):
         found = [constraint for constraint in given if isinstance(constraint, Hierarchy)]
         if not found:
             raise ValueError("the estimator has no Hierarchy among its constraints; fit it with one")
-        x = transformed(steps, x)
-        probabilities = last.predict_proba(x)
-        if len(probabilities) != 1:
-            raise ValueError(f"x must be one sample, of shape (1, n_features); got {len(probabilities)}")
-        display = cls(found[0], probabilities[0], last.predict(x, names=False)[0], last.classes_.tolist())
+        X = transformed_sample(steps, last, x)
+        display = cls(found[0], last.predict_proba(X)[0], last.predict(X, names=False)[0], last.classes_.tolist())
         return display.plot(ax=ax, min_probability=min_probability, max_labels=max_labels)
 
     def plot(self, ax: Any = None, *, min_probability: float = 0.05, max_labels: int = 40) -> Self:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self
-from ..._core.unwrap import transformed
-from ..._core.validation import check_positive
+from ..._core.unwrap import single_sample, transformed_sample
+from ..._core.validation import check_positive, quoted
 from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, MAX_STRUCTURES, MUTED, as_text
 
@@ -153,12 +153,13 @@ class StructuresDisplay(Display):
         ValueError
             If the estimator cannot predict several structures, or the sample does not fit it.
         """
-        steps, estimator = unwrap_fitted(estimator, "predict_structures", "predict_marginals")
-        X = transformed(steps, [x])
-        pairs, marginals = estimator.predict_structures(X)[0], estimator.predict_marginals(X)[0]
-        names = {**cls._names_of(estimator), **names}
-        pairs = [(cls._parts_of(estimator, structure), weight) for structure, weight in pairs]
-        y_true = None if y_true is None else cls._parts_of(estimator, y_true)
+        steps, last = unwrap_fitted(estimator, "predict_structures", "predict_marginals")
+        with single_sample(estimator, x):
+            X = transformed_sample(steps, last, x)
+            pairs, marginals = last.predict_structures(X)[0], last.predict_marginals(X)[0]
+        names = {**cls._names_of(last), **names}
+        pairs = [(cls._parts_of(last, structure), weight) for structure, weight in pairs]
+        y_true = None if y_true is None else cls._parts_of(last, y_true)
         return cls.from_predictions(
             pairs, marginals=marginals, y_true=y_true, ax=ax, max_structures=max_structures, **names
         )
@@ -235,8 +236,9 @@ def _split_pairs(structures):
 
     if not hasattr(structures, "__len__") or not all(map(is_pair, structures)):
         raise ValueError(
-            "structures must be a result of sparsemap, a list of tuples (structure, probability), or a list of "
-            f"structures with their weights; got {structures!r} without weights"
+            "structures must be the result of sparsemap for one sample, such as results[0], a list of tuples "
+            "(structure, probability), or a list of structures with their weights; got "
+            f"{quoted(structures)} without weights"
         )
     return [structure for structure, _ in structures], [weight for _, weight in structures]
 
