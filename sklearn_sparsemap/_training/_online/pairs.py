@@ -76,8 +76,9 @@ _DENSE = N_KINDS - 1
 _SMALLEST_SCALE = 1e-2
 # A squared norm is recomputed if updates have cancelled all except this fraction of it.
 _CANCELLED = 1e-6
-# The weights of n features of a row take at most (n + SPARE) * n_outputs places: each feature takes a dense block, and
-# the first one smaller blocks, too, of less than 4/3 n_outputs places, which are then free for the next one.
+# New weights for n entries of features take at most (n + SPARE) * n_outputs places: a dense block for each entry, and
+# the smaller blocks of one feature, less than 4/3 n_outputs places, which are then free for the next one. If features
+# grow in two rows, the smaller blocks between take less than the second dense block of each.
 SPARE = 2
 # Number of blocks for which a thread gets places in the arena at a time. Fewer divide its blocks into more parts.
 _BLOCKS_AHEAD = 8
@@ -108,7 +109,8 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     features[:, HEAD] = -1
     features[:, ATOM] = atom_of
     n = len(dense)
-    capacity = n + min(max(_MIN_PLACES, (SPARE + len(atom_of)) * SPARE * n_outputs), _MAX_PLACES)
+    # A feature takes less than three times n_outputs places, with the smaller blocks that it leaves.
+    capacity = n + min(max(_MIN_PLACES, 3 * len(atom_of) * n_outputs), _MAX_PLACES)
     values, state = np.zeros(capacity, dense.dtype), np.zeros(0 if first_state is None else capacity, dense.dtype)
     values[:n], state[:n] = dense, first_state or 0.0
     return Pairs(
