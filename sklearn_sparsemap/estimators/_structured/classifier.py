@@ -590,5 +590,5 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _validation(self, task, X, gold, weights, learner):
         """Return a function that maps a model of a learner to its score on held-out samples; see `_agreement`."""
         score = partial(self._agreement, task, learner.narrow(X), gold, weights)
-        # Of training samples, only those are left that have a structure.
+        # Only samples of `X_val` can be infeasible, because training samples have a gold structure.
         return naming("X", "X_val[{}]")(score)
