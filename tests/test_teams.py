@@ -122,6 +122,24 @@ def test_columns_stand_for_equal_ones(ones):
     )
 
 
+def test_threads_need_enough_work(threads, monkeypatch):
+    X, y = make_text()
+    n_multiplications = X.values.nnz * len(LABELS) / len(X)
+
+    def n_threads(loss, batch_size, minimum):
+        monkeypatch.setattr(_online, "_WORTH_THREADS", minimum)
+        model = StructuredSparseMAPClassifier("chain", loss, solver="adagrad", batch_size=batch_size, n_jobs=2)
+        threads.clear()
+        model.set_params(max_iter=1).fit(X, y)
+        return set(threads)
+
+    for loss, times in (("sparsemap", 4), ("margin_sparsemap", 4), ("perceptron", 1), ("crf", 1)):
+        for batch_size in (1, 5):
+            work = batch_size * n_multiplications / times
+            assert n_threads(loss, batch_size, 0.99 * work) == {2}
+            assert n_threads(loss, batch_size, 1.01 * work) == {1}
+
+
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(
     "parameters",

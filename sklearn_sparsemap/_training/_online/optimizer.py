@@ -26,9 +26,10 @@ _SAMPLES_PER_PENALTY = 4
 # its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
 _NEVER = 2**62  # number of samples between two penalties if there is none
-# Minimum number of multiplications of a sample for several threads. With fewer, threads would mostly wait for each
-# other.
-_WORTH_THREADS = 2**12
+# Minimum number of multiplications of a block of samples for several threads. With fewer, threads would mostly wait for
+# each other. With SparseMAP losses, the minimum is so many times larger: inference, which threads do not divide, takes
+# most of the time.
+_WORTH_THREADS, _TIMES_OF_SPARSEMAP = 2**12, 4
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
 _MANY, _SEEN = 2**18, 2**16
@@ -174,7 +175,8 @@ class OnlineOptimizer:
             rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self.sizes[0] // per_sample))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
-        is_worth_it = len(rows.indices) * store.n_outputs >= _WORTH_THREADS * len(targets.weights)
+        n_multiplications = self.batch_size * len(rows.indices) * store.n_outputs / max(1, len(targets.weights))
+        is_worth_it = n_multiplications >= _WORTH_THREADS * (_TIMES_OF_SPARSEMAP if form.quadratic else 1)
         n_threads = min(self._max_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
         team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)
