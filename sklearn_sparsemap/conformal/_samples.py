@@ -173,14 +173,14 @@ class ScoredGraphs:
         self.varies = [not layout.fixed_size for layout in self.task.layouts]
 
     def marginals(self):
-        with explain_infeasible(range(len(self.scores))):
+        with explain_infeasible():
             marginals, _, _ = self.task.marginals(self._matrix, self._additional, self.model.n_jobs)
         return [layout.join_variables(u, "marginals") for layout, u in zip(self.task.layouts, marginals)]
 
     def maxima(self, scores):
         shaped = [layout.shape_variables(own) for layout, own in zip(self.task.layouts, scores)]
         options = {"additional": self.additional, "n_jobs": self.model.n_jobs, "map_time_limit": None}
-        with explain_infeasible(range(len(self.scores))):
+        with explain_infeasible():
             return np.array([result.value for result in map_inference(self.task.graphs, shaped, **options)])
 
     def n_best(self, chosen, scores, k):
@@ -229,7 +229,7 @@ class ScoredLabelSets:
         self.varies = [not model._single] * len(self.scores)
 
     def marginals(self):
-        with explain_infeasible(range(len(self.scores))):
+        with explain_infeasible():
             return list(self.graph.solve(np.array(self.scores), self.edge_scores, n_jobs=self.model.n_jobs).marginals)
 
     def log_partitions(self):

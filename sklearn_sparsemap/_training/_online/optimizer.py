@@ -26,9 +26,9 @@ _SAMPLES_PER_PENALTY = 4
 # its square root are well below eta0.
 _FIRST_SQUARE = 1e-6
 _NEVER = 2**62  # number of samples between two penalties if there is none
-# Minimum number of multiplications of a block of samples for several threads. With fewer, threads would mostly wait for
-# each other. With SparseMAP losses, the minimum is so many times larger: inference, which threads do not divide, takes
-# most of the time.
+# Minimum number of multiplications of a block of samples for several threads. With fewer, they would mostly wait for
+# each other. SparseMAP losses need several times as many, because inference takes most of their time, and it is divided
+# only among the samples of a block.
 _WORTH_THREADS, _TIMES_OF_SPARSEMAP = 2**12, 4
 # Maximum number of feature entries for which columns are not cut into pieces, and number of entries by whose columns
 # they are cut.
@@ -169,14 +169,14 @@ class OnlineOptimizer:
 
     def _run_epoch(self, inference, form, rows, targets, order, memory):
         rule, store = self.rule, self.store
+        n_entries = len(rows.indices) / max(1, len(targets.weights))  # of a sample
         if self.alpha:
             # The number of samples between two proximal steps; see `_SAMPLES_PER_PENALTY`.
-            per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
-            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self.sizes[0] // per_sample))
+            rule = rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self.sizes[0] // max(1, int(n_entries))))
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
-        n_multiplications = self.batch_size * len(rows.indices) * store.n_outputs / max(1, len(targets.weights))
-        is_worth_it = n_multiplications >= _WORTH_THREADS * (_TIMES_OF_SPARSEMAP if form.quadratic else 1)
+        minimum = _WORTH_THREADS * (_TIMES_OF_SPARSEMAP if form.quadratic else 1)
+        is_worth_it = self.batch_size * n_entries * store.n_outputs >= minimum
         n_threads = min(self._max_threads, n_pieces) if is_worth_it else 1
         self.counters[PLACE] = 0
         team, moves, stride = self._new_team(rows, targets, n_threads, n_pieces)

@@ -136,9 +136,11 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
 def grow(store, wanted):
     """Grow the arena to `wanted` places or more, in place, to avoid copies."""
     n = len(store.values)
+    if wanted <= n:
+        return
     for name in ARENA:
         array = getattr(store, name)
-        if len(array) and wanted > n:
+        if len(array):
             array.resize(max(wanted, n + n // 2), refcheck=False)
 
 

@@ -115,13 +115,13 @@ class TransitionMask:
 
 
 @contextmanager
-def explain_infeasible(indices, known=None, constraints=None):
+def explain_infeasible(indices=None, known=None, constraints=None):
     """Let errors of inference name samples of X, or the known entries or constraints on labels that are at fault.
 
     Parameters
     ----------
-    indices : sequence of int
-        The index in X of each sample that inference gets.
+    indices : sequence of int, default=None
+        The index in X of each sample that inference gets. By default, it gets all samples.
     known : sequence, default=None
         The argument of `predict`.
     constraints : object, default=None
