@@ -11,6 +11,8 @@ from internals import (
     FLOATS_OUT,
     INTS,
     INTS_2D,
+    batch_of,
+    draw_structures,
     entry,
     grow,
     into,
@@ -21,13 +23,14 @@ from internals import (
     new_prices,
     out_of,
     price_of,
+    replace,
     solve_forest,
     switch_on,
 )
 from numba import types
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.structures import LinearChain, SequenceBudget
 
 
 def random_chain(rng, scale):
@@ -215,3 +218,43 @@ def test_the_pivots_of_long_chains_end():
         found = sparsemap(LinearChain(), scores, transitions=transitions, solver="flow", max_iter=1)
         assert found.converged and found.gap < 1e-9 and found.n_iter < 200
         np.testing.assert_allclose(found.marginals.sum(axis=1), 1.0, atol=1e-10)
+
+
+def test_paths_of_independent_steps_are_few_and_affinely_independent():
+    """Each takes the largest remaining weights, so a long sequence needs no more paths than a short one."""
+    rng = np.random.default_rng(0)
+    counts = []
+    for n_steps, n_states in ((2, 3), (7, 3), (12, 8), (40, 3), (4000, 3)):
+        found = sparsemap(LinearChain(), 0.3 * rng.normal(size=(n_steps, n_states)), solver="flow")
+        mixture = np.zeros((n_steps, n_states))
+        for path, weight in zip(found.structures, found.weights, strict=True):
+            mixture[np.arange(n_steps), path] += weight
+        np.testing.assert_allclose(mixture, found.marginals, atol=1e-11)
+        counts.append(len(found.weights))
+        if n_steps < 40:
+            vertices = np.array([np.eye(n_states)[path].ravel() for path in found.structures])
+            assert np.linalg.matrix_rank(vertices) == counts[-1] <= n_steps * (n_states - 1) + 1
+    assert counts[-1] < 1.5 * counts[-2] < 100
+
+
+@pytest.mark.parametrize("transitions", [None, 0.5 * np.eye(3)])
+def test_paths_of_a_very_long_chain_need_no_table_of_all_possible_paths(transitions):
+    """Space for as many paths as there are nodes would take 30 GB."""
+    scores = np.random.default_rng(0).normal(size=(50_000, 3))
+    given = {} if transitions is None else {"transitions": transitions}
+    found = sparsemap(LinearChain(), scores, solver="flow", **given)
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert 10 < len(found.structures) < 500
+
+
+@pytest.mark.parametrize("structure", [LinearChain(), SequenceBudget(2), SequenceBudget(2, state=0, exactly=True)])
+def test_draws_take_the_same_numbers_in_pieces(structure, monkeypatch):
+    """Memory for the noise of a long sequence is bounded; the draws do not depend on the bound."""
+    rng = np.random.default_rng(1)
+    scores, given = rng.normal(size=(9, 3)), {"transitions": rng.normal(size=(8, 3, 3)), "start": rng.normal(size=3)}
+    problem, _, _ = batch_of(structure, scores, given)
+    drawn = [draw_structures(structure, problem[0], 200, np.random.RandomState(0))]
+    replace(monkeypatch, "structures", "_MOST_NOISE", 2 * 200 * 3)
+    drawn.append(draw_structures(structure, problem[0], 200, np.random.RandomState(0)))
+    assert np.array_equal(*drawn)
+    assert len(np.unique(drawn[0], axis=0)) > 10

@@ -325,6 +325,38 @@ def test_lines_of_a_chain_divide_given_axes():
         ChainDisplay([(np.zeros(20, int), 1.0)]).plot(max_steps=0)
 
 
+def test_long_sequences_are_cut_with_a_note():
+    path = np.arange(300) // 7 % 3
+    display = ChainDisplay([(path, 0.7), (path[::-1], 0.3)])
+    for options, shown, note in (
+        ({}, range(60), "only steps 1 to 60 of 300 are drawn"),
+        ({"start": 250, "max_lines": 2, "max_steps": 10}, range(250, 270), "only steps 251 to 270 of 300 are drawn"),
+        ({"start": 290}, range(290, 300), "only steps 291 to 300 of 300 are drawn"),
+        ({"max_lines": 9, "max_steps": 100}, range(300), None),
+    ):
+        axes = np.ravel(display.plot(**options).ax_)
+        words = [label.get_text() for ax in axes for label in ax.get_xticklabels()]
+        assert words == [str(step + 1) for step in shown]
+        assert texts_of(display.legend_) == ["p = 0.70", "p = 0.30", *([note] if note else [])]
+        plt.close(display.figure_)
+    spans = [[0, 130, 0], [130, 230, 1], [230, 300, 2]]
+    for structure in (spans, np.repeat([0, 1, 2], [130, 100, 70])):
+        strips = SegmentationDisplay([(structure, 1.0)])
+        for options, blocks in (
+            ({}, [(0, 100)]),
+            ({"start": 110, "max_steps": 150}, [(0, 20), (20, 100), (120, 30)]),
+            ({"max_steps": None}, [(0, 130), (130, 100), (230, 70)]),
+        ):
+            drawn = strips.plot(**options).blocks_[0]
+            assert [(round(bar.get_x() + 0.5), round(bar.get_width())) for bar in drawn] == blocks
+            notes = [text for text in texts_of(strips.legend_) if "are drawn" in text]
+            assert len(notes) == (options != {"max_steps": None})
+            plt.close(strips.figure_)
+    for wrong in (-1, 300, 0.5):
+        with pytest.raises(ValueError, match="start must be a step, an int from 0 to 299"):
+            display.plot(start=wrong)
+
+
 @pytest.mark.parametrize("n", [5, 12, 50])
 def test_probabilities_of_rankings_do_not_overlap(n):
     rng, base = np.random.default_rng(0), np.arange(n)

@@ -173,7 +173,7 @@ def tick_whole_numbers(axis):
     axis.set_minor_locator(import_library("matplotlib.ticker").NullLocator())
 
 
-def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room=None):
+def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room=None, size=None):
     """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
 
     Parameters
@@ -188,6 +188,9 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room
         Parameters of `imshow`. By default, those of probabilities.
     room : int, default=None
         Number of columns for which the axes have room. By default, those of `cells`.
+    size : ndarray of shape (2,), default=None
+        Width and height of a cell, in points, if the axes are like others that were measured. Measuring draws the
+        figure.
 
     Returns
     -------
@@ -209,7 +212,8 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, colors=SHADES, room
     ax.spines[:].set_visible(False)
     if top:
         ax.xaxis.tick_top()
-    size = np.array(size_in_points(ax)) / (room, n_rows)
+    if size is None:
+        size = np.array(size_in_points(ax)) / (room, n_rows)
     font = float(np.clip(0.7 * size[1], 6.0, 10.0))
     name_axis(ax.xaxis, col_names, across=size[0], size=font)
     name_axis(ax.yaxis, row_names, size=font)

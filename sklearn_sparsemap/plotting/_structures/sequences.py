@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from ..._core.annotations import Any, ArrayLike, Self, Sequence
@@ -24,6 +26,8 @@ from .._style import (
 from .base import StructuresDisplay, as_ints
 
 MAX_STEPS = 12  # of a chain in one line; longer ones are wrapped
+_MAX_LINES = 5  # lines of a chain; each takes 0.2 seconds with 3 states, and 0.4 with 20
+_MAX_SPAN_STEPS = 100  # steps of a segmentation; the names of more would overlap
 # Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
 _FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
 
@@ -121,6 +125,8 @@ class ChainDisplay(StructuresDisplay):
         max_structures: int | None = 4,
         all_states: bool = True,
         max_steps: int | None = MAX_STEPS,
+        max_lines: int | None = None,
+        start: int = 0,
     ) -> Self:
         """Draw the paths.
 
@@ -136,21 +142,34 @@ class ChainDisplay(StructuresDisplay):
         max_steps : int, default=12
             Maximum number of steps in a line. Longer chains are wrapped into several lines of about equal lengths. None
             draws a single line. Rankings are never wrapped.
+        max_lines : int, default=None
+            Maximum number of lines. The legend says which steps they show. By default 5, or as many as several given
+            axes.
+        start : int, default=0
+            The first step that is drawn, counted from 0.
 
         Returns
         -------
         display : ChainDisplay
+
+        Raises
+        ------
+        ValueError
+            If `start` is not a step of the chain.
         """
-        Line2D = import_library("matplotlib.lines").Line2D
 
         strands = self._strands(max_structures)
         used = self.marginals.any(axis=0) | all_states
         for path in [*self.structures, *self._truth()]:
             used[path] = True
         states = np.flatnonzero(used)
-        lines = self._wrap(max_steps)
+        if max_lines is None:
+            max_lines = max(_MAX_LINES, np.size(ax))
+        lines = self._wrap(max_steps, max_lines, self._check_start(start))
         # A step is as wide as its name, if that is not very long.
-        width = np.clip(max(text_width(word, 10.0) for word in self.words) / 72 + 0.15, 0.85, 1.4)
+        width = np.clip(
+            max(text_width(self.words[step], 10.0) for steps in lines for step in steps) / 72 + 0.15, 0.85, 1.4
+        )
         height = 0.5 * len(states) + (1.5 if len(lines) == 1 else 0.9)
         size = (
             np.clip(width * len(lines[0]) + 1.2, 4.5, 18),
@@ -158,34 +177,59 @@ class ChainDisplay(StructuresDisplay):
         )
         axes = [self._start(ax, size)] if len(lines) == 1 else self._start_panels(ax, size, len(lines))
         self.paths_ = []
+        # All lines have cells of one size.
+        size = None
         for each, steps in zip(axes, lines):
-            handles = self._draw_line(each, steps, states, strands, len(lines[0]))
+            handles, size = self._draw_line(each, steps, states, strands, len(lines[0]), size)
+        handles += self._note(lines[0][0], lines[-1][-1] + 1)
         labels = [label for each in axes for label in each.get_xticklabels()]
         if any(label.get_rotation() for label in labels):
             rotate(labels)
         if self.y_true is not None:
             mark = {"marker": "o", "linestyle": "", "markersize": 9, "mfc": "none", "mec": INK}
+            Line2D = import_library("matplotlib.lines").Line2D
             handles.append(Line2D([], [], label="truth", **mark))
         self.legend_ = legend_below(axes[-1], handles)
         return self
 
-    def _wrap(self, max_steps):
+    def _check_start(self, start):
+        """Return the index of the first step that is drawn; raise ValueError if there is no such step."""
+        n_steps = len(self.marginals)
+        if not isinstance(start, Integral) or not 0 <= start < n_steps:
+            raise ValueError(f"start must be a step, an int from 0 to {n_steps - 1}; got {start!r}")
+        return int(start)
+
+    def _wrap(self, max_steps, max_lines, start):
         """Return the steps of each line, as ranges of about equal lengths."""
         n_steps = len(self.marginals)
+        n_left = n_steps - start
         if max_steps is None:
-            return [range(n_steps)]
+            return [range(start, n_steps)]
         check_positive("max_steps", max_steps, integer=True)
-        length = -(-n_steps // -(-n_steps // max_steps))
-        return [range(first, min(first + length, n_steps)) for first in range(0, n_steps, length)]
+        length = -(-n_left // -(-n_left // max_steps))
+        check_positive("max_lines", max_lines, integer=True)
+        return [range(first, min(first + length, n_steps)) for first in range(start, n_steps, length)][:max_lines]
 
-    def _draw_line(self, ax, steps, states, strands, room):
-        """Draw some steps of all paths in axes with room for `room` steps; return the handles of the legend."""
+    def _note(self, start, stop):
+        """Return an entry of the legend that names the steps that are drawn; none if these are all steps."""
+        n_steps = len(self.marginals)
+        if stop - start == n_steps:
+            return []
+        Line2D = import_library("matplotlib.lines").Line2D
+        return [Line2D([], [], lw=0.0, label=f"only steps {start + 1} to {stop} of {n_steps} are drawn")]
+
+    def _draw_line(self, ax, steps, states, strands, room, size):
+        """Draw some steps of all paths in axes with room for `room` steps, with cells of the given size.
+
+        Returns the handles of the legend, and the size of cells, which is measured if it is None.
+        """
         Line2D = import_library("matplotlib.lines").Line2D
 
         cells = self.marginals[np.ix_(steps, states)].T
         names = [self.labels[state] for state in states]
         words = [self.words[step] for step in steps]
-        _, (across, down) = draw_grid(ax, cells, names, words, room=room)
+        _, size = draw_grid(ax, cells, names, words, room=room, size=size)
+        across, down = size
         # A path goes on to the steps of the neighbouring lines, half of a cell of which is within the axes.
         around = np.arange(max(steps[0] - 1, 0), min(steps[-1] + 2, len(self.marginals)))
         courses = [np.searchsorted(states, path[around]) for path in self.structures]
@@ -213,7 +257,7 @@ class ChainDisplay(StructuresDisplay):
             # Below the paths, which it would hide.
             mark = {"marker": "o", "linestyle": "", "markersize": min(17.0, 0.62 * down), "mfc": "none", "mec": INK}
             ax.plot(range(len(steps)), np.searchsorted(states, self.y_true[steps]), zorder=5, **mark)
-        return handles
+        return handles, size
 
 
 def _write_cells(ax, cells, steps, courses, across, down):
@@ -329,8 +373,8 @@ class RankingDisplay(ChainDisplay):
         # Marginals of rankings are points of items, which this display does not use.
         return None
 
-    def _wrap(self, max_steps):
-        return super()._wrap(None)
+    def _wrap(self, max_steps, max_lines, start):
+        return super()._wrap(None, None, start)
 
 
 class SegmentationDisplay(ChainDisplay):
@@ -400,7 +444,14 @@ class SegmentationDisplay(ChainDisplay):
     def _path_of(self, structure):
         return structure if structure.ndim == 1 else np.repeat(structure[:, 2], structure[:, 1] - structure[:, 0])
 
-    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        max_structures: int | None = 4,
+        max_steps: int | None = _MAX_SPAN_STEPS,
+        start: int = 0,
+    ) -> Self:
         """Draw the strips.
 
         Parameters
@@ -410,10 +461,19 @@ class SegmentationDisplay(ChainDisplay):
             leaves room for the legend.
         max_structures : int, default=4
             Number of segmentations with a strip, the most probable ones.
+        max_steps : int, default=100
+            Maximum number of steps that are drawn. The legend says which ones. None draws all steps.
+        start : int, default=0
+            The first step that is drawn, counted from 0.
 
         Returns
         -------
         display : SegmentationDisplay
+
+        Raises
+        ------
+        ValueError
+            If `start` is not a step of the sequence.
         """
         Patch = import_library("matplotlib.patches").Patch
 
@@ -421,7 +481,13 @@ class SegmentationDisplay(ChainDisplay):
         for members, weight, _ in self._strands(max_structures):
             if len(members) == 1 and members[0] < max_structures:
                 strips.append((f"p = {as_text(weight)}", self.structures[members[0]]))
-        n_steps = len(self.marginals)
+        start = self._check_start(start)
+        stop = len(self.marginals)
+        if max_steps is not None:
+            check_positive("max_steps", max_steps, integer=True)
+            stop = min(stop, start + max_steps)
+        marginals = self.marginals[start:stop]
+        n_steps = stop - start
         n_rows = len(strips) + 1
         size = np.clip(0.42 * n_steps + 1.6, 4.5, 18), np.clip(0.42 * n_rows + 1.6, 2.4, 8)
         ax, self.blocks_ = self._start(ax, size), []
@@ -432,12 +498,14 @@ class SegmentationDisplay(ChainDisplay):
         width, height = size_in_points(ax)
         size = float(np.clip(0.5 * height / n_rows, 6.0, 10.0))
         name_axis(ax.yaxis, [name for name, _ in strips] + ["marginals"], size=size)
-        name_axis(ax.xaxis, self.words, across=width / n_steps, size=size)
+        name_axis(ax.xaxis, self.words[start:stop], across=width / n_steps, size=size)
         across = size_in_points(ax)[0] / (n_steps + 0.2)
 
         for row, (name, structure) in enumerate(strips):
             path = self._path_of(structure)
             first = structure[:, 0] if structure.ndim == 2 else np.flatnonzero(np.append(True, path[1:] != path[:-1]))
+            first = np.append(start, first[(first > start) & (first < stop)]) - start
+            path = path[start:stop]
             lengths = np.diff(np.append(first, n_steps))
             edge = {"edgecolor": INK, "lw": 1.6 if name == "truth" else 0.8}
             fills = [_FILLS[label % len(_FILLS)] for label in path[first]]
@@ -447,13 +515,14 @@ class SegmentationDisplay(ChainDisplay):
                 if text_width(text, size) < 0.9 * across * length:
                     write(ax, (begin - 0.5 + length / 2, row), text, size)
         bottom = np.full(n_steps, n_rows - 1 + 0.36)
-        shown = np.flatnonzero(self.marginals.any(axis=0))
+        shown = np.flatnonzero(marginals.any(axis=0))
         for label in shown:
-            tall = 0.72 * self.marginals[:, label]
+            tall = 0.72 * marginals[:, label]
             fill = {"color": _FILLS[label % len(_FILLS)], "edgecolor": MUTED, "lw": 0.3}
             ax.bar(np.arange(n_steps), -tall, 1.0, bottom, **fill)
             bottom -= tall
         handles = [Patch(facecolor=_FILLS[i % len(_FILLS)], edgecolor=INK, label=str(self.labels[i])) for i in shown]
+        handles += self._note(start, stop)
         self.legend_ = legend_below(ax, handles)
         return self
 

@@ -3,34 +3,50 @@
 import numpy as np
 from numba import types
 
-from ...._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, PARTS_2D_OUT, entry, kernel
+from ...._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, PARTS_2D_OUT, copy_into, entry, kernel
 
 # Largest flow that counts as rounding error.
 _NOTHING = 1e-12
+_FEW_PATHS = 32  # space for paths at first; it is doubled if there are more
 
 
 @kernel
-def _couple_steps(u, paths, weights):
-    """Write paths with the marginals `u` (T, M) of independent steps; return their number.
+def _grow(paths, weights):
+    """Return copies of paths and weights with space for twice as many."""
+    more_paths = np.empty((2 * paths.shape[0], paths.shape[1]), np.int32)
+    more_weights = np.empty(2 * weights.shape[0])
+    for k in range(paths.shape[0]):
+        copy_into(more_paths[k], paths[k])
+    copy_into(more_weights, weights)
+    return more_paths, more_weights
 
-    Each path takes, in every step, the first state with remaining weight. Its weight is the smallest of these.
+
+@kernel
+def _couple_steps(u):
+    """Return paths with the marginals `u` (T, M) of independent steps, and their weights.
+
+    Each path takes, in every step, the state with the largest remaining weight. Its weight is the smallest of these.
+    It is at least 1 / M of all that remains, so that many steps do not need many paths.
     """
     n_steps, n_states = u.shape
-    here, left, k = np.zeros(n_steps, np.int64), u.copy(), np.int64(0)
-    while k < weights.shape[0]:
+    paths, weights = np.empty((_FEW_PATHS, n_steps), np.int32), np.empty(_FEW_PATHS)
+    left, k = u.copy(), np.int64(0)
+    while True:
+        if k == weights.shape[0]:
+            paths, weights = _grow(paths, weights)
         weight = np.inf
         for t in range(n_steps):
-            while here[t] < n_states and left[t, here[t]] <= _NOTHING:
-                here[t] += 1
-            if here[t] == n_states:
-                return k
-            weight = min(weight, left[t, here[t]])
+            state = np.int64(0)
+            for i in range(1, n_states):
+                state = i if left[t, i] > left[t, state] else state
+            paths[k, t] = state
+            weight = min(weight, left[t, state])
+        if weight <= _NOTHING:
+            return paths[:k], weights[:k]
         for t in range(n_steps):
-            paths[k, t] = here[t]
-            left[t, here[t]] -= weight
+            left[t, paths[k, t]] -= weight
         weights[k] = weight
         k += 1
-    return k
 
 
 @kernel
@@ -63,22 +79,23 @@ def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
 
 
 @kernel
-def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
-    """Decompose a flow along arcs, listed step by step, into paths, the widest first; return their number.
+def _take_paths(n_steps, n_states, nodes, parts, flow):
+    """Decompose a flow along arcs, listed step by step, into paths, the widest first; return them and their weights.
 
     Parameters
     ----------
     n_steps, n_states, nodes, parts, flow
         As in `_widest_path`.
-    paths : int array of shape (n_paths, n_steps)
-    weights : array of shape (n_paths,)
     """
     width, arc = np.empty((n_steps, n_states)), np.empty((n_steps, n_states), np.int64)
+    paths, weights = np.empty((_FEW_PATHS, n_steps), np.int32), np.empty(_FEW_PATHS)
     left, k = flow.copy(), np.int64(0)
-    while k < weights.shape[0]:
+    while True:
+        if k == weights.shape[0]:
+            paths, weights = _grow(paths, weights)
         state, weight = _widest_path(n_steps, n_states, nodes, parts, left, width, arc)
         if weight <= _NOTHING:
-            return k
+            return paths[:k], weights[:k]
         for t in range(n_steps - 1, -1, -1):
             paths[k, t] = state
             if t > 0:
@@ -87,7 +104,6 @@ def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
                 state = nodes[a] % n_states
         weights[k] = weight
         k += 1
-    return k
 
 
 @entry(types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(INTS, FLOATS, PARTS, PARTS, FLOATS))
@@ -100,15 +116,13 @@ def flow_paths(dims, marginals, slots, parts, weights):
     n_steps, n_states, n_arcs = dims[0], dims[1], np.int64(0)
     while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:
         n_arcs += 1
-    most = max(n_arcs, n_steps * n_states)
-    paths, found = np.empty((most, n_steps), np.int32), np.empty(most)
     if n_arcs == 0:
-        k = _couple_steps(marginals.copy().reshape((n_steps, n_states)), paths, found)
+        paths, found = _couple_steps(marginals.copy().reshape((n_steps, n_states)))
     else:
-        k = _take_paths(n_steps, n_states, slots[:n_arcs], parts[:n_arcs], weights[:n_arcs], paths, found)
+        paths, found = _take_paths(n_steps, n_states, slots[:n_arcs], parts[:n_arcs], weights[:n_arcs])
     total = 0.0
-    for s in range(k):
+    for s in range(found.shape[0]):
         total += found[s]
-    for s in range(k):
+    for s in range(found.shape[0]):
         found[s] /= total
-    return paths[:k].copy(), found[:k].copy()
+    return paths.copy(), found.copy()
