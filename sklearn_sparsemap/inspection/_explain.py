@@ -11,7 +11,7 @@ from .._core.unwrap import single_sample, transformed_sample, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
-_ENTRY = [("name", object), ("row", np.int64), ("label", object), ("part_of", object), ("contribution", np.float64)]
+_ENTRY = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64), ("part_of", object)]
 PREDICTED, RIVAL = "predicted", "rival"
 # Maximum number of characters of a structure in a title. Of longer ones, only the differences are shown.
 _TITLE = 60
@@ -52,9 +52,7 @@ class Explanation:
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
         self.quantity = quantity
         self.parts_of = [PREDICTED] * len(entries) if parts_of is None else list(parts_of)
-        entries = np.array(
-            [(*entry[:3], part_of, entry[3]) for entry, part_of in zip(entries, self.parts_of, strict=True)], _ENTRY
-        )
+        entries = np.array([(*entry, part_of) for entry, part_of in zip(entries, self.parts_of, strict=True)], _ENTRY)
         self.names, self.labels = entries["name"].tolist(), entries["label"].tolist()
         self.rows, self.contributions = entries["row"], entries["contribution"]
         self._entries = entries
@@ -69,7 +67,7 @@ class Explanation:
 
     def _own_parts(self, side):
         """Return as text the parts that only one of the structures has."""
-        entries = [entry for entry in self._entries.tolist() if entry[3] == side]
+        entries = [entry for entry in self._entries.tolist() if entry[4] == side]
         rows = {(row, label) for _, row, label, *_ in self._entries.tolist() if row >= 0}
         has_places = len({label for _, label in rows}) < len(rows)
         parts = {}
@@ -94,7 +92,7 @@ class Explanation:
 
         Returns
         -------
-        table : structured array, or DataFrame, with the columns name, row, label, part_of and contribution
+        table : structured array, or DataFrame, with the columns name, row, label, contribution and part_of
         """
         if n is not None:
             check_positive("n", n, integer=True)
@@ -109,11 +107,11 @@ class Explanation:
 
     def _repr_html_(self):
         rows = [
-            (name, "" if row < 0 else row, "" if label is None else label, part_of, f"{value:+.4g}")
-            for name, row, label, part_of, value in self.table(20).tolist()
+            (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}", part_of)
+            for name, row, label, value, part_of in self.table(20).tolist()
         ]
         heading = f"{self.title.replace(chr(10), '; ')}. Difference of {self.quantity}: {self.score_difference:.4g}"
-        columns = ("name", "row", "label", "part of", "contribution")
+        columns = ("name", "row", "label", "contribution", "part of")
         return as_html(heading, table(columns, rows, len(self.contributions)))
 
 

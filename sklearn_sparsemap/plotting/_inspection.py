@@ -537,7 +537,7 @@ class ExplanationDisplay(Display):
         # Rows are left out if labels determine them, as variables of a graph do, and if there is only one.
         places = {*zip(why.rows[why.rows >= 0].tolist(), np.array(why.labels, object)[why.rows >= 0].tolist())}
         names, is_clear = [], len(places) == len({label for _, label in places}) > 0
-        for name, row, label, part_of, _ in table.tolist():
+        for name, row, label, _, part_of in table.tolist():
             where = "" if row < 0 or is_clear else f" @{row}"
             is_absent = part_of == "rival"
             if label is None:
@@ -555,8 +555,8 @@ class ExplanationDisplay(Display):
         draw_bars(ax, names, np.array(values))
         ax.set_title(why.title, fontsize=9.5, loc="left", color=INK)
         ax.set_xlabel(
-            f"← for the other      contribution to the difference of {why.quantity} "
-            f"({why.score_difference:+.3g})      for the predicted →",
+            f"contribution to the difference of {why.quantity}, {why.score_difference:+.3g} in total\n"
+            "← for the other          for the predicted →",
             color=INK,
             fontsize=8.5,
         )
