@@ -146,8 +146,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
           if labels are independent given the features.
         - ``"auto"``: one of ``"observed_sets"``, ``"expected_f1"`` and ``"threshold"``, chosen by F1 on held-out
           samples, at most 1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of
-          the highest F1, the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its
-          own. After `partial_fit` alone: ``"threshold"``.
+          the highest F1, the one with the highest subset accuracy is taken. A rule whose subset accuracy is more than
+          two points below that of the labels above 1/2 is left out, unless its example F1 is higher by more than this
+          difference. With a tuned threshold, each rule has its own. After `partial_fit` alone: ``"threshold"``.
         - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
@@ -227,7 +228,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    example F1 and micro F1                                 the default
+    example F1 and micro F1, without many whole sets lost   the default
     subset accuracy (`score`)                               ``decision="observed_sets"``
     Hamming loss                                            ``decision="threshold"``
     example F1 alone                                        ``decision="expected_f1"``, ``threshold="auto"``
