@@ -526,7 +526,6 @@ def predicted_with(model, method, data=sequences, base=None, **arguments):
 WEIGHTS = np.arange(24.0)
 ALL_LABELS = {"classes": ["a", "b", "c"]}
 KNOWN = [["b", None, None, None]] * 24
-RUNS = "covered by tests of fit_partitions, which has the arguments of a stream"
 TIME = "a limit of time, which these samples do not reach"
 
 
@@ -559,7 +558,7 @@ def streamed(kind):
 
 def adds_labels():
     model = StructuredSparseMAPClassifier("chain").partial_fit(*sequences(), **ALL_LABELS)
-    X, y = sequences()
+    X, _ = sequences()
     return len(model.partial_fit(X[:1], [["d"] * 4], on_new_labels="add").classes_) == 4
 
 
