@@ -392,7 +392,7 @@ LASSO = {
     "debias": [True, 0.5],
     "warm_start": [True],
 }
-LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.02, "tol": 1e-5}
+LASSO_BASE = {"structure": "chain", "groups": GROUPS, "alpha": 0.02, "tol": 1e-3}
 CV_BASE = {"groups": GROUPS, "n_alphas": 4, "cv": 3, "tol": 1e-4}
 LASSO_CV = {name: values for name, values in LASSO.items() if name not in ("alpha", "warm_start")} | {
     "n_alphas": [3], "eps": [0.5], "alphas": [[0.1, 0.01]], "cv": [2], "rule": ["one_se"],
