@@ -28,7 +28,7 @@ from sklearn_sparsemap import (
     structured_group_lasso_path,
 )
 from sklearn_sparsemap.estimators import GroupPath
-from sklearn_sparsemap.inspection import Explanation
+from sklearn_sparsemap.inspection import Explanation, explain
 from sklearn_sparsemap.plotting import (
     ChainDisplay,
     CoefficientPathDisplay,
@@ -40,6 +40,7 @@ from sklearn_sparsemap.plotting import (
     PartsDisplay,
     TransitionsDisplay,
 )
+from sklearn_sparsemap.structures import Subset
 
 CONSTRUCTORS = {"from_estimator", "from_predictions", "from_result", "from_path"}
 
@@ -327,3 +328,68 @@ def test_ticks_of_convergence_do_not_overlap(n):
     n_iter = np.arange(2, n + 2)
     curve = {"n_iter": n_iter, "objective": -np.exp(-0.3 * n_iter), "gap": np.exp(-n_iter), "n_structures": n_iter}
     assert_nothing_overlaps(ConvergenceDisplay({"cg": curve}).plot().figure_)
+
+
+def test_explanations_say_what_is_compared_and_which_structure_has_each_part():
+    """For each kind of structure: flipping the sign of a part of the rival gives its contribution to that part."""
+    rng, n_compared = np.random.default_rng(0), 0
+    X = [rng.normal(size=(6, 2)) for _ in range(20)]
+    y = {
+        "chain": [np.where(x[:, 0] > 0, "up", "down") for x in X],
+        "tree": [np.array([0, 1]) if x[0, 0] > 0 else np.array([2, 0]) for x in X],
+        Subset(1, 2): [np.isin(np.arange(6), np.argsort(-x[:, 0])[:1]) for x in X],
+    }
+    for structure, gold in y.items():
+        model = StructuredSparseMAPClassifier(structure, alpha=1e-2, random_state=0).fit(X, gold)
+        for x in X[:5]:
+            display = ExplanationDisplay.from_estimator(model, x, n=40)
+            why = display.explanation
+            first, second = display.ax_.get_title(loc="left").split("\n")
+            assert first.startswith("predicted: ") and second.startswith("compared with: ")
+            assert first.partition(": ")[2] != second.partition(": ")[2]
+            assert display.ax_.get_xlabel().startswith("contribution to the difference of scores, ")
+            assert "← for the other" in display.ax_.get_xlabel() and "for the predicted →" in display.ax_.get_xlabel()
+            names = [text.get_text() for text in display.ax_.get_yticklabels()]
+            for (name, row, label, value, part_of), written in zip(why.table(40).tolist(), names, strict=False):
+                if written.endswith(" others"):
+                    break
+                if name not in ("x0", "x1"):
+                    continue
+                output = model.classes_.tolist().index(label) if structure == "chain" else 0
+                weight = model.coef_[output, int(name[1])]
+                sign = 1.0 if part_of == "predicted" else -1.0
+                assert value == pytest.approx(sign * weight * x[row, int(name[1])])
+                assert ("not " in written) == (part_of == "rival")
+                n_compared += 1
+    assert n_compared > 40
+
+
+def test_explanations_of_a_single_label_list_a_feature_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    score = X @ [1.0, -1.0, 0.5]
+    for classes in (["no", "yes"], ["high", "low", "middle"]):
+        y = np.array(classes)[np.digitize(score, np.linspace(-1, 1, len(classes) + 1)[1:-1])]
+        for model in (StructuredSparseMAPClassifier(random_state=0), MultilabelLPSparseMAP(random_state=0)):
+            model.fit(X, y)
+            why = explain(model, X[0])
+            assert len(why.names) == len(set(why.names)) and {"x0", "x1", "x2"} <= set(why.names)
+            assert set(why.labels) == {why.predicted} and set(why.parts_of) == {"predicted"}
+            assert why.contributions.sum() == pytest.approx(why.score_difference)
+            assert f"predicted: {why.predicted}\ncompared with: {why.rival}" == why.title
+
+
+def test_titles_of_long_structures_show_the_differences():
+    entries = [("word=the", 17, "N", 1.0), ("word=the", 17, "V", 0.5)]
+    long = ["N"] * 60
+    why = Explanation(long, [*long[:17], "V", *long[18:]], 1.5, entries, ["predicted", "rival"])
+    assert why.title == "predicted: N, where they differ\ncompared with: V, where they differ"
+    assert why.table()["part_of"].tolist() == ["predicted", "rival"]
+    assert "compared with: V" in why._repr_html_() and "rival" in why._repr_html_()
+
+
+def test_a_long_name_of_a_feature_does_not_hide_whose_part_it_is():
+    entries = [("word[0]=" + "a" * 60, 0, "delivery", 1.0)]
+    display = ExplanationDisplay(Explanation(("refund",), ("delivery",), 1.0, entries, ["rival"])).plot()
+    (text,) = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert text.endswith("→ not delivery")

@@ -85,7 +85,7 @@ def test_contributions_add_up_for_each_kind_of_structure():
             table = why.table(3)
             assert (np.diff(np.abs(table["contribution"])) <= 0).all() and len(table) <= 3
     assert len(kinds) == 6 and sizes > 3
-    assert list(why.table(output="pandas").columns) == ["name", "row", "label", "contribution"]
+    assert list(why.table(output="pandas").columns) == ["name", "row", "label", "contribution", "part_of"]
 
 
 def tagger():

@@ -15,7 +15,7 @@ from ..inference._graph.map import MAP_TIME_LIMIT
 from ..inference._graph.n_best import best_of_groups
 from ..inference._graph.problems import GraphBatch
 from ..losses._graphs import EXACT, ROUGH, graph_losses
-from ._task import Task, accuracy_of, f1_of
+from ._task import Task, agreement_of
 
 _WARM_START_BYTES = 512 * 2**20  # memory limit of warm starts; without one, inference starts from zero
 # Tolerance of the residual in prediction, and maximum number of iterations.
@@ -305,14 +305,5 @@ class GraphTask(Task):
 
     def agreement(self, gold, predicted, weights):
         # Gold that violates factors is compared as it is.
-        pairs = list(zip(*([u > 0.0 for u, *_ in self.parts(y)] for y in (gold, predicted))))
-        n_values = [layout.n_values for layout in self.layouts]
-        if all(n > 1 for n in n_values):
-            correct = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
-            return accuracy_of(correct, weights)
-        if all(layout.fixed_size and layout.structured for layout in self.layouts):
-            # The fraction of gold parts that are predicted, such as the heads of trees.
-            return accuracy_of([found[own] for own, found in pairs], weights)
-        if all(layout.fixed_size for layout in self.layouts):
-            return accuracy_of([own == found for own, found in pairs], weights)
-        return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)
+        pairs = zip(*([u > 0.0 for u, *_ in self.parts(y)] for y in (gold, predicted)))
+        return agreement_of([((own & found).sum(), own.sum(), found.sum()) for own, found in pairs], weights)

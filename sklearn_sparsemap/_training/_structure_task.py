@@ -17,7 +17,7 @@ from ..inference._n_best import n_best_of_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, new_memory
 from ._data import LOSS_OF_TARGET, TARGETS, Targets, encode_gold, loss_of_target
-from ._task import Task, accuracy_of, f1_of
+from ._task import Task, agreement_of
 
 # Maximum number of ranges of samples. It is fixed, so that sums do not depend on the number of threads.
 _N_RANGES = 64
@@ -90,6 +90,8 @@ class StructureTask(Task):
     sequential = True
     # Weights of all rows, relative to those of their samples; None if all are 1. See `_data.Targets`.
     step_weights = None
+    # The task over all structures, which predicts, if the loss is over some of them (`Structure.for_training`).
+    whole = None
     # Whether `loss_gradient` overwrites the scores of all samples, a C-contiguous array, with the residuals.
     overwrites_scores = True
 
@@ -156,6 +158,8 @@ class StructureTask(Task):
         slots, additional = (RaggedArray(*pair)[samples] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
+        if self.whole is not None:
+            found.whole = self.whole.take(samples)
         if self.step_weights is not None:
             found.step_weights = RaggedArray(self.step_weights, self.row_ptr)[samples].values
         return found
@@ -211,6 +215,8 @@ class StructureTask(Task):
     def predict(self, scores, additional, n_jobs):
         if self.is_flat:
             return scores.argmax(axis=1)
+        if self.whole is not None:
+            return self.whole.predict(scores, additional, n_jobs)
         problems = self._problems(scores, additional)
         slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
         found = decode_problems(self.structure, problems, slots, slot_ptr)
@@ -246,6 +252,8 @@ class StructureTask(Task):
         return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
 
     def agreement(self, gold, predicted, weights):
+        if self.whole is not None:
+            return self.whole.agreement(gold, predicted, weights)
         structure = self.structure
         if structure.labelled:
             codes = gold.values if isinstance(gold, RaggedArray) else gold
@@ -254,17 +262,17 @@ class StructureTask(Task):
                 raise ValueError("all labels of y are None; at least one must be known")
             weights = np.repeat(weights, np.diff(self.row_ptr))
             weights = (weights if self.step_weights is None else weights * self.step_weights)[known]
-            return float(np.average(predicted[known] == codes[known], weights=weights))
-        compared = []
+            if not weights.any():
+                raise ValueError("all known labels of y have the weight 0; at least one must have a positive weight")
+            # One label is gold, and one is predicted.
+            return 2.0 * float(weights @ (predicted[known] == codes[known])), 2.0 * float(weights.sum())
+        counts = []
         for i, (own, found, dims) in enumerate(zip(gold, predicted, self.layout[0])):
             try:
-                if structure.fixed_size:
-                    compared.append(structure.agreement(own, found, dims))
-                else:
-                    compared.append(tuple(structure.encode(s, dims)[0] for s in (own, found)))
+                counts.append(structure.agreement(own, found, dims))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
-        return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)
+        return agreement_of(counts, weights)
 
 
 def object_array(samples):

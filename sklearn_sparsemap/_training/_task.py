@@ -138,18 +138,23 @@ class Task:
         raise NotImplementedError
 
     def agreement(self, gold, predicted, weights):
-        """Return the fraction of correct parts or, if structures differ in their number of parts, the F1 of parts."""
+        """Compare predictions with gold.
+
+        Returns
+        -------
+        n_agreeing, n_parts : float
+            Weighted numbers of agreeing parts and of all parts, those of gold and prediction together. Numbers of
+            several sets of samples may be added; their `agreement_score` is the score.
+        """
         raise NotImplementedError
 
 
-def accuracy_of(correct, weights):
-    """Return the weighted fraction of True entries in bool arrays, one array and one weight for each sample."""
-    return float(np.average(np.concatenate(correct), weights=np.repeat(weights, [len(each) for each in correct])))
+def agreement_of(counts, weights):
+    """Return the sums of `Task.agreement`, from the numbers of `Structure.agreement` of each sample."""
+    n_common, n_gold, n_predicted = weights @ np.array(counts, np.float64)
+    return 2.0 * n_common, n_gold + n_predicted
 
 
-def f1_of(pairs, weights):
-    """Return the F1 of parts, from the slots of gold and predicted structures, and the samples' weights."""
-    counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
-    n_correct, n = weights @ np.array(counts, np.float64)
-    # Without any parts, gold and prediction agree.
-    return float(2.0 * n_correct / n) if n else 1.0
+def agreement_score(n_agreeing, n_parts):
+    """Return the score of an agreement. Without any parts, gold and prediction agree."""
+    return float(n_agreeing / n_parts) if n_parts else 1.0

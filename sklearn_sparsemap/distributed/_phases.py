@@ -125,9 +125,9 @@ def sums_of(outcome):
 
 
 def score_of(phase, state, blank, shard):
-    """Return the sum of the scores on the parts of a shard, weighted by samples, and the number of samples."""
+    """Return the agreement of predictions with a shard; see `Task.agreement`."""
     estimator = phase.restore(blank, state)
-    return estimator._sum_of_scores(shard, estimator._learned.model)
+    return estimator._agreement_on(shard, estimator._learned.model)
 
 
 def tune(phase, state, blank, shard):

@@ -5,7 +5,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from ..estimators._learners import Learner, held_out_fraction
-from ..estimators._partitions import survey
+from ..estimators._partitions import agreement_score, survey
 from ._phases import (
     Phase,
     Turn,
@@ -113,8 +113,7 @@ class Training:
         """Return the score of a model, in the form of `reached`, on the held-out data."""
         phase, state = reached[-1]
         scores = [self.engine.submit(score_of, phase, state, self.blank, shard) for shard in self.held_out]
-        total, n = np.sum([score.result() for score in scores], axis=0)
-        return float(total / n)
+        return agreement_score(*np.sum([score.result() for score in scores], axis=0))
 
     def fitted(self, reached, monitor):
         """Return the fitted estimator, given the phases with their final states."""

@@ -19,6 +19,7 @@ from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
+from .._training._task import agreement_score
 from ._failures import restore_on_error
 from ._learners import OnlineLearner, held_out_fraction
 from ._monitor import Monitor, Progress, report, with_callbacks
@@ -134,8 +135,8 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`; rounds of `distributed` call its private methods, too.
 
-    A subclass has `_prepare_stream`, `_check_params`, `_labels_in` and `_iteration_limit`, and may replace these
-    attributes. `GroupLassoPerceptron` replaces `_learn_partitions`, and calls `_take_first`.
+    A subclass has `_prepare_stream`, `_check_params`, `_labels_in`, `_agreement_with` and `_iteration_limit`, and may
+    replace these attributes. `GroupLassoPerceptron` replaces `_learn_partitions`, and calls `_take_first`.
     """
 
     # The class of the monitor that watches training, `Monitor` or a subclass.
@@ -226,7 +227,7 @@ class PartitionsMixin:
         self._take_first(source, classes)
         self._configure_epoch(n_samples)
         optimizer = self._learned.optimizer
-        validate = None if held is None else partial(self._mean_score, held)
+        validate = None if held is None else partial(self._held_out_score, held)
         max_iter = self._iteration_limit()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
         monitor.run(OnlineLearner(optimizer, partial(source.run_epoch, self, optimizer, rng), max_iter))
@@ -244,23 +245,18 @@ class PartitionsMixin:
                 return
         raise ValueError("no partition has a sample to learn from; mend their labels or structures")
 
-    def _mean_score(self, held, model):
-        """Return the mean score of a model on the samples of some partitions."""
-        total, n_samples = self._sum_of_scores(held, model)
-        return total / n_samples
+    def _held_out_score(self, held, model):
+        """Return the score of a model on the samples of some partitions together."""
+        return agreement_score(*self._agreement_on(held, model))
 
-    def _sum_of_scores(self, source, model):
-        """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
-        shadow, total, n_samples = copy(self), 0.0, 0
+    def _agreement_on(self, source, model):
+        """Return the agreement of a model's predictions with partitions; see `Task.agreement`."""
+        shadow, total = copy(self), np.zeros(2)
         shadow._learned = FittedState(model)
         for X, y in source.parts():
-            n = _num_samples(X)
-            total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
+            total += shadow._agreement_with(X, y)
             del X, y
-        return total, n_samples
-
-    def _validation_score(self, X, y):
-        return self.score(X, y)
+        return total
 
     def _data_of(self, optimizer, task, X):
         """Return task and features in the form in which an optimiser learns from them."""

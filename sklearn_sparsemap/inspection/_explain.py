@@ -11,11 +11,17 @@ from .._core.unwrap import single_sample, transformed_sample, unwrap
 from .._core.validation import check_positive
 from ._tables import as_table, check_feature_names
 
-_ENTRY = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64)]
+_ENTRY = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64), ("part_of", object)]
+PREDICTED, RIVAL = "predicted", "rival"
+# Maximum number of characters of a structure in a title. Of longer ones, only the differences are shown.
+_TITLE = 60
 
 
 class Explanation:
     """The difference of the scores of two structures, as a sum of contributions; see `explain`.
+
+    A positive contribution speaks for the predicted structure, and a negative one for the rival. If a feature speaks
+    against a part of the rival, such as a label that is not predicted, its contribution is positive.
 
     Attributes
     ----------
@@ -23,6 +29,8 @@ class Explanation:
         As `predict` returns them.
     score_difference : float
         Score of the first minus score of the second.
+    quantity : str
+        The quantity that is compared: ``"scores"``, or ``"log odds"`` of label sets.
     contributions : ndarray of shape (n_contributions,)
         These add up to `score_difference`.
     names : list of str
@@ -35,14 +43,43 @@ class Explanation:
     labels : list
         The label of the weight; of factor graphs the variable, such as ``links[0, 1]``; of other structures whose
         scores have two axes the position in these, such as ``[0, 1]``; else None.
+    parts_of : list of {"predicted", "rival"}
+        The structure that has the part of each contribution. The other structure does not have it. If samples have a
+        single label, the contribution of a feature to both labels is one entry, under the predicted label.
     """
 
-    def __init__(self, predicted, rival, score_difference, entries):
+    def __init__(self, predicted, rival, score_difference, entries, parts_of=None, quantity="scores"):
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
-        entries = np.array(entries, dtype=_ENTRY)
+        self.quantity = quantity
+        self.parts_of = [PREDICTED] * len(entries) if parts_of is None else list(parts_of)
+        entries = np.array([(*entry, part_of) for entry, part_of in zip(entries, self.parts_of, strict=True)], _ENTRY)
         self.names, self.labels = entries["name"].tolist(), entries["label"].tolist()
         self.rows, self.contributions = entries["row"], entries["contribution"]
         self._entries = entries
+
+    @property
+    def title(self) -> str:
+        """The two structures in two lines; of long ones the parts in which they differ."""
+        texts = [_text_of(structure) for structure in (self.predicted, self.rival)]
+        if max(map(len, texts)) > _TITLE or texts[0] == texts[1]:
+            texts = [self._own_parts(side) for side in (PREDICTED, RIVAL)]
+        return f"predicted: {texts[0]}\ncompared with: {texts[1]}"
+
+    def _own_parts(self, side):
+        """Return as text the parts that only one of the structures has."""
+        entries = [entry for entry in self._entries.tolist() if entry[4] == side]
+        rows = {(row, label) for _, row, label, *_ in self._entries.tolist() if row >= 0}
+        has_places = len({label for _, label in rows}) < len(rows)
+        parts = {}
+        for name, row, label, *_ in entries:
+            where = f" at {row}" if has_places else ""
+            if row >= 0:
+                parts[f"part {row}" if label is None else f"{label}{where}"] = None
+            elif not any(entry[1] >= 0 for entry in entries):
+                parts[name if label is None else str(label)] = None
+        text = ", ".join(parts)
+        text = text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
+        return f"{text}, where they differ" if parts else "without these"
 
     def table(self, n: int | None = None, *, output: str = "array") -> Any:
         """List the contributions, the largest in size first.
@@ -55,7 +92,7 @@ class Explanation:
 
         Returns
         -------
-        table : structured array, or DataFrame, with the columns name, row, label and contribution
+        table : structured array, or DataFrame, with the columns name, row, label, contribution and part_of
         """
         if n is not None:
             check_positive("n", n, integer=True)
@@ -70,11 +107,26 @@ class Explanation:
 
     def _repr_html_(self):
         rows = [
-            (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}")
-            for name, row, label, value in self.table(20).tolist()
+            (name, "" if row < 0 else row, "" if label is None else label, f"{value:+.4g}", part_of)
+            for name, row, label, value, part_of in self.table(20).tolist()
         ]
-        heading = f"{short(self.predicted)} over {short(self.rival)} by {self.score_difference:.4g}"
-        return as_html(heading, table(("name", "row", "label", "contribution"), rows, len(self.contributions)))
+        heading = f"{self.title.replace(chr(10), '; ')}. Difference of {self.quantity}: {self.score_difference:.4g}"
+        columns = ("name", "row", "label", "contribution", "part of")
+        return as_html(heading, table(columns, rows, len(self.contributions)))
+
+
+def _text_of(structure):
+    """Return a structure as text for a title: names, numbers, or the positions of the parts of a mask."""
+    if isinstance(structure, dict):
+        return "; ".join(f"{name}: {_text_of(own)}" for name, own in structure.items())
+    array = np.asarray(structure)
+    if array.dtype == bool:
+        places = np.argwhere(array).tolist()
+        chosen = [str(place[0] if len(place) == 1 else place) for place in places]
+        return ", ".join(chosen) or "nothing"
+    if array.ndim == 0:
+        return str(structure)
+    return ", ".join(map(str, array.tolist())) or "nothing"
 
 
 def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[str] | None = None) -> Explanation:
@@ -138,8 +190,11 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         names = check_feature_names(steps, last, feature_names, X.shape[1] if hasattr(X, "shape") else len(X[0]))
         predicted, rival, difference, terms = last._explain(X, against, names)
         of_row = {*names, "network"}
-        entries = [(name, 0 if name in of_row else -1, label, amount) for name, label, amount in terms]
-        return Explanation(predicted, rival, difference, entries)
+        entries = [(name, 0 if name in of_row else -1, label, amount) for name, label, _, amount in terms]
+        sides = [PREDICTED if is_predicted else RIVAL for *_, is_predicted, _ in terms]
+        if isinstance(predicted, list | tuple | np.ndarray):
+            return Explanation(predicted, rival, difference, entries, sides, "log odds")
+        return Explanation(predicted, rival, difference, _joined(entries, predicted), None, "log odds")
     return _of_structures(model, x, against, feature_names)
 
 
@@ -172,8 +227,21 @@ def _of_structures(model, x, against, feature_names):
     classes = last.classes_.tolist() if structure.labelled else None
     shown = _names_of(task.additional_shapes, classes, graph)
     values += [sign * float(additional[part]) for part, sign in joint]
-    entries += [(shown[part], -1, None, sign * float(additional[part])) for part, sign in joint if additional[part]]
-    return Explanation(last._as_labels(first), last._as_labels(rival), float(sum(values)), entries)
+    own = [((shown[part], -1, None, sign * float(additional[part])), sign) for part, sign in joint if additional[part]]
+    entries += own
+    sides = [PREDICTED if sign > 0.0 else RIVAL for _, sign in entries]
+    entries, first, rival = [entry for entry, _ in entries], last._as_labels(first), last._as_labels(rival)
+    if structure.is_flat:
+        return Explanation(first, rival, float(sum(values)), _joined(entries, first))
+    return Explanation(first, rival, float(sum(values)), entries, sides)
+
+
+def _joined(entries, predicted):
+    """Return one entry for each source of a single label: its contributions to both labels together."""
+    totals = {}
+    for name, row, _, amount in entries:
+        totals[name, row] = totals.get((name, row), 0.0) + amount
+    return [(name, row, predicted, amount) for (name, row), amount in totals.items()]
 
 
 def _as_codes(last, structure, given):
@@ -228,7 +296,7 @@ def _labels_of_parts(last, structure, X, graph):
 
 
 def _of_parts(last, X, scores, parts, names, varies, label_of):
-    """Return the contributions of features and intercepts."""
+    """Return the contributions of features and intercepts, each with the sign of its part."""
     rows = sparse.csr_array(X.values)
     coef, intercepts = last._current.coef, last._current.intercept.tolist()
     entries = []
@@ -238,11 +306,12 @@ def _of_parts(last, X, scores, parts, names, varies, label_of):
         weights = weights.toarray() if sparse.issparse(weights) else weights
         products = x.data * weights[x.indices, 0]
         label, intercept = label_of(part), intercepts[output]
-        entries += [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
+        found = [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
         if intercept:
-            entries.append(("intercept", row, label, sign * intercept))
+            found.append(("intercept", row, label, sign * intercept))
         if varies:
             # Inference adds this to the linear score of a part if structures differ in their number of parts.
             rest = float(scores.flat[part]) - float(products.sum()) - intercept
-            entries.append(("size", row, label, sign * rest))
+            found.append(("size", row, label, sign * rest))
+        entries += [(entry, sign) for entry in found]
     return entries

@@ -27,6 +27,7 @@ from ._style import (
 
 _NORMALIZE = (None, "true", "pred", "all")
 _VISIBLE = 5e-3  # smallest contribution with a bar, as a fraction of the largest
+_NAME, _LEAST_NAME = 44, 16  # maximum number of characters of the name of a bar; of that of a feature at least
 
 
 class LabelPairsDisplay(Display):
@@ -456,6 +457,9 @@ class FeatureTableDisplay(Display):
 class ExplanationDisplay(Display):
     """The contributions for and against a prediction, compared with another structure.
 
+    The title names both structures. Bars to the right speak for the predicted one, bars to the left for the other one.
+    "→ not b" marks the contributions to a part b that only the other structure has.
+
     Parameters
     ----------
     explanation : Explanation
@@ -533,9 +537,15 @@ class ExplanationDisplay(Display):
         # Rows are left out if labels determine them, as variables of a graph do, and if there is only one.
         places = {*zip(why.rows[why.rows >= 0].tolist(), np.array(why.labels, object)[why.rows >= 0].tolist())}
         names, is_clear = [], len(places) == len({label for _, label in places}) > 0
-        for name, row, label, _ in table.tolist():
+        for name, row, label, _, part_of in table.tolist():
             where = "" if row < 0 or is_clear else f" @{row}"
-            names.append(f"{name}{where}" + ("" if label is None else f" → {label}"))
+            is_absent = part_of == "rival"
+            if label is None:
+                names.append(f"{'not ' * is_absent}{name}{where}")
+                continue
+            end = f"{where} → {'not ' * is_absent}{label}"
+            room = max(_NAME - len(end), _LEAST_NAME)
+            names.append((name if len(name) <= room else name[: room - 1] + "…") + end)
         values = table["contribution"].tolist()
         rest = why.score_difference - sum(values)
         if len(why.contributions) > len(values):
@@ -543,7 +553,13 @@ class ExplanationDisplay(Display):
             values.append(rest)
         ax = self._start(ax, (7.2, 0.28 * len(names) + 1.0))
         draw_bars(ax, names, np.array(values))
-        ax.set_xlabel(f"contribution to a lead of {why.score_difference:.3g}", color=INK)
+        ax.set_title(why.title, fontsize=9.5, loc="left", color=INK)
+        ax.set_xlabel(
+            f"contribution to the difference of {why.quantity}, {why.score_difference:+.3g} in total\n"
+            "← for the other          for the predicted →",
+            color=INK,
+            fontsize=8.5,
+        )
         return self
 
 
@@ -555,4 +571,4 @@ def draw_bars(ax, names, values):
     ax.axvline(0.0, color=INK, lw=0.8, zorder=3)
     clean_axes(ax)
     ax.set_ylim(len(values) - 0.4, -0.6)
-    name_axis(ax.yaxis, [name if len(name) <= 40 else name[:39] + "…" for name in names], size=8.5)
+    name_axis(ax.yaxis, [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in names], size=8.5)

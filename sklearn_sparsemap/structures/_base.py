@@ -93,9 +93,9 @@ class Structure:
     fixed_size : bool
         Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
         predicted. Estimators then predict by the regularised objective of their loss, because the regulariser depends
-        on the number of parts. The cost of losses with a margin counts missing parts and wrong parts, and `score` is
-        the F1 of the parts. With a fixed size, predictions do not depend on the regulariser, and `score` is the
-        fraction of slots that are correct. True for structures of labels; for others False, the default, is safe.
+        on the number of parts. The cost of losses with a margin counts missing parts and wrong parts. With a fixed
+        size, predictions do not depend on the regulariser. True for structures of labels; for others False, the
+        default, is safe.
     row_outputs : int or None
         Number of scores that a linear model computes for a row of features, if structures are not `labelled`: the
         length of the last axis of scores. None means a single score, and scores without such an axis.
@@ -231,12 +231,21 @@ class Structure:
         """Return the structure with these slots, in the user's form."""
         raise NotImplementedError
 
-    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each slot whether a predicted structure agrees with the true one: bool array.
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> tuple[int, int, int]:
+        """Compare a predicted structure with the gold one, for `score` of an estimator.
 
-        For structures of `fixed_size`, `score` of an estimator is its mean.
+        `score` is the F1: twice the number of common parts, divided by the number of all parts of both structures, each
+        summed over the samples. If both structures have as many parts, it is the fraction of parts that are correct. A
+        subclass may count something else, as `Ranking` counts pairs of items.
+
+        Returns
+        -------
+        n_common, n_gold, n_predicted : int
+            Numbers of unary parts that both structures have, and that each has.
         """
-        return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
+        gold, found = (self.encode(each, dims)[0] for each in (structure, predicted))
+        n_gold, n_predicted = (int(np.count_nonzero(slots >= 0)) for slots in (gold, found))
+        return int(np.count_nonzero((gold == found) & (gold >= 0))), n_gold, n_predicted
 
     def exclusive_parts(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return the alternatives at each place, if a structure is one choice among parts at each place.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ._case import INCOMPLETE
+from ._protocol import is_ints
 
 
 def check_oracle(case, n_instances):
@@ -110,11 +111,11 @@ def check_forms(case):
                 "encode must return the same parts as the oracle; decode sees the unary slots only, so that these "
                 "must determine the additional ones",
             )
-        agrees = np.asarray(case.structure.agreement(decoded, decoded, case.dims))
-        if agrees.dtype != bool or not agrees.all():
+        counts = case.structure.agreement(decoded, decoded, case.dims)
+        if not (isinstance(counts, tuple) and len(counts) == 3 and is_ints(counts) and len(set(counts)) == 1):
             case.fail(
-                f"agreement of {decoded!r} with itself is {agrees!r}",
-                "return one bool for each slot, True if its part is predicted correctly",
+                f"agreement of {decoded!r} with itself is {counts!r}",
+                "return the numbers of common parts, of gold parts and of predicted parts, three ints",
             )
 
 

@@ -471,7 +471,7 @@ class LabelSetClassifier(
         -------
         predicted, rival : tuple of names, or names
         difference : float
-        terms : list of (name, label, amount)
+        terms : list of (name, label, whether it is predicted, amount)
         """
         X, network, calibration = self._check_one(X), self._learned.model, self._calibration
         labels, evidence = self.classes_.tolist(), self._evidence(network, X)
@@ -493,7 +493,8 @@ class LabelSetClassifier(
             # Under a hierarchy, the scores of related labels are averaged. Large log odds grow slowly.
             found.append(("rules", slope * (evidence[0, j] - sum(a for _, _, a in own))))
             found.append(("calibration", odds[j] - (slope * evidence[0, j] + offset)))
-            terms += [(name, labels[j], float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
+            found = [(name, float(sign * amount)) for name, amount in found if abs(amount) > _ROUNDING]
+            terms += [(name, labels[j], bool(predicted[j]), amount) for name, amount in found]
         difference = float(odds @ predicted - odds @ rival)
         return self._shown(predicted), self._shown(rival), difference, terms
 

@@ -31,6 +31,7 @@ from ..._core.validation import (
 from ..._training._label_task import LabelTask
 from ..._training._minibatch import MinibatchOptimizer
 from ..._training._network import Network
+from ..._training._task import agreement_score
 from ...losses._labels import LABEL_LOSSES
 from .._failures import restore_on_error
 from .._learners import check_validation, partial_fit_minibatch
@@ -145,8 +146,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
           if labels are independent given the features.
         - ``"auto"``: one of ``"observed_sets"``, ``"expected_f1"`` and ``"threshold"``, chosen by F1 on held-out
           samples, at most 1,000 of each fold. F1 is the mean of example F1 and micro F1. Of the rules within a point of
-          the highest F1, the one with the highest subset accuracy is taken. With a tuned threshold, each rule has its
-          own. After `partial_fit` alone: ``"threshold"``.
+          the highest F1, the one with the highest subset accuracy is taken. A rule whose subset accuracy is more than
+          two points below that of the labels above 1/2 is left out, unless its example F1 is higher by more than this
+          difference. With a tuned threshold, each rule has its own. After `partial_fit` alone: ``"threshold"``.
         - ``"threshold"``: the labels whose probability exceeds the threshold. If they violate a constraint, the
           feasible set with the highest sum of probability minus threshold over its labels.
         - ``"map"``: the feasible set that maximises the objective of the loss, including edge scores. For the
@@ -226,7 +228,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    example F1 and micro F1                                 the default
+    example F1 and micro F1, without many whole sets lost   the default
     subset accuracy (`score`)                               ``decision="observed_sets"``
     Hamming loss                                            ``decision="threshold"``
     example F1 alone                                        ``decision="expected_f1"``, ``threshold="auto"``
@@ -271,7 +273,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     # `solvers.py` calls `_init_network`, `_configure`, `_iteration_limit`, `_calibrate`, `_store_label_sets`,
     # `_tunes_threshold`, `_choose_rule`, `_validate` and `_held_out_loss`, and sets `_rule` and `threshold_`.
     # `_partitions.py` and `distributed` call `_prepare_stream`, `_check_params`, `_labels_in`, `_reset_pass`,
-    # `_configure_epoch`, `_iteration_limit`, `_validation_score` and `_end_partitions`, `distributed` also sets
+    # `_configure_epoch`, `_iteration_limit`, `_agreement_with` and `_end_partitions`, `distributed` also sets
     # `threshold_` and `n_violations_`, and `estimators/_state/fitted.py` calls `_make_optimizer`. `base.py` names what
     # `conformal`, `inspection` and `plotting` read.
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
@@ -667,9 +669,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             raise ValueError(f"X_val and y_val: {error}") from error
         return X.values, task
 
-    def _validation_score(self, X, y):
+    def _agreement_with(self, X, y):
         task, X = self._held_out(X, y)
-        return self._validate(self._learned.model, X.values, task)
+        return len(X) * self._validate(self._learned.model, X.values, task), len(X)
 
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
@@ -677,7 +679,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             return self._choose_rule([(self._evidence(model, X), task, self._sets)])[2]
         chosen = self._choose(model, X, marginals=self._marginals(model, X) if len(self._graph.edges) else None)
         chosen = chosen if task.known is None else chosen & task.known
-        return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
+        return agreement_score(*task.agreement(dense(task.gold) > 0.5, chosen, task.weights))
 
     def _held_out_loss(self, model, X, task):
         """Return the mean loss on held-out samples."""

@@ -31,6 +31,7 @@ from ..._core.validation import (
 from ..._training._partial_task import PartialTask
 from ..._training._scores import linear_scores
 from ..._training._structure_task import UNKNOWN, StructureTask, object_array
+from ..._training._task import agreement_score
 from ...inference import marginal_inference, sparsemap
 from ...inference._graph.map import MAP_TIME_LIMIT
 from ...inference._problems import batch_of
@@ -94,7 +95,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
 
     In this folder, `perceptron.py` overrides `_edit` and `_latest_loss`, and `groups.py` `_check_predict`. The fits
     call `_training_data`, `_begin`, `_samples_to_score` and `_agreement`. `new_labels.py` calls `_check_whole` and
-    `_transition_mask`, `penalty.py` calls `_predict_codes`, and `data.py` reads `_learned` and `_dtype`.
+    `_transition_mask`, `penalty.py` calls `_agreement`, and `data.py` reads `_learned` and `_dtype`.
 
     Other rooms use some private methods: `conformal` and `inspection/_explain.py` call `_check_predict`,
     `_check_gibbs` (by which they also tell these estimators), `_as_labels` and `_no_labels`, and read `_current` and
@@ -385,11 +386,13 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         return self._infer(X, "gibbs", known, run, [self._no_labels()] * int(n_samples))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of single labels or parts; for trees this is the unlabelled attachment score.
+        """Return the F1 of the parts over all samples, such as labels, heads, pairs or chosen variables.
 
-        If structures differ in their number of parts, the score is the F1 of the parts over all samples, as in
-        `sklearn_sparsemap.metrics.parts_f1_score`: most parts can be absent, so an empty prediction can have a high
-        accuracy.
+        It is twice the number of parts that gold and prediction have in common, divided by the number of parts of both.
+        It is 1.0 if neither has any. Parts that are not chosen do not count, as in
+        `sklearn_sparsemap.metrics.parts_f1_score`. If gold and prediction have as many parts, it is the fraction of
+        correct parts: the accuracy of labels, the unlabelled attachment score of trees. For rankings it is the fraction
+        of pairs of items in the correct order. See :ref:`the guide <score-of-structures>`.
 
         Parameters
         ----------
@@ -408,6 +411,10 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         ValueError
             If the data are not as described, or no sample has a step.
         """
+        return agreement_score(*self._agreement_with(X, y, sample_weight))
+
+    def _agreement_with(self, X, y, sample_weight=None):
+        """Return the agreement of predictions with samples in the user's form; see `Task.agreement`."""
         structure, X = self._check_predict(X)
         return self._agreement(*self._samples_to_score(structure, X, y, sample_weight), self._learned.model)
 
@@ -456,7 +463,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         return task, X, y, weights[X.lengths > 0]
 
     def _agreement(self, task, X, gold, weights, model):
-        """Return the score of a model on samples, in the form that `_samples_to_score` returns."""
+        """Return the agreement of a model's predictions with samples in the form that `_samples_to_score` returns."""
         return task.agreement(gold, self._predict_codes(task, X, model), weights)
 
     @property
@@ -747,6 +754,7 @@ class LinearStructuredModel(LearnedArraysMixin, ClassifierMixin, DocLinkMixin, B
         if easier is not structure:
             # The first task has checked the gold structures.
             trained = StructureTask(easier, X, task.n_outputs).learn(gold, weights, loss, self.temperature, cost)
+            trained.whole = task
         if step_weights is not None:
             trained.step_weights = step_weights
         return X, gold, classes, trained

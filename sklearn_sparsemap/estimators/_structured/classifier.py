@@ -25,6 +25,7 @@ from ..._core.validation import (
 )
 from ..._training._data import LinearModel
 from ..._training._partial_task import PartialTask
+from ..._training._task import agreement_score
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
@@ -589,6 +590,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _validation(self, task, X, gold, weights, learner):
         """Return a function that maps a model of a learner to its score on held-out samples; see `_agreement`."""
-        score = partial(self._agreement, task, learner.narrow(X), gold, weights)
+        X = learner.narrow(X)
+
         # Only samples of `X_val` can be infeasible, because training samples have a gold structure.
-        return naming("X", "X_val[{}]")(score)
+        @naming("X", "X_val[{}]")
+        def score(model):
+            return agreement_score(*self._agreement(task, X, gold, weights, model))
+
+        return score

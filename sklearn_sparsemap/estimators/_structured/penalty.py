@@ -52,6 +52,7 @@ class HeldOutPart:
         self.learner = estimator._learner(part, X[train], start, rng)
         groups = [np.sort(group) for group in np.array_split(held, min(_N_GROUPS, len(held)))]
         self.groups = [(task.take(group), self.learner.narrow(X[group]), gold[group]) for group in groups]
+        self.weight = sum(group.weights.sum() for group, *_ in self.groups)
 
     def losses(self, alpha):
         """Train with a strength, starting from the model of the previous one; return the sum of each group's losses."""
@@ -63,19 +64,25 @@ class HeldOutPart:
             for _ in range(min(_EPOCHS, learner.max_iter)):
                 learner.run_epoch()
         model = learner.model()
+        if self.groups[0][0].loss == "perceptron":
+            return self._disagreements(model)
         return np.array([self._loss(model, *group) for group in self.groups])
 
-    def _loss(self, model, task, X, gold):
-        """Return the sum of the losses of held-out samples.
+    def _disagreements(self, model):
+        """Return the disagreement of each group of held-out samples, of which the sum is proportional to 1 - `score`.
 
-        The perceptron's loss is proportional to the weights, so its models are compared by the fraction of wrong parts.
+        The perceptron's loss is proportional to the weights, so its models are compared by their predictions.
         """
-        estimator, weights = self.estimator, task.weights
-        if task.loss == "perceptron":
-            if isinstance(task, PartialTask) and (task.codes == UNKNOWN).all():
-                return 0.0
-            codes = estimator._predict_codes(task, X, model)
-            return weights.sum() * (1.0 - task.agreement(gold, codes, weights))
+        found = np.zeros((len(self.groups), 2))
+        for counts, (task, X, gold) in zip(found, self.groups):
+            if not (isinstance(task, PartialTask) and (task.codes == UNKNOWN).all()):
+                counts[:] = self.estimator._agreement(task, X, gold, task.weights, model)
+        n_agreeing, n_parts = found.T
+        return self.weight * (n_parts - n_agreeing) / max(n_parts.sum(), np.finfo(float).tiny)
+
+    def _loss(self, model, task, X, gold):
+        """Return the sum of the losses of held-out samples."""
+        estimator = self.estimator
         scores = linear_scores(X.values, model, estimator.n_jobs)
         loss, *_ = task.loss_gradient(scores, model.additional.astype(np.float64), estimator.n_jobs)
         check_finite_loss(loss, estimator._step_size)

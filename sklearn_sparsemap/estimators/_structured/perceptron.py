@@ -76,7 +76,8 @@ class GroupLassoPerceptron(GroupsMixin, CallbackSupportMixin, LinearStructuredCl
         Output structure, as in `StructuredSparseMAPClassifier`, except for factor graphs.
     loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, or a pair, \
 default="perceptron"
-        Loss of the first phase, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`.
+        Loss of the first phase, or a pair ``(name, cost)`` as in `StructuredSparseMAPClassifier`. The cost is also that
+        of the second phase, if its loss has a margin.
         With the perceptron and a budget, predictions do not depend on `eta0`.
     groups : None, array-like, dict, list, "templates", "columns", callable, GroupTree, GroupOrder or Groups, \
 default=None
@@ -110,8 +111,9 @@ default=None
         Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
     debias : {"mira", None} or a loss, default="mira"
         Second phase of `fit`, in which the weights of the selected groups are learned again: by 1-best MIRA on the
-        hinge loss, or by online gradient steps on a loss. None keeps the weights of the first phase. Without budget and
-        alpha there is no debiasing.
+        hinge loss, or by online gradient steps on a loss. MIRA, hinge, margin_sparsemap and margin_crf have the cost of
+        `loss`; other losses have none. None keeps the weights of the first phase. Without budget and alpha there is no
+        debiasing.
     debias_max_iter : int, default=10
         Number of epochs of the second phase.
     C : float, default=inf
@@ -651,7 +653,9 @@ default=None
         features = X.values[:, optimizer.columns]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
-        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
+        (_, cost), loss = pair_of(self.loss, None), self._loss_of(optimizer)
+        cost = cost if LOSSES[loss].margin else None
+        return task.under(loss, self.temperature, cost), RaggedArray(features, X.indptr)
 
     def _loss_of(self, optimizer):
         """Return the loss that an optimiser minimises."""

@@ -119,7 +119,7 @@ class Ranking(Structure):
         order = np.argsort(-np.bincount(slots, minlength=n), kind="stable")
         return order if self.top_k is None else order[:n_points]
 
-    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> tuple[int, int, int]:
         # Raises if it is not a ranking.
         self.encode(structure, dims)
         n = int(dims[0])
@@ -128,7 +128,7 @@ class Ranking(Structure):
         for place, items in ((right, structure), (found, predicted)):
             place[np.asarray(items)] = np.arange(len(items))
         first, second = np.nonzero(right[:, None] < right)
-        return found[first] < found[second]
+        return int(np.count_nonzero(found[first] < found[second])), len(first), len(first)
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return super().example_shapes() if self.top_k is None else ((self.top_k,), (self.top_k + 2,))

@@ -282,14 +282,15 @@ class DependencyTree(Structure):
         tree[..., 0], tree[..., 1] = heads, names[labels]
         return tree
 
-    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> tuple[int, int, int]:
         # Any heads can be compared, including those that a projective tree cannot have.
         n = int(dims[0])
         heads, labels = self._split(structure, n)
         if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
             raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
         found, found_labels = self._split(predicted, n)
-        return heads == found if labels is None else (heads == found) & (labels == found_labels)
+        correct = heads == found if labels is None else (heads == found) & (labels == found_labels)
+        return int(np.count_nonzero(correct)), n, n
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) == 1:
